@@ -36,6 +36,8 @@ BASIC := bash:bash git:git rg:ripgrep
 PROGRAMS := $(BASIC) chattr:e2fsprogs less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
 # These may install Debian packages, if that needs no password; all others name what is missing and stop.
 demo test test-full system: export OH_INSTALL := 1
+# root owns all files in this namespace too, but has none of root's rights.
+AS_USER := $(shell [ "$$(id -u)" != 0 ] || echo unshare --user --map-user=1000 --map-group=1000 --)
 TEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -53,7 +55,7 @@ NPM := npm --no-fund --no-audit --no-update-notifier --ignore-scripts --loglevel
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 
-.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-live check check-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
+.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-view test-live check check-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -61,11 +63,14 @@ help: ## list the targets
 demo: $(READY) ## the agent fixes a small project; a real model if a key is set, else a script
 	@.venv/bin/oh-daemon demo
 
-test: system check editors mcp-servers ## the gate, then all tests but the long loops; installs Debian packages
+test: system check editors mcp-servers test-view ## the gate, then all tests but the long loops; installs Debian packages
 	$(PYTEST) $(GATE:%=--ignore=%) $(TEST_ARGS)
 
-test-full: system check editors mcp-servers ## the gate, then all tests with the long loops
+test-full: system check editors mcp-servers test-view ## the gate, then all tests with the long loops
 	$(PYTEST) --full $(TEST_ARGS)
+
+test-view: system $(DEV) ## the tests of terminals once more, in a view, as an ordinary user
+	OH_TEST_SANDBOX=view $(AS_USER) $(PYTEST) tests/faults/test_terminal.py
 
 test-live: $(DEV) ## what a person would try, with a real model: needs a key, costs money
 	.venv/bin/pytest -v -rP --live tests/live $(TEST_ARGS)

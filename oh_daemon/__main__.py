@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from oh_daemon.app.self_test import SelfTest
     from oh_daemon.fronts.lsp.client_facts import ClientFacts
     from oh_daemon.fronts.lsp.lifecycle import Server, Service
     from oh_daemon.fronts.lsp.recording import Recording
@@ -54,9 +56,13 @@ def _serve(record: str) -> None:
 
     try:
         stdio = claim_stdio()
-        from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415 - streams are safe now.
+        from oh_daemon.app.self_test import SelfTest  # noqa: PLC0415 - streams are safe now.
+        from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415
 
-        exit_code = Server(stdio, _compose, _open_recording(record)).run()
+        self_test = SelfTest(dict(os.environ))
+        self_test.start()
+        make = partial(_compose, self_test)
+        exit_code = Server(stdio, make, _open_recording(record), self_test.report).run()
     except (OSError, DaemonError) as exc:
         sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
         exit_code = _CANNOT_START
@@ -74,10 +80,10 @@ def _open_recording(path: str) -> Recording | None:
     return Recording(Path(path).expanduser())
 
 
-def _compose(server: Server, facts: ClientFacts) -> Service:
+def _compose(self_test: SelfTest, server: Server, facts: ClientFacts) -> Service:
     from oh_daemon.fronts.lsp.composition import compose  # noqa: PLC0415 - 0.5 s, not before now.
 
-    return compose(server, facts, dict(os.environ))
+    return compose(server, facts, self_test)
 
 
 if __name__ == "__main__":

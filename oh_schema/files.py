@@ -21,7 +21,14 @@ from oh_daemon.contract import errors, events, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
-from oh_daemon.contract.settings import CHOICES, LIMITS, NOT_FROM_PROJECT, TIGHTENED, Settings
+from oh_daemon.contract.settings import (
+    CHOICES,
+    LIMITS,
+    NOT_FROM_PROJECT,
+    STRICTER,
+    TIGHTENED,
+    Settings,
+)
 from oh_schema.editor_types import render_lua, render_python, render_typescript
 
 ROOT = Path(__file__).parents[1]
@@ -126,7 +133,7 @@ def render_manifest(manifest: str) -> str:
 def _vscode_settings() -> dict[str, dict[str, Any]]:
     meanings = _field_docs(Settings)
     schemas = Settings.model_json_schema()["properties"].items()
-    guarded = {*NOT_FROM_PROJECT, *CHOICES, *TIGHTENED, *LIMITS}
+    guarded = {*NOT_FROM_PROJECT, *CHOICES, *STRICTER, *TIGHTENED, *LIMITS}
     described: dict[str, dict[str, Any]] = {}
     for (field, model), (name, schema) in zip(Settings.model_fields.items(), schemas, strict=True):
         choices: list[dict[str, Any]] = schema.pop("anyOf", [schema])

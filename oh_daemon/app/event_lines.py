@@ -16,6 +16,7 @@ from oh_daemon.app.export_words import said_in
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import PauseReason, StopReason
 from oh_daemon.core.plain_text import display_escaped
+from oh_daemon.core.state import changes_made
 
 _MAX_OUTPUT_LINES = 12
 _WORTH_SAYING_MS = 100
@@ -209,11 +210,16 @@ def _outcome(item: plain.CommandItem) -> Iterator[Text]:
     code = item.get("exitCode")
     said = state.strip("[]") if code is None else f"exit code {code}{_duration(item)}"
     yield _text(f"  {said}", "red" if code else "green" if code == 0 else "yellow")
+    yield from _patches(item)
 
 
 def _changes(item: plain.FileChangeItem) -> Iterator[Text]:
     yield _headline(item)
-    for change in item.get("changes", ()) if item["status"] == "completed" else ():
+    yield from _patches(item)
+
+
+def _patches(item: plain.ToolItem) -> Iterator[Text]:
+    for change in changes_made(item):
         for line in change.get("patch", "").splitlines():
             yield _text(f"  {line}", _DIFF_STYLES.get(line[:1], "dim"))
         if change.get("unsaved"):

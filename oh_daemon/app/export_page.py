@@ -21,7 +21,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.state import State, is_tool_item
+from oh_daemon.core.state import State, changes_made, is_tool_item
 from oh_daemon.core.timeline import told
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -162,7 +162,7 @@ def _call(item: plain.ToolItem) -> str:
 def _work(item: plain.ToolItem) -> str:
     patch = words.patches(item)
     said = _pre(words.text_of(item.get("content", ())))
-    inside = _changes(words.changes_made(item)) if patch else said
+    inside = _changes(changes_made(item)) if patch else said
     if item["kind"] == "plan" and item["status"] == "completed":
         inside = _plan(item)
     elif item["kind"] == "command" and "\n" in item["command"].strip():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 from oh_daemon.contract import plain
-from oh_daemon.core.state import State
+from oh_daemon.core.state import State, changes_made
 from oh_daemon.tools.ask import question_text
 
 ReadBlob = Callable[[str], bytes]
@@ -71,22 +71,17 @@ def outcome(item: plain.ToolItem) -> str:
     """How a tool call ended, in a word or two."""
     if item["status"] != "completed":
         return item.get("reason") or item["status"]
-    if item["kind"] == "command":
-        code = item.get("exitCode")
-        return "" if code is None else f"exit code {code}"
     changes = changes_made(item)
     added, removed = sum(c["added"] for c in changes), sum(c["removed"] for c in changes)
-    return f"+{added} −{removed}" if changes else ""
+    lines = f"+{added} −{removed}" if changes else ""
+    code = item.get("exitCode") if item["kind"] == "command" else None
+    return " ".join(filter(None, ("" if code is None else f"exit code {code}", lines)))
 
 
 def patches(item: plain.ToolItem) -> str:
     """All changes of a call as one patch."""
-    return "".join(change.get("patch") or "" for change in changes_made(item))
-
-
-def changes_made(item: plain.ToolItem) -> Sequence[plain.FileChange]:
-    is_change = item["kind"] == "fileChange" and item["status"] == "completed"
-    return item.get("changes", ()) if is_change else ()
+    made = changes_made(item) if item["kind"] == "fileChange" else ()
+    return "".join(change.get("patch") or "" for change in made)
 
 
 def notice_of(item: plain.NoticeItem) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.errors import EditRejectedError, ToolError
+from oh_daemon.contract.errors import EditRejectedError, StorageError, ToolError, UserError
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.state import changes_made
 from oh_daemon.workspace.checkpoints import Checkpoints, Difference, Kept
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import parse_text, sha256_of
@@ -22,6 +23,7 @@ from oh_daemon.workspace.text_changes import Create, with_newlines
 
 _LINK = "120000"
 _EXECUTABLE = "100755"
+_PLAIN = "100644"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,9 @@ def _changes_in(
     match event["type"]:
         case "item.completed" | "changes.updated":
             for change in _edits_in(event):
+                if "raw" in change:
+                    yield _raw_change(documents, change, change["raw"])
+                    continue
                 path = _path(change["uri"])
                 before, after = change.get("sha256Before"), change.get("sha256After")
                 yield path, _version(documents, before), _version(documents, after)
@@ -107,6 +112,27 @@ def _changes_in(
             yield from _versions(differences, event.get("saved", {}), checkpoints)
         case _:
             pass
+
+
+def _raw_change(documents: Documents, change: plain.FileChange, raw: str) -> Change:
+    """Return a change of bytes, which a command made in its view."""
+    opened = path_from_uri(change["uri"]) or Path("/")
+    # Resolve the folder only: a link stands for itself, not for its target.
+    path = real_path(opened.parent) / opened.name
+
+    def version(sha256: str | None, mode: int | None) -> Version | None:
+        if sha256 is None:
+            return None
+        try:
+            kept = documents.history.blobs.read_blob(sha256)
+        except (UserError, StorageError):
+            return Version(None)
+        executable = bool((mode or 0) & 0o100)
+        git_mode = _LINK if raw == "link" else _EXECUTABLE if executable else _PLAIN
+        return Version(None, kept, git_mode)
+
+    before = version(change.get("sha256Before"), change.get("modeBefore"))
+    return path, before, version(change.get("sha256After"), change.get("modeAfter"))
 
 
 def _version(documents: Documents, sha256: str | None) -> Version | None:
@@ -122,9 +148,7 @@ def _edits_in(event: plain.ItemCompleted | plain.ChangesUpdated) -> Sequence[pla
     """The changes of files by a tool of the agent, or by a sub-agent."""
     if event["type"] == "changes.updated":
         return event.get("bySubagent", ())
-    item = event["item"]
-    is_done = item["kind"] == "fileChange" and item["status"] == "completed"
-    return item.get("changes", ()) if is_done else ()
+    return changes_made(event["item"])
 
 
 def _path(uri: str) -> Path:

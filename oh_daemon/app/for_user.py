@@ -13,9 +13,11 @@ from pathlib import Path
 
 from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
+from oh_daemon.app.self_test import SelfTest
 from oh_daemon.app.shared import Shared
 from oh_daemon.app.sources import SettingsSources, secret_values
 from oh_daemon.app.trust import TrustBook
+from oh_daemon.app.views import Views
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
@@ -28,9 +30,13 @@ from oh_daemon.workspace.spawner import Spawner
 
 
 def share_for_user(
-    sources: SettingsSources, places: Places, trusted: Mapping[Path, bool]
+    sources: SettingsSources,
+    places: Places,
+    trusted: Mapping[Path, bool],
+    self_test: SelfTest | None = None,
 ) -> tuple[Shared, Models]:
     """Return what is shared, and the models; `trusted` is what editor or command line says."""
+    test = self_test or SelfTest(sources.environment)
     user_state = UserState(places.decisions_file)
     trust = TrustBook(user_state, trusted=trusted)
 
@@ -49,6 +55,7 @@ def share_for_user(
     surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), keep)
     shared = Shared(
         spawner=spawner,
+        views=Views(spawner, Path.home()),
         mcp=McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings),
         settings=settings,
         model_for=models.model_for,
@@ -56,6 +63,7 @@ def share_for_user(
         trust=trust,
         user_folder=places.state_folder,
         own_logs=places.own_logs,
+        sandbox=lambda folder: test.sandbox(settings(folder).settings.sandbox),
         home=Path.home(),
         user_memory=places.settings_file.parent / "memory",
         masker=masker,

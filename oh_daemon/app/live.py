@@ -53,7 +53,12 @@ class Live:
         self._settings = shared.settings(home).settings
         self.conversation = conversation
         self.workbench = Workbench(
-            shared, conversation.log, folders, recipe, cancel=lambda: conversation.cancel
+            shared,
+            conversation.log,
+            folders,
+            recipe,
+            cancel=lambda: conversation.cancel,
+            owner_id=conversation.state.parent_id or conversation.id,
         )
         self.budget = Budget(
             lambda: shared.settings(home).settings, shared.spend, conversation.clock
@@ -88,6 +93,7 @@ class Live:
             over_budget=self.budget.rest_before_step,
             before_step=self.refresh_tools,
             watch_files=self.workbench.watch_files,
+            landings=self.workbench.landings,
         )
         return AgentLoop(self.conversation, runtime)
 
@@ -185,7 +191,7 @@ class Live:
     def close(self, deadline_s: float = 1.0) -> None:
         """End the worker, the shells and the log, in this order; log what was interrupted."""
         self.agent.close(deadline_s)
-        self.workbench.shells.close()
+        self.workbench.close()
         self.conversation.log.close()
         closed = "the conversation was closed; open it again"
         self.conversation.abandon_waiters(InvalidStateError(closed))

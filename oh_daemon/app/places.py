@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from oh_daemon.store.own_logs import OwnLogs
+if TYPE_CHECKING:
+    from oh_daemon.store.own_logs import OwnLogs
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,8 @@ class Places:
     @property
     def own_logs(self) -> OwnLogs:
         """The marks of the logs that this user's daemons began."""
+        from oh_daemon.store.own_logs import OwnLogs  # noqa: PLC0415 - places are needed early.
+
         return OwnLogs(self.state_folder / "logs")
 
     @staticmethod

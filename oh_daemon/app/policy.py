@@ -10,14 +10,24 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oh_daemon.app.self_running import (
+    hashes,
+    hook_hash,
+    may_run,
+    runs_in,
+    self_running_in,
+    subject_of,
+)
 from oh_daemon.app.trust import TrustBook
-from oh_daemon.contract.approvals import SaveDocumentsSubject, TrustSubject
+from oh_daemon.contract import events as e
+from oh_daemon.contract.approvals import SaveDocumentsSubject
 from oh_daemon.contract.items import Scope
-from oh_daemon.core.approval import Gate
+from oh_daemon.core.approval import Gate, never_asks
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import Hooks
 from oh_daemon.core.ports import Intent, ToolSpec
+from oh_daemon.core.self_run_words import counted
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.paths import shown, uri_from_path
@@ -51,8 +61,14 @@ def policy_of(
     logs = home / ".openhands" / "conversations"
     return policy(
         gates=lambda spec, intent: _gates(shared, conversation, documents, spec, intent),
+        self_running=self_running_in(
+            documents.folders.folders,
+            shared.trust,
+            tell=lambda notice: conversation.append(e.ItemCompleted(item=notice)),
+        ),
         hooks=Hooks(
             table=lambda: shared.settings(home).settings.hooks,
+            may_run=lambda command: may_run(shared.trust, home, hook_hash(command, home)),
             run=HookProcesses(shared.spawner, home, shared.environment).run,
             transcript=str(logs / conversation.id / "events.jsonl"),
             cwd=str(home),
@@ -75,27 +91,33 @@ def _gates(
         return []
     doubtful = [f for f in documents.folders.folders if shared.trust.of(f) != "full"]
     gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
-    options = conversation.state.options_now
-    never_asks = options["mode"] == "full" or options["approval"] == "askNever"
     can_save = shared.editor is not None and shared.editor.saves_when_asked
-    asks_to_save = spec.name == "terminal" and can_save and not never_asks
+    sees_the_disk = spec.name == "terminal" and intent.held is None
+    asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)
     if asks_to_save and (unsaved := documents.unsaved_agent_edits()):
         gates.append(_save_gate(documents, unsaved, conversation))
     return gates
 
 
 def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
+    subject = subject_of(folder, runs_in(folder))
+
     def allow(scope: Scope) -> None:
         if trust.of(folder) != "full":
-            trust.decide(folder, "full", for_now=scope not in {"folder", "user"})
+            for_now = scope not in {"folder", "user"}
+            trust.decide(folder, "full", for_now=for_now)
+            trust.decide_runs(folder, hashes(subject), may_run=True, for_now=for_now)
 
     refusal = (
         f"Not run: the editor does not trust {shown(folder)}, so the agent can only read there. "
         "The user can trust the folder in the editor."
     )
+    title = f"Trust {shown(folder)}? The agent may then run commands and change files there."
+    if subject.runs:
+        title += f" {counted(subject)} there will run without asking."
     return Gate(
-        TrustSubject(folder=uri_from_path(folder)),
-        f"Trust {shown(folder)}? The agent may then run commands and change files there.",
+        subject,
+        title,
         required=True,
         on_allow=allow,
         refusal=None if trust.may_ask(folder) else refusal,

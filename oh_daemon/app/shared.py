@@ -12,6 +12,7 @@ from typing import Literal
 
 from oh_daemon.app.clock import SystemClock
 from oh_daemon.app.trust import TrustBook
+from oh_daemon.app.views import Views
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.conversation import Conversation
@@ -29,6 +30,7 @@ from oh_daemon.core.ports import (
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
 from oh_daemon.mcp_servers.servers import McpServers
+from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.own_logs import OwnLogs
 from oh_daemon.workspace.path_locks import PathLocks
@@ -52,6 +54,8 @@ class Shared:
     """The user's home folder, with agents and skills; None if it must not be used."""
     user_memory: Path | None = None
     """The folder with the user's notes; None if there is no long-term memory."""
+    sandbox: Callable[[Path | None], Sandbox] = lambda _folder: Sandbox("off", "none")
+    """What holds the commands in a folder; the first call waits for the self-test."""
     client_name: str = ""
     own_logs: OwnLogs = field(default_factory=OwnLogs)
     commit: CommitThread = field(default_factory=CommitThread)
@@ -70,6 +74,8 @@ class Shared:
     """The tools that the client itself runs for a conversation."""
     lent: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
     """Secrets by variable; an agent's command gets those that it names."""
+    views: Views | None = None
+    """Where commands run so that they change nothing outside; None if that is not possible here."""
     is_watched: Callable[[str], bool] = lambda _conversation_id: False
     """Whether a client has opened this conversation by its id."""
     can_ask: Callable[[], bool] = lambda: False

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oh_daemon.app.self_running import command_hash, may_run, server_hash
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import NoticeItem
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from oh_daemon.app.shared import Shared
 
 _NOT_TRUSTED = "not run, because the folder is not trusted"
+_NOT_DECIDED = "not run, because the user has not allowed it since it was new or changed"
 
 
 def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
@@ -58,8 +61,8 @@ class Skills:
         self._cwd = folders[0] if folders else Path.home()
         self._lock = threading.Lock()
         self._told: set[str] = set()
-        self._wanted: dict[str, McpServerSettings] = {}
-        self.servers = shared.mcp.beside(lambda: self._wanted, self._cwd)
+        self._wanted: dict[str, Skill] = {}
+        self.servers = shared.mcp.beside(self._servers_to_run, self._cwd)
         self.found: tuple[Skill, ...] = ()
         self._named: tuple[Skill, ...] = ()
         self._tool = SkillTool(self.usable, self.text_of)
@@ -134,17 +137,18 @@ class Skills:
 
     def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
         """Run the skill's commands, return its text for the model, and request its servers."""
-        may_start, shared = self._may_start(), self._shared
+        shared = self._shared
 
         def output(command: str) -> str:
-            if not may_start:
-                return f"[{shown(command)}: {_NOT_TRUSTED}]"
+            if why_not := self._why_not(skill, partial(command_hash, command)):
+                return f"[{shown(command)}: {why_not}]"
             return output_of(command, shared.spawner, shared.masker, self._cwd, cancel)
 
         text = filled_in(skill.text, args, output)
         self._want(skill)
-        if skill.servers and not may_start:
-            text += f"\n[its MCP servers: {_NOT_TRUSTED}]"
+        for name, server in skill.servers.items():
+            if why_not := self._why_not(skill, partial(server_hash, name, server)):
+                text += f"\n[its MCP server {name}: {why_not}]"
         return render_skill(skill, text)
 
     def on_the_way(self, paths: Iterable[Path], cancel: CancelToken) -> list[ContextFile]:
@@ -182,18 +186,30 @@ class Skills:
             if is_used:
                 self._want(skill)
 
-    def _may_start(self) -> bool:
-        return all(self._shared.trust.of(folder) == "full" for folder in self._folders)
+    def _why_not(self, skill: Skill, hash_in: Callable[[Path], str]) -> str | None:
+        """Return why something that the skill starts may not run now, or None."""
+        trust, folders = self._shared.trust, self._folders
+        if any(trust.of(folder) != "full" for folder in folders):
+            return _NOT_TRUSTED
+        is_mine = skill.source == "user"
+        is_allowed = is_mine or any(may_run(trust, each, hash_in(each)) for each in folders)
+        return None if is_allowed else _NOT_DECIDED
 
     def _want(self, skill: Skill) -> None:
         """Let its servers start with the next step, unless the user's settings use their names."""
-        if not (skill.servers and self._may_start()):
-            return
-        taken = {info.name for info in self._shared.mcp.infos()}
+        taken = {info.name for info in self._shared.mcp.infos()} if skill.servers else set[str]()
         with self._lock:
-            for name, settings in skill.servers.items():
-                if name not in taken:
-                    self._wanted.setdefault(name, settings)
+            for name in skill.servers.keys() - taken:
+                self._wanted.setdefault(name, skill)
+
+    def _servers_to_run(self) -> dict[str, McpServerSettings]:
+        with self._lock:
+            wanted = [(name, each, each.servers[name]) for name, each in self._wanted.items()]
+        return {
+            name: server
+            for name, skill, server in wanted
+            if self._why_not(skill, partial(server_hash, name, server)) is None
+        }
 
     def warn_of_broken(self, warn: Callable[[str, str | None], None]) -> None:
         for skill in self.found:

@@ -6,11 +6,12 @@ Only the daemon and the command line read files and variables; the Python API do
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_settings
 from oh_daemon.core.rules import check_rules
@@ -23,6 +24,7 @@ _VARIABLES = {
     "OH_DAEMON_MODEL": "model",
     "OH_DAEMON_APPROVAL": "approval",
     "OH_DAEMON_MODE": "mode",
+    "OH_DAEMON_SANDBOX": "sandbox",
     "OH_DAEMON_MAX_STEPS": "maxSteps",
     "OH_DAEMON_MAX_COST_USD": "maxCostUsd",
     "OH_DAEMON_MAX_MINUTES": "maxMinutes",
@@ -67,6 +69,14 @@ class SettingsSources:
         rules, wrong = check_rules(merged.settings.rules)
         settings = merged.settings.model_copy(update={"rules": rules})
         return Merged(settings, merged.sources, (*problems, *merged.problems, *wrong))
+
+
+def project_hooks(folder: Path) -> Iterator[tuple[Path, HookTable]]:
+    """Yield each file of a project that has hooks, with them."""
+    for path in (folder / name for name in (SETTINGS_FILE, *HOOK_FILES)):
+        values = _from_file(path, "project", []).values
+        if "hooks" in values:
+            yield path, read_hooks(values["hooks"], "project")[0]
 
 
 def secret_values(environment: Mapping[str, str]) -> list[str]:

@@ -6,10 +6,12 @@ The strictest known verdict wins; a folder is read-only until it has one.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from oh_daemon.contract.daemon_messages import FolderTrust, Trust
+from oh_daemon.contract.errors import ReadOnlyError
 from oh_daemon.store.user_state import UserState
 
 
@@ -24,6 +26,7 @@ class TrustBook:
         self._lock = threading.Lock()
         self._stated = {path.resolve(): verdict for path, verdict in (trusted or {}).items()}
         self._for_now: dict[Path, Trust] = {}
+        self._runs: dict[Path, dict[str, bool]] = {}
 
     def of(self, folder: Path) -> Trust:
         real = folder.resolve()
@@ -42,12 +45,36 @@ class TrustBook:
             return self._stated.get(folder.resolve()) is not False
 
     def decide(self, folder: Path, trust: Trust, *, for_now: bool = False) -> None:
-        """Record a decision. Raises `ReadOnlyError` when a lasting one cannot be stored."""
+        """Record a decision, in place of all earlier ones about this folder and what it runs.
+
+        Raises `ReadOnlyError` when a lasting one cannot be stored.
+        """
         real = folder.resolve()
         with self._lock:
             self._for_now[real] = trust
+            self._runs.pop(real, None)
         if not for_now and self._user_state is not None:
+            self._user_state.forget_runs(real)
             self._user_state.set_trust(real, trust)
+
+    def runs(self, folder: Path) -> Mapping[str, bool] | None:
+        """Return, by hash, what may run by itself in a folder; None if that was never decided."""
+        real = folder.resolve()
+        with self._lock:
+            now = self._runs.get(real)
+            kept = self._user_state.runs(real) if self._user_state is not None else None
+        return None if now is None and kept is None else {**(kept or {}), **(now or {})}
+
+    def decide_runs(
+        self, folder: Path, hashes: Iterable[str], *, may_run: bool, for_now: bool
+    ) -> None:
+        """Record whether these may run; only until the process ends, if it cannot be stored."""
+        real, decided = folder.resolve(), dict.fromkeys(hashes, may_run)
+        with self._lock:
+            self._runs[real] = {**self._runs.get(real, {}), **decided}
+        if not for_now and self._user_state is not None:
+            with suppress(ReadOnlyError):
+                self._user_state.add_runs(real, decided)
 
     def listed(self) -> tuple[FolderTrust, ...]:
         with self._lock:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from oh_daemon.app.memory import Memory
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.skills import Skills
 from oh_daemon.app.toolbox import choose_tools
+from oh_daemon.app.views import SharedView, ViewLandings
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
+from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import LentSecrets
@@ -20,15 +24,19 @@ from oh_daemon.core.ports import (
     ToolContext,
 )
 from oh_daemon.core.prompt import ContextFile
-from oh_daemon.core.risk import rate_command
+from oh_daemon.core.risk import Rating, rate_command
+from oh_daemon.core.risk_paths import Disk
 from oh_daemon.core.runtime import no_watch
 from oh_daemon.core.state import State, is_tool_item
+from oh_daemon.sandbox import landlock
+from oh_daemon.sandbox.landing import InStep
+from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
 from oh_daemon.tools.ask import AskTool
 from oh_daemon.tools.edit import VIEW_SPEC, EditTool
 from oh_daemon.tools.finish import FinishTool
-from oh_daemon.tools.language import Problems, language_tools, unwatched
+from oh_daemon.tools.language import Problems, Watch, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import TerminalTool
@@ -52,7 +60,9 @@ class Workbench:
         folders: Sequence[Path],
         recipe: Recipe,
         cancel: Callable[[], CancelToken] = CancelToken,
+        owner_id: str | None = None,
     ) -> None:
+        """`owner_id` is the conversation whose view the commands share; None leaves them out."""
         self._cancel = cancel
         self._is_own = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
         self.folders = Folders(tuple(folders))
@@ -61,7 +71,24 @@ class Workbench:
         self.documents = Documents(self.folders, shared.editor, history, shared.locks)
         self.context_files = ContextFiles(self.documents)
         cwd = folders[0] if folders else Path.home()
-        self.shells = Shells(shared.spawner, cwd, shared.environment, shared.masker)
+        sandbox = shared.sandbox(folders[0]) if folders and owner_id else None
+        shared_view = self._view_in(shared, owner_id or "", sandbox)
+        self.shells = Shells(
+            shared.spawner,
+            cwd,
+            shared.environment,
+            shared.masker,
+            view=shared_view and shared_view.view,
+            reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
+        )
+        self._leave = lambda: None
+        self.landings: ViewLandings | None = None
+        if shared_view is not None and shared.views is not None:
+            shared_view.shells.append(self.shells)
+            step = InStep(shared_view.view, self.documents, shared.spawner)
+            watch, is_busy = self._watch(shared), lambda: shared_view.is_busy
+            self.landings = ViewLandings(step, self.documents, watch, is_busy)
+            self._leave = partial(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()
         tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool()]
@@ -74,6 +101,11 @@ class Workbench:
         self._own_tools, self._more_tools = tools, recipe.more_tools
         self.tools: Mapping[str, Tool] = {}
         self.offer_tools((), by_patch=False)
+
+    def _view_in(self, shared: Shared, owner_id: str, sandbox: Sandbox | None) -> SharedView | None:
+        if sandbox is None or sandbox.held_by is None or shared.views is None:
+            return None
+        return shared.views.join(owner_id, self.folders.roots, sandbox.held_by)
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
         """Offer these tools and our own, some of which need trust; return whether any changed."""
@@ -92,16 +124,22 @@ class Workbench:
             store = log.folder / "checkpoints"
             note_saves = shared.editor.note_saves if shared.editor else None
             self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
+        disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
+
+        def rate(command: str, cwd: Path | None) -> Rating:
+            if refusal := shared.sandbox(folders.folders[0]).refusal:
+                raise ToolError(refusal)
+            return rate_command(command, folders.roots, cwd, disk)
+
         terminal = TerminalTool(
             self.shells,
-            rate=lambda command, cwd: rate_command(command, folders.roots, cwd, in_bare_repository),
+            rate=rate,
             put_blob_file=log.put_blob_file,
             secrets=LentSecrets(shared.masker, shared.lent),
-            before_run=self._unsaved_note,
+            before_run=self._before_command,
             blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
         )
-        servers = shared.servers
-        watch = Problems(documents, servers).watch if servers and servers.can_report else unwatched
+        servers, watch = shared.servers, self._watch(shared)
         tools: list[Tool] = [terminal, EditTool(documents, watch)]
         self._patching = (patch.PatchTool(documents, watch), EditTool(documents, watch, VIEW_SPEC))
         tools += search_tools(documents, folders, shared.spawner)
@@ -111,7 +149,21 @@ class Workbench:
             tools.append(RenameTool(documents, servers, self._cancel, watch))
         return tools
 
-    def _unsaved_note(self, _context: ToolContext) -> str | None:
+    def _watch(self, shared: Shared) -> Watch:
+        servers = shared.servers
+        if servers is None or not servers.can_report:
+            return unwatched
+        return Problems(self.documents, servers).watch
+
+    def close(self) -> None:
+        """End the shells, and the view with what did not land."""
+        self.shells.close()
+        self._leave()
+
+    def _before_command(self, _context: ToolContext) -> str | None:
+        if self.landings is not None:
+            self.landings.begin()
+            return None
         paths = self.documents.unsaved_agent_edits()
         if not paths:
             return None
@@ -120,8 +172,8 @@ class Workbench:
 
     def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
         """Return the project's texts about these places that the agent has not been given yet."""
-        paths = paths_from_uris(location.uri for location in locations)
-        skills = self.skills.on_the_way(map(real_path, paths), self._cancel())
+        paths = [*map(real_path, paths_from_uris(location.uri for location in locations))]
+        skills = self.skills.on_the_way(paths, self._cancel())
         return (*self.context_files.on_the_way(paths), *skills)
 
     def watch_files(self, cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:

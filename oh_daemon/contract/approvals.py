@@ -14,6 +14,8 @@ class CommandSubject(Contract):
     kind: Literal["command"] = "command"
     command: str
     cwd: str
+    outside: str | None = None
+    """Set if it runs outside the sandbox: the reason that the agent gives."""
 
 
 class FileChangeSubject(Contract):
@@ -21,6 +23,8 @@ class FileChangeSubject(Contract):
     changes: tuple[FileChange, ...]
     hunks: tuple[NamedHunk, ...] | None = None
     """If `editable`, all hunks of the edit. An `editedSubject` has those that the user keeps."""
+    origin: Literal["command"] | None = None
+    """Set if a command made the changes, in its view; what is asked is whether they are kept."""
 
 
 class ToolSubject(Contract):
@@ -37,9 +41,26 @@ class PathSubject(Contract):
     access: Literal["read", "write"]
 
 
+class SelfRun(Contract):
+    """Something that a trusted folder runs without asking."""
+
+    kind: Literal["hook", "skillCommand", "server"]
+    command: str
+    """What is run, or the address of a server that runs already; cut if it is very long."""
+    uri: str
+    """The file that names it."""
+    sha256: str
+    """Hash of all of it, also of the folder's files that the command names."""
+
+
 class TrustSubject(Contract):
+    """A folder that is not trusted yet or, if `isTrusted`, what is new in one that is."""
+
     kind: Literal["trust"] = "trust"
     folder: str
+    runs: tuple[SelfRun, ...] | None = None
+    """What will run without asking. Only this is decided: what is changed later asks again."""
+    is_trusted: bool | None = None
 
 
 class SaveDocumentsSubject(Contract):

@@ -1,10 +1,25 @@
-"""Events about undoing: a checkpoint of files was created, a conversation was rolled back."""
+"""Events about what commands changed, and about taking back."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import Field
 
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.items import FileChange
+
+
+class LandingPlanned(Contract):
+    """A command ended, and what it changed in its view waits to land in the open folders."""
+
+    type: Literal["landing.planned"] = "landing.planned"
+    changes: tuple[FileChange, ...]
+    """From what the command began with, to what it left."""
+    left_out: dict[str, str] = Field(default_factory=dict)
+    """What does not land, by path, with the reason."""
+    observed: dict[str, Any]
+    """The fields of the item that the command itself gave: its output, its exit code."""
 
 
 class CheckpointCreated(Contract):

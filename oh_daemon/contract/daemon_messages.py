@@ -11,6 +11,7 @@ from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import ConversationState, FileChange, Hunk, NamedHunk
 from oh_daemon.contract.messages import Conflict, ConversationId, Empty, OfConversation
+from oh_daemon.contract.settings import SandboxSetting
 
 Trust = Literal["full", "readOnly", "none"]
 
@@ -264,6 +265,18 @@ class DaemonStatusParams(Empty):
     """Read the state of the daemon: its load, and warnings."""
 
 
+class SandboxInfo(Contract):
+    """What holds the commands that run unasked, as `initialize` reports it, too."""
+
+    level: Literal["view", "landlock", "none"]
+    wanted: SandboxSetting
+    """The setting. When it names a level and `level` is another, no command runs."""
+    cause: str | None = None
+    """Why it is not a better level."""
+    cure: str | None = None
+    """The command that changes that."""
+
+
 class DaemonStatusResult(Contract):
     version: str
     pid: int
@@ -271,6 +284,7 @@ class DaemonStatusResult(Contract):
     rss_bytes: int
     conversations: tuple[ConversationLoad, ...]
     writer_queue_bytes: int
+    sandbox: SandboxInfo
     warnings: tuple[str, ...]
 
 

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.checkpoints import CheckpointCreated, ConversationRolledBack
+from oh_daemon.contract.checkpoints import CheckpointCreated, ConversationRolledBack, LandingPlanned
 from oh_daemon.contract.inputs import InputAction, InputRequest
 from oh_daemon.contract.items import (
     ConversationState,
@@ -354,6 +354,7 @@ KnownEvent = Annotated[
     | InputRequested
     | InputResolved
     | ActionDecided
+    | LandingPlanned
     | ChangesUpdated
     | ChangesReviewed
     | CheckpointCreated

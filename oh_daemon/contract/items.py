@@ -92,6 +92,11 @@ class FileChange(Contract):
     """True when the buffer has the change but the disk does not have it yet."""
     form: FileForm | None = None
     """For a deleted file; with the text before, it allows restoring the file byte for byte."""
+    raw: Literal["bytes", "link", "folder"] | None = None
+    """Set if the hashes are of bytes or of a link's target, not of a text; a folder has none."""
+    mode_before: int | None = None
+    """Permissions, where a change of bytes or of the permissions themselves names them."""
+    mode_after: int | None = None
 
 
 class Hunk(Contract):
@@ -194,6 +199,8 @@ class CommandItem(ToolItemBase):
     exit_code: int | None = None
     signal: int | None = None
     truncated: bool | None = None
+    changes: tuple[FileChange, ...] | None = None
+    """What it changed in the open folders, once that has landed there."""
 
 
 class FileChangeItem(ToolItemBase):

@@ -282,12 +282,7 @@ if TYPE_CHECKING:
         exitCode: NotRequired[int]
         signal: NotRequired[int]
         truncated: NotRequired[bool]
-
-    class FileChangeItem(ToolItemBase):
-        kind: Literal["fileChange"]
-        changes: list[FileChange]
-        route: NotRequired[Literal["editor", "disk"]]
-        undoLabel: NotRequired[str]
+        changes: NotRequired[list[FileChange]]
 
     class FileChange(TypedDict):
         uri: str
@@ -299,11 +294,20 @@ if TYPE_CHECKING:
         sha256After: NotRequired[str]
         unsaved: NotRequired[bool]
         form: NotRequired[FileForm]
+        raw: NotRequired[Literal["bytes", "link", "folder"]]
+        modeBefore: NotRequired[int]
+        modeAfter: NotRequired[int]
 
     class FileForm(TypedDict):
         encoding: str
         bom: bool
         mode: NotRequired[int]
+
+    class FileChangeItem(ToolItemBase):
+        kind: Literal["fileChange"]
+        changes: list[FileChange]
+        route: NotRequired[Literal["editor", "disk"]]
+        undoLabel: NotRequired[str]
 
     class PlanItem(ToolItemBase):
         kind: Literal["plan"]
@@ -373,11 +377,13 @@ if TYPE_CHECKING:
         kind: Literal["command"]
         command: str
         cwd: str
+        outside: NotRequired[str]
 
     class FileChangeSubject(TypedDict):
         kind: Literal["fileChange"]
         changes: list[FileChange]
         hunks: NotRequired[list[NamedHunk]]
+        origin: NotRequired[Literal["command"]]
 
     class Hunk(TypedDict):
         oldStart: int
@@ -402,6 +408,14 @@ if TYPE_CHECKING:
     class TrustSubject(TypedDict):
         kind: Literal["trust"]
         folder: str
+        runs: NotRequired[list[SelfRun]]
+        isTrusted: NotRequired[bool]
+
+    class SelfRun(TypedDict):
+        kind: Literal["hook", "skillCommand", "server"]
+        command: str
+        uri: str
+        sha256: str
 
     class SaveDocumentsSubject(TypedDict):
         kind: Literal["saveDocuments"]
@@ -453,6 +467,12 @@ if TYPE_CHECKING:
         risk: Risk
         reasons: list[str]
         digest: str
+
+    class LandingPlanned(TypedDict):
+        type: Literal["landing.planned"]
+        changes: list[FileChange]
+        leftOut: dict[str, str]
+        observed: dict[str, Any]
 
     class ChangesUpdated(TypedDict):
         type: Literal["changes.updated"]
@@ -618,6 +638,7 @@ if TYPE_CHECKING:
         | InputRequested
         | InputResolved
         | ActionDecided
+        | LandingPlanned
         | ChangesUpdated
         | ChangesReviewed
         | CheckpointCreated

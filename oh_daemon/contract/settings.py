@@ -23,6 +23,7 @@ from oh_daemon.contract.rules import Rule, read_rules
 
 Source = Literal["client", "command line", "environment", "project", "user", "default"]
 
+SandboxSetting = Literal["auto", "view", "landlock", "off"]
 Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
 
 
@@ -51,6 +52,9 @@ class Settings(Contract):
     """What the agent may do: `plan` only reads, `ask` asks as `approval` says, `autoEdit` does the
     same but, except under `askAlways`, edits unprotected files of the workspace without asking,
     `full` never asks."""
+    sandbox: SandboxSetting = "auto"
+    """What must hold commands that run unasked: `view`, `landlock`, or nothing (`off`; for now also
+    `auto`). Where a level that is named is not there, no command runs."""
     rules: tuple[Rule, ...] = ()
     """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
     The rules of all sources apply; those of a project may only deny or ask."""
@@ -119,6 +123,16 @@ CHOICES: dict[str, dict[str, str]] = {
     },
 }
 """Picker labels by value, strictest value first. A project may only choose a stricter one."""
+STRICTER: dict[str, dict[str, frozenset[str]]] = {
+    "sandbox": {
+        "off": frozenset({"auto", "landlock", "view"}),
+        "auto": frozenset({"view"}),
+        "landlock": frozenset({"view"}),
+        "view": frozenset(),
+    }
+}
+"""By value, what a project may replace it with. `auto` and `landlock` are in no order: either may
+be the looser one, as what `auto` reaches depends on the machine."""
 LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay", "maxMinutes"})
 """A project may only lower these."""
 TIGHTENED = frozenset({"rules", "hooks"})
@@ -214,11 +228,17 @@ def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:
         return (
             f"project: {key} {value!r} would raise {limit!r} and is ignored" if is_higher else None
         )
-    if key in CHOICES:
+    if key in CHOICES or key in STRICTER:
         current = below.get(key, getattr(Settings(), key))
-        if value != stricter(key, value, current):
+        if value != current and not _is_stricter(key, value, current):
             return f"project: {key} {value!r} would loosen {current!r} and is ignored"
     return None
+
+
+def _is_stricter(key: str, value: str, current: str) -> bool:
+    if key in STRICTER:
+        return value in STRICTER[key][current]
+    return value == stricter(key, value, current)
 
 
 def stricter(option: str, *values: str) -> str:

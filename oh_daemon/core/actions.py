@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,18 +18,21 @@ from pydantic.alias_generators import to_camel
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import FileChange
+from oh_daemon.contract.items import CommandItem, FileChange, FileChangeItem
+from oh_daemon.core.approval import never_asks
 from oh_daemon.core.calls import plan
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import HookPoints
+from oh_daemon.core.landing import without_landing
 from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.recovery import ITEM, withdrawn
 from oh_daemon.core.runtime import Runtime, no_watch
 from oh_daemon.core.secrets import Masker
+from oh_daemon.core.self_running import Novelties
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +72,12 @@ class Actions:
         self._conversation = conversation
         self._runtime = runtime
         self._hooks = hooks
-        self._consent = Consent(conversation, runtime.policy, hooks)
+        policy = runtime.policy
+        self._consent = Consent(conversation, policy, hooks)
+        self._novelties = Novelties(conversation, policy.self_running, policy.can_ask)
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
-        """Bring every open action to its observation.
+        """Bring every open action to its observation, and ask about what is new in the project.
 
         Returns the result that ends the turn, if one did. Returns early when the turn is paused
         while it waits for an approval. Raises `Cancelled` when interrupted.
@@ -95,9 +101,11 @@ class Actions:
         if batch.failure is not None:
             raise batch.failure
         cancel.raise_if_cancelled()
+        if self._conversation.is_paused:
+            return False
         with self._conversation.changed:
-            state = self._conversation.state
-            return bool(state.open_tool_items()) and not self._conversation.is_paused
+            has_actions = bool(self._conversation.state.open_tool_items())
+        return has_actions or (batch.ending is None and self._novelties.hold())
 
     def _mark(self, batch: _Batch) -> tuple[int, int]:
         """Return a mark that changes with each answer of the user and each action that ends."""
@@ -127,6 +135,9 @@ class Actions:
     def _settle(self, batch: _Batch) -> list[_Ready]:
         """Plan the open actions in order; ask, reject, or return those that may start."""
         ready: list[_Ready] = []
+        # A hook that guards an action counts, so what has changed in it is decided first.
+        if self._novelties.hold():
+            return ready
         with self._conversation.changed:
             open_items = self._conversation.state.open_tool_items()
             earlier = list(batch.running.values())
@@ -137,7 +148,7 @@ class Actions:
                 skipped = ToolResult.of(_SKIPPED)
                 self._finish(item, skipped, status="cancelled", reason="skipped")
                 continue
-            tool = self._runtime.tools().get(item["tool"])
+            tool = self._tool_for(item)
             if tool is None:
                 gone = f"The tool {item['tool']!r} is no longer offered."
                 self._finish(item, ToolResult.of(gone, is_error=True))
@@ -154,6 +165,14 @@ class Actions:
             earlier.append(intent.footprint)
         return ready
 
+    def _tool_for(self, item: plain.ToolItem) -> Tool | None:
+        """Return what does the next part of an action: its tool, or what lands its changes."""
+        state, landings = self._conversation.state, self._runtime.landings
+        landing = state.landings.get(item["id"])
+        if landing is None or landings is None:
+            return self._runtime.tools().get(item["tool"])
+        return landings.tool(landing, asks=not never_asks(state.options_now))
+
     def _consented(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> list[_Ready]:
         try:
             answer = self._consent.settle(item, tool, intent)
@@ -161,11 +180,19 @@ class Actions:
             self._finish(item, observed(exc, self._conversation.masker))
             return []
         if isinstance(answer, Rejection):
-            self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
+            self._reject(item, answer)
             return []
         if answer is None:
             return []
         return [_Ready(item, tool, answer)]
+
+    def _reject(self, item: plain.ToolItem, answer: Rejection) -> None:
+        landing = self._conversation.state.landings.get(item["id"])
+        if landing is None:
+            self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
+            return
+        result = without_landing(landing, answer.text)
+        self._finish(item, result, status="completed", fields=result.item_fields)
 
     def _start_thread(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
         batch.running[action.item["id"]] = action.intent.footprint
@@ -195,15 +222,40 @@ class Actions:
             return
         started = conversation.clock.monotonic()
         output = LiveText(conversation, item_id, "output")
-        context = ToolContext(conversation.id, item_id, cancel, output.write, conversation.masker)
+        masker, held = conversation.masker, action.intent.held
+        context = ToolContext(conversation.id, item_id, cancel, output.write, masker, held)
         result = run_tool(action.tool, action.item["args"], context)
         output.close()
-        result, ending = self._completed(action, result, cancel)
         elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
+        if action.intent.held and self._lands(action, result, elapsed_ms, cancel):
+            return
+        result, ending = self._completed(action, result, cancel)
         if (checkpoint := look_again()) is not None:
             conversation.append(checkpoint, item_id=item_id)
         self._observe(action, result, elapsed_ms, is_cancelled=cancel.is_cancelled)
         batch.ending = ending or batch.ending
+
+    def _lands(
+        self, action: _Ready, result: ToolResult, elapsed_ms: int, cancel: CancelToken
+    ) -> bool:
+        """Log what a command changed in its view, for the next round; false if that is nothing."""
+        landings, conversation = self._runtime.landings, self._conversation
+        if landings is None or conversation.state.options_now["mode"] == "plan":
+            return False
+        if cancel.is_cancelled:
+            landings.drop()
+            return False
+        fields = {to_camel(name): value for name, value in result.item_fields.items()}
+        content = with_blobs(result, conversation.log.put_blob).content
+        planned = landings.plan({**fields, "durationMs": elapsed_ms, "content": [*content]})
+        if planned is None:
+            return False
+        if not conversation.append_to(action.item["id"], planned):
+            landings.drop()
+            return False
+        conversation.log.sync()
+        landings.settle()
+        return True
 
     def _completed(
         self, action: _Ready, result: ToolResult, cancel: CancelToken
@@ -245,7 +297,7 @@ class Actions:
         *,
         status: Literal["completed", "failed", "rejected", "cancelled"] = "failed",
         reason: str | None = None,
-        fields: dict[str, Any] | None = None,
+        fields: Mapping[str, Any] | None = None,
     ) -> None:
         """Append the observation, and with it the turn's changed files."""
         conversation = self._conversation
@@ -258,7 +310,8 @@ class Actions:
                 return
             # What an approval shows can no longer run, so nobody needs to answer it.
             events = [*withdrawn(conversation.state, "changed", item["id"]), observation]
-            changes = observation.item.changes if observation.item.kind == "fileChange" else ()
+            ended = observation.item
+            changes = ended.changes if isinstance(ended, FileChangeItem | CommandItem) else ()
             if changes and status == "completed":
                 files = merge_changes(conversation.state.changes, changes)
                 events.append(e.ChangesUpdated(files=files))
@@ -267,7 +320,8 @@ class Actions:
 
 def _may_touch_any_file(intent: Intent) -> bool:
     """Return whether to watch the folders; a change of known files keeps their texts itself."""
-    return intent.footprint.writes and intent.footprint.paths is None
+    writes_anywhere = intent.footprint.writes and intent.footprint.paths is None
+    return writes_anywhere and intent.held is None
 
 
 def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:

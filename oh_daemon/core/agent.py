@@ -149,8 +149,10 @@ class AgentLoop:
                     self._begin_queued_turn()
                     rest = self._through_hooks(cancel)
                     if rest is not None:
+                        self._forget_plan()
                         self._rest(rest)
             except Cancelled:
+                self._forget_plan()
                 self._stop_early()
             except ModelError as exc:
                 self._give_up(exc)
@@ -310,6 +312,12 @@ class AgentLoop:
                 # It was requested during the last step, and no further step carried it out.
                 conversation.condense(wanted.get("instructions"))
         conversation.log.sync()
+
+    def _forget_plan(self) -> None:
+        """Take back what commands changed in their view, before a turn that only plans ends."""
+        state, landings = self.conversation.state, self._runtime.landings
+        if landings is not None and state.options_now["mode"] == "plan":
+            landings.drop()
 
     def _stop_early(self) -> None:
         """End what is open after an interrupt, a pause at once or a close; keep history whole."""

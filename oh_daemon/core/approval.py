@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,12 +19,14 @@ from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
 from oh_daemon.core.ports import Intent, ToolSpec
+from oh_daemon.core.self_run_words import listing
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
 EDITABLE = {"command": "command", "fileChange": "hunks"}
 """By subject kind, the part that the user may change; the tool's argument has the same name."""
 
 PLAN_RULE = "mode plan is read-only"
+_LEAVES = "outside the sandbox"
 _ASK_ALWAYS = "you are asked about every action"
 Effect = Literal["allow", "ask", "reject"]
 
@@ -79,25 +81,27 @@ def decide(
     if risk == "unknown" and spec.read_only:
         risk = "low"
     mode, approval = options.get("mode", "ask"), options.get("approval", "askRisky")
-    never_asks = mode == "full" or approval == "askNever"
+    is_silent = never_asks(options)
     touches_nothing = not intent.footprint.writes and intent.footprint.paths == frozenset()
     is_low = RISK_ORDER[risk] < RISK_ORDER["medium"]
     edits_freely = mode == "autoEdit" and spec.kind == "edit" and risk == "medium"
     is_raised = RISK_ORDER[risk] > RISK_ORDER[intent.risk]
     reasons = (f"the model rates it {risk}", *intent.reasons) if is_raised else intent.reasons
-    floor = intent.outside_floor
+    floor, held = intent.outside_floor, intent.held
     ruled = ruling or Ruling("ask", "")
     may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
     rules: tuple[tuple[bool, Effect, str], ...] = (
         (ruled.effect == "reject", "reject", ruled.rule),
-        (mode == "plan" and intent.footprint.writes, "reject", PLAN_RULE),
-        (floor and never_asks, "reject", "protected places are never touched without asking"),
+        (mode == "plan" and intent.footprint.writes and not held, "reject", PLAN_RULE),
+        (floor and is_silent, "reject", "protected places are never touched without asking"),
         (floor, "ask", "protected place"),
         (ruling is not None and ruled.effect == "ask", "ask", ruled.rule),
         (touches_nothing, "allow", "touches nothing"),
-        (never_asks, "allow", "mode full" if mode == "full" else "approval askNever"),
+        (intent.leaves and mode != "full" and not may_pass, "ask", _LEAVES),
+        (is_silent, "allow", "mode full" if mode == "full" else "approval askNever"),
         (may_pass, "allow", ruled.rule),
         (approval == "askAlways", "ask", _ASK_ALWAYS),
+        (held is not None, "allow", held or ""),
         (is_low, "allow", "low risk"),
         (edits_freely, "allow", "mode autoEdit"),
     )
@@ -107,6 +111,11 @@ def decide(
             told = (rule, *reasons) if rule in {ruled.rule, _ASK_ALWAYS} else reasons
             return Verdict(effect, rule, risk, told)
     return Verdict("ask", f"{risk} risk", risk, reasons)
+
+
+def never_asks(options: Mapping[str, str]) -> bool:
+    """Return whether the user wants no questions."""
+    return options.get("mode") == "full" or options.get("approval") == "askNever"
 
 
 def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:
@@ -136,7 +145,7 @@ def grant_key(subject: plain.Subject) -> str:
 
 
 def whole_text(subject: plain.Subject) -> str:
-    """Return all of what waits for approval, uncut: command, patches, or arguments."""
+    """Return all of what waits for approval: command, patches, arguments, what would run."""
     match subject["kind"]:
         case "command":
             return subject["command"]
@@ -144,6 +153,8 @@ def whole_text(subject: plain.Subject) -> str:
             return "\n".join(change.get("patch", "") for change in subject["changes"])
         case "tool":
             return json.dumps(subject["args"], ensure_ascii=False, indent=1)
+        case "trust":
+            return listing(subject)
         case _:
             return ""
 
@@ -172,6 +183,8 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
         allow.append(("folder", "Always allow in this folder"))
     if subject.kind == "trust":
         allow = [("conversation", "Trust for now"), ("folder", "Trust this folder")]
+        if subject.is_trusted:
+            allow = [("conversation", "Allow for now"), ("folder", "Allow from now on")]
     options = [
         ApprovalOption(id=f"allow-{scope}", label=label, effect="allow", scope=scope)
         for scope, label in allow

@@ -35,6 +35,7 @@ from oh_daemon.core.calls import plan
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import HookPoints, Hooks
 from oh_daemon.core.journal import new_id
+from oh_daemon.core.landing import TOOL as LANDING
 from oh_daemon.core.ports import (
     ApprovalPolicy,
     Intent,
@@ -45,13 +46,15 @@ from oh_daemon.core.ports import (
     ToolSpec,
 )
 from oh_daemon.core.rules import ruling_of
+from oh_daemon.core.self_running import SelfRunning
 from oh_daemon.core.state import Decided
 
 logger = logging.getLogger(__name__)
 
 _ADVICE = {
-    PLAN_RULE: " Tools and commands that only read may run; what you would change, say in your"
-    " answer. The user may leave this mode."
+    PLAN_RULE: " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and"
+    " `git diff`, in plain words; what you would change, say in your answer. The user may leave"
+    " this mode."
 }
 
 
@@ -62,6 +65,7 @@ class Policy:
     gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
     rules: Callable[[], Sequence[Rule]] = lambda: ()
     hooks: Hooks = field(default_factory=Hooks)
+    self_running: SelfRunning = field(default_factory=SelfRunning)
     analyzer: RiskAnalyzer | None = None
     decides: ApprovalPolicy | None = None
     is_granted: Callable[[str], bool] = lambda _key: False
@@ -104,18 +108,14 @@ class Consent:
         answers = self._answers(item)
         digest = digest_of(intent.subject, intent.digest_material)
         # Hooks come before anybody is asked: what a hook denies needs no answer.
-        if digest not in answers.decisions and not answers.waits:
+        is_new = digest not in answers.decisions and not answers.waits
+        if is_new and tool.spec.name != LANDING:
             hooked = self._ask_hooks(item, tool, intent, digest)
             if not isinstance(hooked, Intent):
                 return hooked
-        for gate in self._policy.gates(tool.spec, intent):
-            if gate.refusal is not None:
-                refused = Verdict("reject", gate.refusal, intent.risk, intent.reasons)
-                self._log_decision(item, refused, digest)
-                return Rejection(gate.refusal)
-            passed = self._pass_gate(item, gate, answers, intent)
-            if not isinstance(passed, Intent):
-                return passed
+        passed = self._through_gates(item, tool, intent, answers)
+        if not isinstance(passed, Intent):
+            return passed
         decision = answers.decisions.get(digest)
         if decision is not None:
             return self._obey(item, tool, intent, decision)
@@ -159,6 +159,22 @@ class Consent:
             conversation.log.sync()
         return None
 
+    def _through_gates(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, answers: _Answers
+    ) -> Intent | Rejection | None:
+        gates = self._policy.gates(tool.spec, intent)
+        digest = digest_of(intent.subject, intent.digest_material)
+        for gate in gates:
+            if gate.refusal is not None:
+                refused = Verdict("reject", gate.refusal, intent.risk, intent.reasons)
+                self._log_decision(item, refused, digest)
+                return Rejection(gate.refusal)
+            passed = self._pass_gate(item, gate, answers, intent)
+            if not isinstance(passed, Intent):
+                return passed
+        # A folder that is trusted only now may have hooks for this action.
+        return self._ask_hooks(item, tool, intent, digest) if gates else intent
+
     def _pass_gate(
         self, item: plain.ToolItem, gate: Gate, answers: _Answers, intent: Intent
     ) -> Intent | Rejection | None:
@@ -186,7 +202,7 @@ class Consent:
             tool.spec,
             intent,
             self._conversation.state.options_now,
-            self_rating=item.get("selfRating"),
+            self_rating=None if tool.spec.name == LANDING else item.get("selfRating"),
             ruling=ruling,
         )
         if verdict.effect == "ask":
@@ -288,14 +304,10 @@ class Consent:
         args: Json = {**item["args"], part: dict[str, object](edited)[part]}
         intent = self._analyzed(tool.spec, plan(tool, args))
         digest = digest_of(intent.subject, intent.digest_material)
-        updated = e.ItemUpdated(
-            status="awaitingApproval",
-            args=args,
-            title=intent.title,
-            command=command,
-            risk=intent.risk,
-            summary="edited by the user",
-        )
+        updated = e.ItemUpdated(status="awaitingApproval", args=args)
+        if tool.spec.name != LANDING:
+            changed = {"title": intent.title, "command": command, "risk": intent.risk}
+            updated = updated.model_copy(update={**changed, "summary": "edited by the user"})
         self._conversation.append_to(item["id"], updated)
         if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
@@ -314,7 +326,7 @@ class Consent:
         offers_lasting: bool = True,
     ) -> None:
         conversation = self._conversation
-        is_once = intent.outside_floor or not offers_lasting
+        is_once = intent.outside_floor or intent.leaves or not offers_lasting
         approval = Approval(
             id=new_id(),
             digest=digest,

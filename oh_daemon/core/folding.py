@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 from oh_daemon.contract import plain
 from oh_daemon.core.approval import grant_key
-from oh_daemon.core.state import ENDED, Decided, OpenTurn, State
+from oh_daemon.core.state import ENDED, Decided, OpenTurn, State, changes_made
 
 
 class _OfTurn(TypedDict):
@@ -157,15 +157,17 @@ def _item_completed(state: State, event: plain.ItemCompleted, _record: plain.Rec
     item = event["item"]
     _put_item(state, item)
     state.decisions.pop(item["id"], None)
-    if item["kind"] == "fileChange" and item["status"] == "completed":
-        for change in item.get("changes", ()):
-            _changed(state, change)
-    elif item["kind"] == "condensation":
+    state.landings.pop(item["id"], None)
+    for change in changes_made(item):
+        _changed(state, change)
+    if item["kind"] == "condensation":
         state.condense_requested = None
     state.message_count += _is_message(item)
 
 
 def _changed(state: State, change: plain.FileChange) -> None:
+    if "raw" in change:
+        return  # A review compares texts.
     before, after = change.get("sha256Before"), change.get("sha256After")
     file = state.reviews.get(change["uri"])
     if file is None or (file["base"] == file["now"] and not file["gaps"]):
@@ -206,6 +208,7 @@ def _rolled_back(state: State, event: plain.ConversationRolledBack, _record: pla
         del state.positions[item["id"]]
         state.open_items.pop(item["id"], None)
         state.decisions.pop(item["id"], None)
+        state.landings.pop(item["id"], None)
     del state.items[start:]
     state.message_count = sum(map(_is_message, state.items))
     state.turn = state.last_turn = state.condense_requested = None
@@ -252,6 +255,10 @@ def _input_resolved(state: State, event: plain.InputResolved, _record: plain.Rec
 def _action_decided(state: State, event: plain.ActionDecided, record: _OfItem) -> None:
     decided = Decided(event["effect"])
     state.decisions.setdefault(record["itemId"], {})[event["digest"]] = decided
+
+
+def _landing_planned(state: State, event: plain.LandingPlanned, record: _OfItem) -> None:
+    state.landings[record["itemId"]] = event
 
 
 def _changes_updated(state: State, event: plain.ChangesUpdated, record: _OfTurn) -> None:
@@ -323,6 +330,7 @@ CHANGES: dict[str, Callable[[State, Any, Any], None]] = {
     "input.requested": _input_requested,
     "input.resolved": _input_resolved,
     "action.decided": _action_decided,
+    "landing.planned": _landing_planned,
     "changes.updated": _changes_updated,
     "changes.reviewed": _reviewed,
     "usage.updated": _usage,

@@ -31,6 +31,8 @@ from oh_daemon.core.skills import typed_words
 Decision = Literal["", "allow", "ask", "deny"]
 _STRICTNESS: tuple[Decision, ...] = ("", "allow", "ask", "deny")
 _BLOCKED = 2
+_GUARDS = {"PreToolUse", "UserPromptSubmit"}
+"""Events whose hooks can deny what is about to happen."""
 _ENDS_BY_ITSELF = {"endTurn", "finished"}
 _CLAUDE_TOOLS = {
     "terminal": ("Bash",),
@@ -99,6 +101,8 @@ class Hooks:
 
     table: Callable[[], HookTable] = dict
     run: RunHooks = lambda _commands, _text, _cancel: ()
+    may_run: Callable[[str], bool | None] = lambda _command: True
+    """What the user decided about a project's hook as it is now, None if nothing yet."""
     transcript: str = ""
     cwd: str = ""
 
@@ -240,7 +244,14 @@ class HookPoints:
         """Run the hooks of an event whose commands are not in `seen`, and log what they add."""
         seen = set() if seen is None else seen
         found = matching(self._hooks.table(), event, *names)
-        hooks = [hook for hook in found if hook[0].command not in seen]
+        new = [hook for hook in found if hook[0].command not in seen]
+        decided = [
+            (hook, hook[1] == "user" or self._hooks.may_run(hook[0].command)) for hook in new
+        ]
+        held = next((hook.command for (hook, _), may_run in decided if may_run is None), None)
+        if held is not None and event in _GUARDS:
+            return Outcome("deny", f"{held!r} is new or changed, and nobody said that it may run")
+        hooks = [hook for hook, may_run in decided if may_run]
         if not hooks:
             return Outcome()
         seen.update(hook.command for hook, _ in hooks)

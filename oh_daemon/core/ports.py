@@ -226,6 +226,10 @@ class Intent:
     """The parts of a command, each as its words, to which rules apply."""
     outside_floor: bool = False
     """Asks despite saved grants, is rejected if nothing may ask: protected or outside paths."""
+    leaves: bool = False
+    """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
+    held: str | None = None
+    """Why it can do no harm whatever it does, because the kernel keeps it from that."""
 
     @property
     def args(self) -> Mapping[str, Any]:
@@ -261,6 +265,8 @@ class ToolContext:
     on_output: Callable[[str], None]
     masker: Masker
     """For a text that the tool cuts: of half a secret, nobody later sees that it is one."""
+    held: str | None = None
+    """That of the intent by which the call may run; the tool must see to it that it holds."""
 
 
 class Tool(Protocol):

@@ -18,6 +18,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputAction
 from oh_daemon.contract.items import ConversationState, Item, PauseReason, StopReason, Usage
+from oh_daemon.core.landing import without_landing
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, is_tool_item
 
@@ -53,8 +54,12 @@ def closing_events(
     asking = {question["itemId"] for question in state.questions.values()}
     for item_id in state.open_items:
         item = state.item(item_id)
-        waits = item["status"] == "awaitingApproval" or item_id in asking
+        landing = state.landings.get(item_id)
+        waits = item["status"] == "awaitingApproval" or item_id in asking or landing is not None
         if waits and keep_waiting:
+            continue
+        if landing is not None:
+            closing.append(_without_landing(item, now, landing))
             continue
         was_begun = item["status"] == "running" or not is_tool_item(item)
         why = reason if was_begun else "notStarted"
@@ -106,6 +111,8 @@ def superseding_events(state: State, now: str) -> list[Contract]:
             answered = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
             ended = _ended(item, now, "answeredByMessage", status="completed")
             events.extend((answered, ended))
+        elif (landing := state.landings.get(item["id"])) is not None and not allowed:
+            events.append(_without_landing(item, now, landing))
         elif item["status"] != "running" and not allowed:
             events.append(_ended(item, now, "superseded", status="rejected"))
     return events
@@ -169,6 +176,13 @@ def _status(state: State, to: ConversationState, reason: PauseReason | None = No
     return e.StatusChanged(from_=state.status, to=to, reason=reason)
 
 
+def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) -> Contract:
+    """End a command whose changes nobody will take any more."""
+    result = without_landing(landing, "The user did something else instead of taking them.")
+    known = {**result.item_fields, "content": list(result.content)}
+    return _ended(item, now, None, status="completed", known=known)
+
+
 def _ended(
     item: plain.Item,
     now: str,
@@ -181,5 +195,6 @@ def _ended(
     ended: Json = {**item, **known, "status": status, "reason": reason, "endedAt": now}
     if is_tool_item(item):
         said = text if reason is None else _EXPLANATIONS[reason]
-        ended["content"] = [{"type": "text", "text": said}, *ended.get("content", ())]
+        told = [{"type": "text", "text": said}] if said is not None else []
+        ended["content"] = [*told, *ended.get("content", ())]
     return e.ItemCompleted(item=ITEM.validate_python(ended))

@@ -1,14 +1,14 @@
 """Rates how risky a shell command is: walks its syntax tree and rates every command in it.
 
 `consent` decides whether to ask somebody. Invariant: code that is not understood is rated high,
-and nothing around a command makes it look safer than it is alone.
+nothing around a command makes it look safer than it is alone, and only what is plain is low.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +16,8 @@ from oh_daemon.contract.items import Risk
 from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.plain_text import is_hidden
 from oh_daemon.core.risk_commands import Finding
-from oh_daemon.core.risk_paths import UNKNOWN, Ground
+from oh_daemon.core.risk_paths import UNKNOWN, UNSEEN, Disk, Ground
+from oh_daemon.core.risk_plain import why_not_plain
 from oh_daemon.core.risk_script import rate_code
 
 _MAX_CHARS = 16_384
@@ -32,17 +33,22 @@ class Rating(NamedTuple):
     """Files of the workspace that it runs; their content is part of what it does."""
     segments: tuple[tuple[str, ...], ...] = ((UNKNOWN,),)
     """Every command in it, as its words; also risky redirects, and `&` for the background."""
+    only_reads: bool = False
+    """Whether it seems to do nothing but read, no secrets and no whole folders.
+
+    This is read from its text, and bash may read the text differently: only what the kernel keeps
+    from writing may run for this."""
 
 
 def rate_command(
     command: str,
     folders: Sequence[Path | str],
     cwd: Path | str | None = None,
-    hides_repository: Callable[[str], bool] = lambda _: True,
+    disk: Disk = UNSEEN,
 ) -> Rating:
     """Rate a command for bash that starts in `cwd`, by default the first folder. Never raises.
 
-    `hides_repository` is that of `Ground`; without it no command of git is low.
+    Only what is on the short list of `risk_plain` is low, so nothing is without a look at `disk`.
     """
     if len(command) > _MAX_CHARS:
         return Rating("high", (f"it has more than {_MAX_CHARS:,} characters",))
@@ -51,11 +57,17 @@ def rate_command(
         return Rating("high", (f"it holds the misleading character U+{ord(hidden):04X}",))
     places = tuple(str(folder).rstrip("/") for folder in folders)
     start = str(cwd) if cwd is not None else next(iter(places), None)
+    ground = Ground(places, start, disk)
     try:
-        findings = list(rate_code(command, Ground(places, start, hides_repository)))
+        rating = _summarize(list(rate_code(command, ground)))
+        why_asked = why_not_plain(command, ground) if rating.only_reads else None
     # A wrong rating lets a command run unasked: whatever goes wrong here must ask a person.
     except Exception as exc:  # noqa: BLE001
         return Rating("high", (f"rating it stopped with {type(exc).__name__}",))
+    return rating._replace(risk="medium", reasons=(why_asked,)) if why_asked else rating
+
+
+def _summarize(findings: list[Finding]) -> Rating:
     kinds = [finding.kind for finding in findings]
     if "fetch" in kinds and {"run", "unknown"} & {*kinds[kinds.index("fetch") :]}:
         findings.append(Finding("high", "it runs code after it fetched something"))
@@ -68,6 +80,7 @@ def rate_command(
         tuple(dict.fromkeys(reasons)),
         tuple(dict.fromkeys(scripts)),
         tuple(dict.fromkeys(segments)),
+        only_reads=worst == "low",
     )
 
 

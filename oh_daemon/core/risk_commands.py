@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from itertools import takewhile
+from typing import Literal, NamedTuple
 
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.risk_git import GIT_OPTION, TEXT_OPTION
@@ -104,7 +105,11 @@ def _rate_call(program: str, kind: str, args: Sequence[str], around: Around) -> 
 
 def _rate_tree(program: str, kind: str, paths: Sequence[str], ground: Ground) -> Iterator[Finding]:
     """Rate what a program does to all that is in the folders that it gets."""
-    if kind == "pattern" and program not in ("fd", "fdfind") and any(map(holds_secrets, paths)):
+    if (
+        kind in ("pattern", "deep")
+        and program not in ("fd", "fdfind")
+        and any(map(holds_secrets, paths))
+    ):
         yield Finding("high", f"{program} searches folders that hold secrets")
     if program == "rm" and any(ground.is_everything(path) for path in paths if path[:1] != "-"):
         yield Finding("high", "rm may delete the whole workspace")
@@ -217,7 +222,7 @@ def _git(program: str, args: Sequence[str], around: Around) -> Iterator[Finding]
 
 def _rate_repository(ground: Ground) -> Finding:
     """Rate that git reads the repository of a folder, whose settings name programs to start."""
-    if ground.cwd is not None and ground.hides_repository(ground.cwd):
+    if ground.cwd is not None and ground.disk.hides_repository(ground.cwd):
         return Finding("medium", "git may use a repository that came with the files here")
     return rate_path(ground.cwd or UNKNOWN, ground, "read")
 
@@ -228,13 +233,14 @@ def _searched(_: str, args: Sequence[str], around: Around) -> Iterator[Finding]:
     # A path that is left out makes what is found no wider.
     wider = re.sub(r" (-not|!) -(i|whole)?(path|name) \S+", "", " ".join(args)).split(" ")
     found = UNKNOWN if _WIDENS & {*wider} else _found(args[:end])
-    yield from rate_paths(args[:end], around.ground, "write" if "-delete" in args else "read")
+    named = takewhile(lambda arg: not arg.startswith("-exec"), wider)
+    yield from rate_paths([*named], around.ground, "write" if "-delete" in args else "read")
     for start, arg in enumerate(args, 1):
         if arg in ("-exec", "-execdir"):
             stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
             # The name of a file is no code to trust.
-            named = [found if re.fullmatch(r"[\w./{}-]+", word) else UNKNOWN for word in args]
-            pairs = zip(args[start:stop], named[start:stop], strict=True)
+            names = [found if re.fullmatch(r"[\w./{}-]+", word) else UNKNOWN for word in args]
+            pairs = zip(args[start:stop], names[start:stop], strict=True)
             yield from around.rate([word.replace("{}", name) for word, name in pairs])
 
 
@@ -325,7 +331,9 @@ _LOOKED_IN = re.compile(r"-[DIL]|--(sysroot|config|with)|//[\w/]*(:|\.\.\.)")
 
 
 def rate_path(path: str, ground: Ground, use: Use) -> Finding:
-    reads, runs, writes, why = _PLACES[ground.place(path, writing=use == "write")]
+    place = ground.place(path, writing=use == "write")
+    place = "linked" if place == "inside" and ground.leads_away(path) else place
+    reads, runs, writes, why = _PLACES[place]
     risks: dict[Use, Risk] = {"read": reads, "run": runs, "write": writes}
     risk = risks[use]
     verb = {"read": "reads", "run": "uses", "write": "changes"}[use]
@@ -333,10 +341,11 @@ def rate_path(path: str, ground: Ground, use: Use) -> Finding:
     return Finding(risk, reason)
 
 
-_PLACES: dict[Place, tuple[Risk, Risk, Risk, str]] = {
+_PLACES: dict[Place | Literal["linked"], tuple[Risk, Risk, Risk, str]] = {
     "device": ("low", "low", "low", ""),
     "inside": ("low", "low", "medium", ""),
     "outside": ("medium", "high", "high", "which is outside the workspace"),
+    "linked": ("medium", "high", "high", "which leads out of the workspace or to a secret"),
     "unknown": ("medium", "medium", "high", "a place that is not known"),
     "protected": ("low", "low", "high", "which decides what other programs run"),
     "secret": ("high", "high", "high", "which may hold secrets or belongs to the system"),

@@ -51,7 +51,8 @@ checkout switch fetch: lose {-f,-C,-B}, ~--
 clean: repo -n, --dry-run
 clone: inline {-c,-u}, --config*
 gc: lose -*
-grep: inline -O
+grep: inline -O; deep --{no-index,untracked}
+diff: deep --no-index
 lfs: read {ls-files,status,env,version}; repo {fetch,pull,checkout,track}
 help: read {-a,-g}
 rebase: lose {-i,--interactive,--root,--autosquash}; inline -x

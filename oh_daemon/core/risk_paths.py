@@ -1,7 +1,7 @@
 """Classifies the paths that a command names: inside the folders, outside, protected or secret.
 
-Purely lexical: no file is looked at, so whoever opens a file has to deal with links.
-Invariant: an unknown part (`UNKNOWN`) or a wildcard never makes a path look safer.
+Lexical, except for what it asks of a `Disk`. Whoever opens a file has to deal with links that
+change meanwhile. Invariant: an unknown part (`UNKNOWN`) or a wildcard never looks safer.
 """
 
 from __future__ import annotations
@@ -67,15 +67,32 @@ def holds_secrets(path: str) -> bool:
     )
 
 
+def _fears(_path: str) -> bool:
+    return True
+
+
+class Disk(NamedTuple):
+    """What a rating asks about absolute paths; by default nobody has looked, and all is feared."""
+
+    hides_repository: Callable[[str], bool] = _fears
+    """Whether git may take a folder, or one above it, for a repository without `.git`.
+
+    A clone can contain such a folder, with settings for git in it."""
+    leads_away: Callable[[str], bool] = _fears
+    """Whether links lead from a path, or from one that fits a pattern, out of the folders or to
+    what may hold secrets."""
+    is_folder: Callable[[str], bool] = _fears
+
+
+UNSEEN = Disk()
+
+
 class Ground(NamedTuple):
     """Which folders are the workspace, and where relative paths start: None when nobody knows."""
 
     folders: tuple[str, ...]
     cwd: str | None
-    hides_repository: Callable[[str], bool]
-    """Whether git may take a folder, or one above it, for a repository without `.git`.
-
-    A clone can contain such a folder, with settings for git in it."""
+    disk: Disk = UNSEEN
 
     def moved(self, folder: str) -> Ground:
         """Return the ground after `cd folder`."""
@@ -99,6 +116,11 @@ class Ground(NamedTuple):
         if UNKNOWN in text or (path is None and not text.startswith("~")):
             return "unknown"
         return "outside" if folder is None else "inside"
+
+    def leads_away(self, text: str) -> bool:
+        """Return whether links lead from this path to another place; only for one inside."""
+        # Not `absolute`: where a link leads, `..` after it leads elsewhere too.
+        return self.disk.leads_away(join(self.cwd or "/", text))
 
     def is_everything(self, text: str) -> bool:
         """Return whether deleting this deletes a whole workspace folder, or one above it."""

@@ -21,6 +21,7 @@ MEANINGS: dict[str, tuple[Risk, Use, str]] = {
     "read": ("low", "read", "only reads"),
     "pattern": ("low", "read", "only searches or filters"),
     "names": ("low", "read", "gives variables other values"),
+    "deep": ("medium", "read", "reads whole folders, with all that may be secret in them"),
     "ask": ("medium", "read", "asks a server or the system"),
     "look": ("medium", "read", "asks a service of this machine"),
     "act": ("medium", "run", "may change files or processes"),

@@ -123,7 +123,11 @@ file: write -C, --compile
 jq yq clang-format: write {-i,-f}, --{in-place,inplace,split*,from-file}
 find: write ~{-delete,-exec*}
 fd fdfind: inline {-x,-X}, --exec*
-rg ag ack: inline --{pre,pager,hostname-bin}
+rg ag ack: deep *, {-e,-f}, --{regexp,file}; inline --{pre,pager,hostname-bin}
+grep egrep fgrep zgrep: deep {-r,-R,-d}, --{recursive,dereference*,directories*}
+diff colordiff: deep -r, --recursive
+sort wc du: deep --files0*
+file: deep -f, --files-from
 less more: inline ~+*, -k, --lesskey*; write {-o,-O}, --log*
 ar objdump nm size cloc javap: inline ~--{plugin,extract,config,sql}*, ~-J*
 systemctl: text {status,is-*,list-*,show,cat}

@@ -12,6 +12,7 @@ from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.endings import Rest
+from oh_daemon.core.landing import Landings
 from oh_daemon.core.ports import Model, Tool
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.slots import Slots
@@ -40,6 +41,8 @@ class Runtime:
     """Whether a new conversation gets a title from the model."""
     watch_files: Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]] = no_watch
     """Looks at the folders before an action; the function returned looks again for changes."""
+    landings: Landings | None = None
+    """Brings what commands changed in their view into the open folders, where there is a view."""
     over_budget: Callable[[State], Rest | None] = lambda _state: None
     """Checks limits beyond those of the turn; may read the disk."""
     before_step: Callable[[CancelToken], None] = lambda _cancel: None

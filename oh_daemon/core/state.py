@@ -5,6 +5,7 @@ What it holds of records are the plain dicts that orjson returned; `contract.pla
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NotRequired, TypedDict, TypeGuard
 
@@ -102,6 +103,10 @@ class State:
     """Questions of the agent that the user has not answered yet, by id."""
     decisions: dict[str, dict[str, Decided]] = field(default_factory=dict[str, dict[str, Decided]])
     """Decisions about each open item, by item id and digest."""
+    landings: dict[str, plain.LandingPlanned] = field(
+        default_factory=dict[str, "plain.LandingPlanned"]
+    )
+    """What open items changed and has not landed yet, by item id."""
     resolutions: dict[str, plain.ApprovalResolved | plain.InputResolved] = field(
         default_factory=dict[str, "plain.ApprovalResolved | plain.InputResolved"]
     )
@@ -163,6 +168,13 @@ class State:
     def open_tool_items(self) -> list[plain.ToolItem]:
         """Return the actions without an observation, in the order the model asked for them."""
         return [item for item in map(self.item, self.open_items) if is_tool_item(item)]
+
+
+def changes_made(item: plain.Item) -> Sequence[plain.FileChange]:
+    """Return what an item changed in files."""
+    if item["kind"] in ("fileChange", "command") and item["status"] == "completed":
+        return item.get("changes", ())
+    return ()
 
 
 def is_tool_item(item: plain.Item) -> TypeGuard[plain.ToolItem]:

@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
+logger = logging.getLogger(__name__)
 _DURING_IMPORT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     # Otherwise it loads a `.env` from a folder above its own. With a virtual environment inside a
@@ -40,6 +41,9 @@ def _load_for_good() -> None:
     gc.disable()
     try:
         load_litellm()
+    except (ImportError, OSError) as exc:
+        # With hardly any descriptors left; whoever makes a call imports it again and is told.
+        logger.warning("litellm could not be imported ahead of the first call: %s", exc)
     finally:
         gc.enable()
     gc.freeze()

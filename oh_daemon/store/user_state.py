@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +49,20 @@ class UserState:
     def set_trust(self, folder: Path, trust: Trust) -> None:
         """Set the trust of a folder. Raises `ReadOnlyError` when the file cannot be written."""
         self._change(_key(folder), "trust", lambda _before: trust)
+
+    def runs(self, folder: Path) -> dict[str, bool] | None:
+        """Return, by hash, what may run by itself there; None if that was never decided."""
+        return self._folder(folder).get("runs")
+
+    def add_runs(self, folder: Path, decided: Mapping[str, bool]) -> None:
+        def add(before: dict[str, bool] | None) -> dict[str, bool]:
+            return {**(before or {}), **decided}
+
+        self._change(_key(folder), "runs", add)
+
+    def forget_runs(self, folder: Path) -> None:
+        if self.runs(folder) is not None:
+            self._change(_key(folder), "runs", lambda _before: None)
 
     def is_granted(self, folder: Path, key: str) -> bool:
         return key in self._folder(folder).get("grants", ())

@@ -19,7 +19,8 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.file_changes import FileChanges, Step, checked_text
 from oh_daemon.tools.forms import LINE, PATH, takes
 from oh_daemon.tools.language import Watch, unwatched
-from oh_daemon.workspace.documents import Documents, TextView
+from oh_daemon.workspace.arbiter import TextView
+from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import shown, uri_from_path
 from oh_daemon.workspace.text_changes import (
     MAX_SHOWN_BYTES,

@@ -17,7 +17,8 @@ from oh_daemon.contract.items import FileChange, Location, NamedHunk
 from oh_daemon.core.editor_ports import MAX_LABEL_CHARS
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult
 from oh_daemon.tools.language import Watch
-from oh_daemon.workspace.documents import Documents, EditDone
+from oh_daemon.workspace.arbiter import EditDone
+from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.patch import Hunks
@@ -66,7 +67,9 @@ class Step:
 class FileChanges:
     """Plans and makes the changes of one tool."""
 
-    def __init__(self, documents: Documents, watch: Watch) -> None:
+    def __init__(self, documents: Documents, watch: Watch, *, splits: bool = False) -> None:
+        """With `splits`, the user may choose from the hunks of a `Rewrite`, too."""
+        self._whole = Undo if splits else Undo | Rewrite
         self._documents = documents
         self._folders = documents.folders
         self._watch = watch
@@ -139,7 +142,7 @@ class FileChanges:
             hunks = [hunk for hunk in offered[step.path] if hunk in chosen]
             if hunks == offered[step.path]:
                 taken.append(step)
-            elif hunks and isinstance(step.change, Replace | Insert | Hunks):
+            elif hunks and isinstance(step.change, Replace | Insert | Hunks | Rewrite):
                 part = Part(step.change, tuple(hunk.hunk for hunk in hunks))
                 after = self._documents.plan(step.path, part).after
                 taken.append(replace(step, change=part, after=after))
@@ -156,7 +159,8 @@ class FileChanges:
 
     def _hunks(self, step: Step) -> list[NamedHunk]:
         """Return the hunks that the user may choose from, if this file can be changed in part."""
-        if step.moved is not None or isinstance(step.change, Undo | Rewrite):
+        is_removed = step.after is None and isinstance(step.change, Rewrite)
+        if step.moved is not None or is_removed or isinstance(step.change, self._whole):
             return []
         uri = uri_from_path(self._folders.as_opened(step.path))
         found = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))

@@ -18,6 +18,7 @@ from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResul
 from oh_daemon.core.risk import Rating
 from oh_daemon.core.secrets import MaskedStream
 from oh_daemon.tools.forms import takes
+from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.files import fingerprint
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
 from oh_daemon.workspace.paths import shown
@@ -56,13 +57,33 @@ _SCHEMA = takes(
     terminal_id={"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"},
 )
 
+_OUTSIDE = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 300,
+    "description": "Why this must run outside the sandbox: it needs the network, a device, Docker,"
+    " or a place outside the workspace. The user is asked each time.",
+}
+_IN_A_VIEW = """
+Commands run in a sandbox without network, which sees the workspace with the unsaved texts of the \
+editor. What they change in the workspace is shown to the user, and kept if he agrees; the result \
+says what was. Changes elsewhere are lost. What git ignores stays in the sandbox."""
+
+
+def _held(schema: Json) -> Json:
+    return {**schema, "properties": {**schema["properties"], "outside": _OUTSIDE}}
+
+
+SPEC = ToolSpec("terminal", _DESCRIPTION, _SCHEMA, kind="execute")
+_SPEC_IN_A_VIEW = replace(SPEC, description=_DESCRIPTION + _IN_A_VIEW, input_schema=_held(_SCHEMA))
+HELD = "it runs in the sandbox, where it changes nothing outside"
+READS = "it runs where it can only read, without network"
+
 Rate = Callable[[str, Path | None], Rating]
 
 
 class TerminalTool:
     """Implements `core.ports.Tool`."""
-
-    spec = ToolSpec("terminal", _DESCRIPTION, _SCHEMA, kind="execute")
 
     def __init__(
         self,
@@ -78,6 +99,7 @@ class TerminalTool:
 
         `blobs` is the folder where the model finds the blobs, if they are files.
         """
+        self.spec = _SPEC_IN_A_VIEW if shells.are_held else SPEC
         self._shells = shells
         self._rate = rate
         self._put_blob_file = put_blob_file
@@ -91,11 +113,14 @@ class TerminalTool:
         cwd = self._shells.cwd(terminal_id)
         rating, touched = self._rated(args, cwd)
         footprint = replace(touched, terminal=terminal_id)
+        outside = args.get("outside")
         return Intent(
             title=_title(args, terminal_id),
-            subject=CommandSubject(command=command, cwd=str(cwd)),
+            subject=CommandSubject(command=command, cwd=str(cwd), outside=outside),
             risk=rating.risk,
-            reasons=rating.reasons,
+            reasons=(f"outside the sandbox: {outside}",) if outside else rating.reasons,
+            held=self._holder(args, rating),
+            leaves=outside is not None,
             footprint=footprint,
             segments=rating.segments,
             digest_material=(
@@ -121,8 +146,12 @@ class TerminalTool:
             "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
         )
         note = None
-        ended = self._shells.take_ended(terminal_id)
-        shell = self._shells.existing(terminal_id) if is_input else self._shells.open(terminal_id)
+        if context.held == READS:
+            terminal_id, shell = self._shells.open_reader(terminal_id)
+            ended = None
+        else:
+            ended = self._shells.take_ended(terminal_id)
+            shell = self._shell(args, terminal_id)
         if is_input and ended is not None:
             return self._result(ended, terminal_id, _NOT_TYPED if command else None)
         if is_input:
@@ -137,6 +166,20 @@ class TerminalTool:
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
         return self._result(outcome, terminal_id, note)
+
+    def _shell(self, args: Json, terminal_id: str) -> Bash:
+        if args.get("is_input"):
+            return self._shells.existing(terminal_id)
+        return self._shells.open(terminal_id, outside=args.get("outside") is not None)
+
+    def _holder(self, args: Json, rating: Rating) -> str | None:
+        """Return why a command can do no harm, if something keeps it from that."""
+        if args.get("outside") is not None or self._named(args):
+            return None
+        if self._shells.are_held:
+            return HELD
+        stays = not args.get("is_input") and not args.get("background") and not _moves(rating)
+        return READS if self._shells.have_readers and stays and rating.only_reads else None
 
     def _notes(
         self, context: ToolContext, terminal_id: str, ended: CommandOutcome | None
@@ -154,7 +197,8 @@ class TerminalTool:
 
     def _terminal_id(self, args: Json) -> str:
         """Return the id in the arguments; without one, a background job gets a new terminal."""
-        default = self._shells.free_name() if args.get("background") else "main"
+        usual = "main" if args.get("outside") is None else "outside"
+        default = self._shells.free_name() if args.get("background") else usual
         return str(args.get("terminal_id", default))
 
     def _rated(self, args: Json, cwd: Path) -> tuple[Rating, Footprint]:
@@ -229,6 +273,11 @@ class TerminalTool:
         finally:
             spill.unlink(missing_ok=True)
         return self._put_blob_file(masked)
+
+
+def _moves(rating: Rating) -> bool:
+    """Return whether the command is there for what it does to its shell."""
+    return any(words[:1] in (("cd",), ("pushd",), ("popd",)) for words in rating.segments)
 
 
 def _title(args: Json, terminal_id: str) -> str:

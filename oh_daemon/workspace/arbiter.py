@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.contract.items import FileForm
+from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.editor_ports import OpenDocument, TextEdit
 from oh_daemon.workspace.files import FileText, sha256_of
 from oh_daemon.workspace.text_changes import with_newlines
@@ -83,6 +83,23 @@ class PlannedEdit:
     note: str | None = None
     form: FileForm | None = None
     """The form of a file that is created."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextView:
+    """A text as the agent sees it, with its own line ends."""
+
+    text: str
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EditDone:
+    """What an edit did."""
+
+    change: FileChange
+    route: Literal["editor", "disk"]
+    note: str | None = None
 
 
 def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:

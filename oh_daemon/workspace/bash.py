@@ -8,7 +8,6 @@ mark on the terminal, which output cannot forge. One thread reads both.
 from __future__ import annotations
 
 import os
-import resource
 import secrets
 import select
 import signal
@@ -22,10 +21,19 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
-from oh_daemon.workspace.bash_lines import render_command, render_rc
+from oh_daemon.workspace.bash_lines import prepare_bash, render_command, render_lent, write_command
+from oh_daemon.workspace.bash_prompt import LOST, drain, has_lost_command
 from oh_daemon.workspace.output import Capture, CleanText, Scrollback
 from oh_daemon.workspace.pty import KEYS, Pty
-from oh_daemon.workspace.shell_command import CommandOutcome, OnOutput, ShellCommand, State
+from oh_daemon.workspace.shell_command import (
+    INTERRUPTS,
+    CommandOutcome,
+    OnOutput,
+    ShellCommand,
+    ShellPlace,
+    State,
+    ignore,
+)
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, channel, start_thread
 
 MAX_LIVE_CHARS = 1 << 20
@@ -33,20 +41,13 @@ MAX_LIVE_CHARS = 1 << 20
 _MAX_LATE_CHARS = 4096
 _MAX_SHOWN = 200
 _NO_COMMAND = "no command runs in this terminal; call again without is_input"
-_FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 0.4
+_FIRST_LOOK_S, _LAST_LOOK_S, _LOST_LOOK_S = 0.1, 0.4, 0.5
 _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal, and with it the mark; then the status alone counts."""
 _DRAIN_S = 0.05
-_TOP_FD = 241
 _INTERRUPT_S = 0.75
 _LAST_CHANCE_S = 1.0
 """For a shell on a busy machine whose foreground program has already ended."""
-_INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
-"""Signals for the foreground program, in turn; 0 sends none. bash gets SIGUSR2 with each of them,
-since it may miss one while it forks."""
-
-
-def _ignore(_text: str) -> None: ...
 
 
 class Bash:
@@ -55,44 +56,36 @@ class Bash:
     def __init__(
         self,
         spawner: Spawner,
-        scratch: Path,
+        place: ShellPlace,
         cwd: Path,
         env: Mapping[str, str],
         screen: Scrollback,
     ) -> None:
-        """`scratch` is the folder for its files; the state an earlier shell left there is restored.
+        """The state that an earlier shell left in `place` is restored.
 
         `screen` receives the output that people see.
         """
-        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= _TOP_FD:
-            raise ToolError(
-                "the limit for open files is too low for a terminal; raise it with"
-                " `ulimit -n 1024` where the editor is started"
-            )
+        argv = prepare_bash(place)
         self.cwd = cwd
         self.last: ShellCommand | None = None
         """The command that runs now, or else the last one that ran."""
         self._screen = screen
         self._note = ""
-        self._on_output, self._live_left = _ignore, 0
+        self._on_output, self._live_left = ignore, 0
         self.is_dead = False
-        self._scratch = scratch
+        self._scratch = place.given
         self._changed = threading.Condition()
         self._command: ShellCommand | None = None
         self._late = ""
         self._late_cleaner = CleanText()
-        scratch.mkdir(mode=0o700, exist_ok=True)
-        rc = scratch / "rc"
-        rc.write_text(render_rc(scratch / "state"))
-        argv = ["bash", "--noprofile", "--rcfile", str(rc), "--noediting", "-i"]
         with ExitStack() as stack:
             self._pty = Pty()
             stack.callback(self._pty.close)
-            commands, self._control = channel(stack)
+            self._commands, self._control = channel(stack)
             self._reports, self._report_write = channel(stack)
             self._exit_mark = secrets.token_hex(16).encode()
             terminal = self._pty.slave
-            fds = [commands, terminal, terminal, self._report_write]
+            fds = [self._commands, terminal, terminal, self._report_write]
             self._process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
             self._descriptors = stack.pop_all()
         with ExitStack() as on_failure:
@@ -144,18 +137,18 @@ class Bash:
                 )
             if on_output is not None:
                 self.listen(on_output)
-            file = self._scratch / "command"
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file.write_text(text + "\n", "utf-8", "surrogateescape")
+            file = write_command(self._scratch, text)
             late, self._late = self._late, ""
             # The note of the previous command may not have been reported yet.
-            note = (running.note if running else "") + self._note
-            self._note = ""
+            note, self._note = (running.note if running else "") + self._note, ""
             self._screen.add_line(f"$ {text}\n")
             command = ShellCommand(text, self._capture(), is_background, note, late)
             self._pty.prepare()
             self._command = self.last = command
-            os.write(self._control, render_command(file, command.mark, lent or {}).encode())
+            os.write(self._report_write, b"\0")  # Wakes the reader, so that it looks after it.
+            os.write(self._control, render_command(file, command.mark, lends=bool(lent)))
+            if lent:
+                os.write(self._reports, render_lent(lent))
 
     def type(self, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the running program."""
@@ -263,7 +256,7 @@ class Bash:
     def _outcome(self, command: ShellCommand, state: State) -> CommandOutcome:
         with self._changed:
             capture, command.capture = command.capture, self._capture()
-            self._on_output = _ignore
+            self._on_output = ignore
             note, command.note = command.note, ""
             late, command.late = command.late, ""
             exit_code = command.exit_code
@@ -277,10 +270,10 @@ class Bash:
 
     def _interrupt(self, command: ShellCommand) -> None:
         """End the command, gently at first; end the shell itself only when nothing else helps."""
-        for number in _INTERRUPTS:
+        for number in INTERRUPTS:
             reaper.send_signal({self._process.pid}, signal.SIGUSR2)
             reaper.send_signal(self._in_front(), number)
-            if self._ends_within(command, _INTERRUPT_S / len(_INTERRUPTS)):
+            if self._ends_within(command, _INTERRUPT_S / len(INTERRUPTS)):
                 return
         if not self._ends_within(command, _LAST_CHANCE_S):
             self.kill(0)
@@ -305,22 +298,35 @@ class Bash:
         poll.register(self._pty.master, select.POLLIN)
         poll.register(self._reports, select.POLLIN)
         exit_code: int | None = None
+        next_look = 0.0
         while exit_code is None:
             command = self._command
-            is_overdue = command is not None and command.status is not None
-            fds = {fd for fd, _ in poll.poll(_MARK_DEADLINE_S * 1000 if is_overdue else None)}
+            runs = command is not None and command.exit_code is None
+            fds = {fd for fd, _ in poll.poll(_MARK_DEADLINE_S * 1000 if runs else None)}
             if self._pty.master in fds:
                 self._on_bytes(self._pty.read())
             if self._reports in fds:
                 exit_code = self._on_reports(os.read(self._reports, 1 << 16))
-            if not fds and command:
+            if command and not fds and command.status is not None:
                 self._end(command)
+            if time.monotonic() >= next_look:
+                self._end_if_lost()
+                next_look = time.monotonic() + _LOST_LOOK_S
         poll.unregister(self._reports)
         # No mark ends the output of a dead shell, and its jobs may keep writing.
         until = time.monotonic() + 4 * _DRAIN_S
         while poll.poll(_DRAIN_S * 1000) and time.monotonic() < until:
             self._on_bytes(self._pty.read())
         self._on_exit(exit_code)
+
+    def _end_if_lost(self) -> None:
+        # `begin` holds the same lock while it sends a command, and only this thread takes reports.
+        with self._changed:
+            command = self._command
+            is_lost = has_lost_command(self._process.pid, self._commands, self._reports)
+            if is_lost and command and command.status is None:
+                command.note += LOST
+                self._process.signal_tree(signal.SIGKILL)
 
     def _on_bytes(self, data: bytes) -> None:
         # `begin` holds the same lock, so it hands on all late output to the command it begins.
@@ -357,6 +363,7 @@ class Bash:
         held, command.held, command.is_marked = command.held, b"", True
         self._emit(command, command.cleaner.feed(held) + command.cleaner.flush())
         with self._changed:
+            drain(self._report_write)  # An interrupted command may have left its secrets there.
             command.exit_code = command.status
             self._screen.settle()
             self._changed.notify_all()

@@ -1,59 +1,113 @@
-"""The script that our bash runs at its start, and the lines that run one command.
+"""How our bash is started, the script that it runs first, and the lines that run one command.
 
 Descriptors 240 and 241 are the terminal and the socket for reports. Exported variables and the
-current folder survive an `exit`: the trap saves them for the next shell.
+current folder survive an `exit`: a trap saves them for the next shell.
 """
 
 from __future__ import annotations
 
+import resource
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.workspace.shell_command import ShellPlace
+
+_TOP_FD = 241
+_COMMAND = "command"
+
+# A command runs in this very shell, so it may define functions and aliases of any name, take
+# builtins away and set traps. What reports its end must not depend on any of that (facts by their
+# section of the bash manual):
+# - Functions that are `readonly -f` can be neither redefined nor removed (4.2 `readonly`). A
+#   quoted word is no alias (6.6 Aliases), and the body of a function had its aliases replaced when
+#   it was defined. Reserved words cannot be functions.
+# - All builtins are called through `builtin` (4.2). The real one can return from `__oh_intact`; a
+#   function or program of that name cannot, and then `${9?}` drops the line (3.5.3, Shell Parameter
+#   Expansion): argument 9 is never given, and no variable can take its place.
+# - `enable` (4.2) brings builtins back that a command disabled.
+# - So either all is well or no report comes. `Bash` notices that and ends the shell.
+#
 # USR2 drops the rest of an interrupted command, even when the foreground program caught SIGINT and
 # ended as if nothing had happened. A USR2 after the end of the command must do nothing, or bash
-# would drop part of the next one. When a pipeline is dropped between its forks, bash would put the
-# next process into that pipeline's group, which is gone ("child setpgid"); running a subshell first
-# avoids this.
+# would drop part of the next one: the outermost file that is being read tells (5.2 `BASH_SOURCE`).
+# When a pipeline is dropped between its forks, bash would put the next process into that pipeline's
+# group, which is gone ("child setpgid"); running a subshell first avoids this.
 _RC = r"""
 exec 240>&1 241>&3 3>&-
 set +o history +H
-__oh_begin() {
-  __oh_runs=1 __oh_status=$1 __oh_lent=()
-  shift
-  while [ $# -gt 0 ]; do export "$1=$2"; __oh_lent+=("$1"); shift 2; done
-  return "$__oh_status"
+__oh_intact() { builtin return "$1"; ((${9?})); }
+__oh_quiet() { PS0= PS1= PS2=; builtin unset -v PROMPT_COMMAND; builtin return "$1"; }
+__oh_lend() {
+  __oh_intact 0
+  builtin trap - DEBUG ERR RETURN
+  builtin set +vxET
+  while builtin read -r -d '' -u 241 && [[ $REPLY ]]; do builtin export "$REPLY"; done
+  builtin return "$1"
 }
-__oh_forget() { unset -v "${__oh_lent[@]}" || :; __oh_lent=(); }
-__oh_quiet() { __oh_runs= PS1= PS2= PROMPT_COMMAND=; return "$1"; }
 __oh_done() {
-  __oh_runs=
-  __oh_forget
-  [ "$1" = 0 ] || (:)
-  printf '\036%s\036' "$2" >&240
-  printf '%s %s %s\0' "$2" "$1" "$PWD" >&241
-  return "$1"
+  builtin enable . export printf read return set trap unset || ((${9?}))
+  __oh_intact 0
+  __oh_quiet 0
+  [[ -z ${PROMPT_COMMAND[*]-} ]] || ((${9?}))
+  [[ $1 == 0 ]] || ([[ 0 ]])
+  builtin printf '\036%s\036' "$2" >&240
+  builtin printf '%s %s %s\0' "$2" "$1" "$PWD" >&241
+  builtin return "$1"
 }
-trap '__oh_forget; declare -px > @STATE@' EXIT
-trap '[ -z "$__oh_runs" ] || kill -INT $$' USR2
+__oh_save() { builtin declare -px >| @STATE@; }
+__oh_stop() { [[ ${BASH_SOURCE[-1]} != @COMMAND@ ]] || builtin kill -INT $$; }
+readonly -f __oh_intact __oh_quiet __oh_lend __oh_done __oh_save __oh_stop
+trap '\__oh_save' EXIT
+trap '\__oh_stop' USR2
 if [ -r @STATE@ ]; then . @STATE@; cd -- "$PWD"; rm -f @STATE@; fi 2>/dev/null
 __oh_quiet 0
 """
-_COMMAND = """\
-__oh_begin $?{lent}; . {file} <&240 240>&- 241>&-; {{ __oh_quiet $?; }} 2>/dev/null
-{{ __oh_done $? {mark}; }} 2>/dev/null
+_RUN = r"\builtin . {file} <&240 240>&- 241>&-"
+# A subshell takes the secrets with it when it ends, whatever the command did to keep them. They
+# come by the socket, since a line that held them would be seen by traps, `jobs` and the history;
+# and traps and traces of earlier commands are off before they are read.
+_RUN_LENT = rf"({{{{ \__oh_lend $?; }}}} 2>/dev/null; {_RUN})"
+_REPORT = r"""; {{ \__oh_quiet $?; }} 2>/dev/null
+{{ \__oh_done $? {mark}; }} 2>/dev/null
 """
 
 
-def render_rc(state: Path) -> str:
-    """Return the start script; `state` is the file where one shell saves its state for the next."""
-    return _RC.replace("@STATE@", shlex.quote(str(state)))
+def prepare_bash(place: ShellPlace) -> list[str]:
+    """Write the start script, and return the command line that uses it.
 
-
-def render_command(file: Path, mark: bytes, lent: Mapping[str, str]) -> str:
-    """Return lines that source `file` with the variables `lent` set, then report its end by `mark`.
-
-    The variables reach bash through its input, so no file and no list of processes shows them.
+    One shell saves its state for the next. Raises `ToolError` and `OSError`.
     """
-    given = "".join(f" {name} {shlex.quote(value)}" for name, value in lent.items())
-    return _COMMAND.format(file=shlex.quote(str(file)), mark=mark.decode(), lent=given)
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= _TOP_FD:
+        raise ToolError(
+            "the limit for open files is too low for a terminal; raise it with"
+            " `ulimit -n 1024` where the editor is started"
+        )
+    place.given.mkdir(mode=0o700, exist_ok=True)
+    rc, state = place.given / "rc", shlex.quote(str(place.kept))
+    command = shlex.quote(str(place.given / _COMMAND))
+    rc.write_text(_RC.replace("@STATE@", state).replace("@COMMAND@", command))
+    return [*place.words, "bash", "--noprofile", "--rcfile", str(rc), "--noediting", "-i"]
+
+
+def write_command(scratch: Path, text: str) -> Path:
+    """Write the text of a command to the file that `render_command` takes, and return it."""
+    scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = scratch / _COMMAND
+    file.write_text(text + "\n", "utf-8", "surrogateescape")
+    return file
+
+
+def render_command(file: Path, mark: bytes, *, lends: bool) -> bytes:
+    """Return lines that source `file` and report its end by `mark`.
+
+    With `lends` they wait for `render_lent` on the socket for reports.
+    """
+    lines = (_RUN_LENT if lends else _RUN) + _REPORT
+    return lines.format(file=shlex.quote(str(file)), mark=mark.decode()).encode()
+
+
+def render_lent(lent: Mapping[str, str]) -> bytes:
+    """Return what a command gets as variables."""
+    return "\0".join((*(f"{name}={value}" for name, value in lent.items()), "", "")).encode()

@@ -6,6 +6,7 @@ first result about something in that subfolder. The agent is given each file onc
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,23 +39,25 @@ class ContextFiles:
 
     def of_roots(self) -> tuple[ContextFile, ...]:
         """Return the new files of the open folders, by folder, then by how common the name is."""
-        return self._tell(self._folders.roots)
+        return self._tell(root / name for root in self._folders.roots for name in NAMES)
 
     def on_the_way(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
         """Return the new files of every folder from the open ones down to these paths."""
-        inside = [path for path in paths if self._folders.contains(path)]
-        folders = {
-            folder: None
-            for path in inside
-            for folder in reversed([path, *path.parents])
-            if self._folders.contains(folder)
+        shown = self._documents.open_texts()
+        # Only what may be there is read: a read opens every folder from the root down.
+        found = {
+            folder / name: None
+            for path in paths
+            for folder, descriptor in self._folders.down_to(path)
+            for name in NAMES
+            if folder / name in shown or _exists(name, descriptor)
         }
-        return self._tell(folders)
+        return self._tell(found)
 
-    def _tell(self, folders: Iterable[Path]) -> tuple[ContextFile, ...]:
+    def _tell(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
         found: list[ContextFile] = []
         with self._lock:
-            for path in (folder / name for folder in folders for name in NAMES):
+            for path in paths:
                 name = self._folders.name(path)
                 text = None if name in self._told else self._read(path)
                 if text is None:
@@ -72,3 +75,11 @@ class ContextFiles:
         except ToolError:
             return None
         return capped(text)
+
+
+def _exists(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True

@@ -7,23 +7,25 @@ Invariant: one writer per edit, and an open document with unsaved text is never 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
-from oh_daemon.contract.items import FileChange, FileForm
+from oh_daemon.contract.items import FileForm
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
 from oh_daemon.workspace.arbiter import (
     CONFLICT,
     REBASED,
     UNSAVED,
+    EditDone,
     Look,
     PlannedEdit,
     Route,
     Seen,
+    TextView,
     arbitrate,
     choose_route,
     fingerprint,
@@ -52,23 +54,6 @@ from oh_daemon.workspace.text_changes import (
 _VERIFY_TIMEOUT_S = 2.0
 _MOVED = (None, "stale", "missing")
 """Failures by which an editor says that it did nothing because the document has changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class TextView:
-    """A text as the agent sees it, with its own line ends."""
-
-    text: str
-    note: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class EditDone:
-    """What an edit did."""
-
-    change: FileChange
-    route: Literal["editor", "disk"]
-    note: str | None = None
 
 
 class Documents:
@@ -130,7 +115,7 @@ class Documents:
                 return self._planned_removal(state, change)
             case Undo():
                 return self._planned_undo(state)
-            case Rewrite():
+            case Rewrite() | Part(change=Rewrite()):
                 return self._planned_rewrite(state, change)
             case Replace() | Insert() | Hunks() | Part():
                 return self._planned_change(state, change)
@@ -168,10 +153,15 @@ class Documents:
 
     def unsaved_texts(self) -> Mapping[Path, str]:
         """Return the unsaved texts that count over the disk's, by real path inside the folders."""
-        documents = self._editor.documents() if self._editor else ()
-        paths = {real_path(document.path) for document in documents}
-        states = [self.look(path) for path in paths if self.folders.contains(path)]
+        states = map(self.look, self.open_texts())
         return {state.path: state.text or "" for state in states if state.is_unsaved}
+
+    def open_texts(self) -> Mapping[Path, str]:
+        """Return what the editor shows of files inside the folders, by real path."""
+        texts = {
+            real_path(d.path): d.text for d in (self._editor.documents() if self._editor else ())
+        }
+        return {path: text for path, text in texts.items() if self.folders.contains(path)}
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the editor to save these files; returns those whose text is on disk now."""
@@ -296,11 +286,12 @@ class Documents:
         planned = self._planned(state, partial(restoring, before=before, after=after))
         return self._removing(planned) if last.op == "add" else planned
 
-    def _planned_rewrite(self, state: Look, change: Rewrite) -> PlannedEdit:
+    def _planned_rewrite(self, state: Look, change: Rewrite | Part) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"{self._name(state.path)!r} is gone")
         planned = self._planned(state, partial(located, find=change.edits))
-        return self._removing(planned) if change.after is None else planned
+        is_removal = isinstance(change, Rewrite) and change.after is None
+        return self._removing(planned) if is_removal else planned
 
     def _removing(self, planned: PlannedEdit) -> PlannedEdit:
         """Turn a plan into the removal of a file that the agent created."""
@@ -367,9 +358,8 @@ class Documents:
         """Wait until we hear of what a formatter did on save, which is on disk before that."""
         file, document = self._file(path, self.document(path)), self.document(path)
         if self._editor and file and document and fingerprint(file) != fingerprint(document):
-            expected = sha256_of(file.text)
             self._editor.wait_for_text(
-                opened_as, expected, timeout_s=_VERIFY_TIMEOUT_S, cancel=cancel
+                opened_as, sha256_of(file.text), timeout_s=_VERIFY_TIMEOUT_S, cancel=cancel
             )
 
     def _done(

@@ -12,10 +12,11 @@ from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import Json
-from oh_daemon.workspace.documents import Documents, EditDone
+from oh_daemon.workspace.arbiter import EditDone
+from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import path_from_uri, real_path
-from oh_daemon.workspace.review import Rewrite, Wanted
+from oh_daemon.workspace.review import Rewrite, Wanted, is_unseen
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
 _TAKE_BACK_S = 0.8
@@ -28,8 +29,7 @@ def change_all(
     done: dict[Path, EditDone] = {}
     try:
         for path, change in changes.items():
-            # The agent was not shown a `Rewrite`, so it does not count as seen.
-            write = documents.rewrite if isinstance(change, Rewrite) else documents.edit
+            write = documents.rewrite if is_unseen(change) else documents.edit
             done[path] = write(path, change, label=label, cancel=cancel)
     except (ToolError, Cancelled) as exc:
         left = _take_back(documents, done, label)

@@ -12,9 +12,11 @@ import re
 import stat
 import unicodedata
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
+from glob import iglob
+from itertools import islice
 from pathlib import Path, PurePath
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -22,8 +24,11 @@ from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
 from oh_daemon.core.risk_paths import guarded
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAX_SHOWN = 100
 _OTHER_URI = re.compile(r"(?!file:)[A-Za-z][A-Za-z0-9+.-]+:/|untitled:")
 
+_MAX_FITTING = 200
+"""How many paths that fit a pattern are looked at before a command is rated."""
 _REFUSED = {
     "git's own files; use git commands in the terminal": re.compile(r"/(\.git|git~1)(/|$)"),
     "the log of the conversations": re.compile(r"/\.openhands/conversations(/|$)"),
@@ -110,11 +115,14 @@ class Folders:
         """
         lexical = self._absolute(text)
         real = real_path(lexical)
-        if self._root_of(real) is None:
+        root = self._root_of(real)
+        if root is None:
             raise PathOutsideWorkspaceError(
                 f"{shown(text)!r} leads outside the open folders ({self._names()}); name a path"
                 " inside them, or look at it with a command in the terminal"
             )
+        if why := _too_long(real, root):
+            raise ToolError(f"{shown(text[:_MAX_SHOWN])!r}: {why}; use shorter names")
         if what := _refused(self._guises(lexical, real)):
             raise PathOutsideWorkspaceError(
                 f"{shown(text)!r} is closed to {'edits' if writing else 'tools'}: {what}"
@@ -145,6 +153,19 @@ class Folders:
         name, roots = str(path), (os.path.join(root, "") for root in self.roots)  # noqa: PTH118
         guises = [_normalised(name[len(root) :]) for root in roots if name.startswith(root)]
         return bool(_refused(guises)) or any(guarded(guise) == "secret" for guise in guises)
+
+    def leads_away(self, pattern: str) -> bool:
+        """Return whether an absolute path leads out of the folders or to what may hold secrets.
+
+        Of a pattern, as bash reads it, this is asked of all paths that fit it.
+        """
+        found = iglob(pattern)  # noqa: PTH207 - this one leaves hidden files out, as bash does.
+        fitting = [pattern, *islice(found, _MAX_FITTING)]
+        return len(fitting) > _MAX_FITTING or any(map(self._leads_away, fitting))
+
+    def _leads_away(self, path: str) -> bool:
+        is_outside = not self.contains(real_path(Path(path)))
+        return is_outside or self.is_protected(path, writing=False) is not None
 
     def is_link(self, text: str) -> bool:
         """Return whether the name itself is a link, so that its target has another name."""
@@ -190,6 +211,26 @@ class Folders:
         finally:
             os.close(descriptor)
 
+    def down_to(self, path: Path) -> Generator[tuple[Path, int]]:
+        """Yield every folder from the outermost open one down to a real path, with a descriptor.
+
+        Each is opened from the one above it, once, and no link is followed. Ends at the first that
+        cannot be opened.
+        """
+        root = min(self._roots_of(path), key=lambda root: len(root.parts), default=None)
+        if root is None:
+            return
+        folder, names = root, path.relative_to(root).parts
+        with ExitStack() as stack, suppress(FileNotFoundError, ToolError):
+            descriptor = _open_folder(str(folder), path)
+            stack.callback(lambda: os.close(descriptor))
+            yield folder, descriptor
+            for name in names:
+                child = _open_folder(name, path, descriptor)
+                os.close(descriptor)
+                folder, descriptor = folder / name, child
+                yield folder, descriptor
+
     def _absolute(self, text: str) -> Path:
         """Return the absolute path of `text`, with links and `..` not yet resolved."""
         if not self.folders:
@@ -206,8 +247,10 @@ class Folders:
         return self.folders[0] / path
 
     def _root_of(self, path: Path) -> Path | None:
-        below = [root for root in self.roots if path.is_relative_to(root)]
-        return max(below, key=lambda root: len(root.parts), default=None)
+        return max(self._roots_of(path), key=lambda root: len(root.parts), default=None)
+
+    def _roots_of(self, path: Path) -> list[Path]:
+        return [root for root in self.roots if path.is_relative_to(root)]
 
     def _guises(self, lexical: Path, real: Path) -> set[str]:
         """Return the path below a folder, as written and resolved, normalised for the patterns."""
@@ -248,6 +291,15 @@ def _open_folder(name: str, path: Path, parent: int | None = None, *, create: bo
                 "link; look again"
             ) from exc
         raise ToolError(f"folder {shown(path.parent)!r}: {exc.strerror}") from exc
+
+
+def _too_long(path: Path, root: Path) -> str | None:
+    """Return why no file below `root` can have this path, or None."""
+    n_path, n_name = len(os.fsencode(path)), max(map(len, map(os.fsencode, path.parts)))
+    max_path, max_name = (os.pathconf(root, f"PC_{what}_MAX") for what in ("PATH", "NAME"))
+    if n_path >= max_path:
+        return f"the path has {n_path:,} bytes, and {max_path - 1:,} are possible"
+    return f"a name has {n_name} bytes, and {max_name} are possible" if n_name > max_name else None
 
 
 def _links_in(folder: Path) -> list[os.DirEntry[str]]:

@@ -53,6 +53,24 @@ def descendants(roots: set[int], among: Processes) -> set[int]:
     return family - roots
 
 
+def children(pid: int) -> list[int]:
+    """The living children of a process that has one thread."""
+    try:
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_bytes().split())]
+    except OSError:
+        return []
+
+
+def inner_number(pid: int) -> int:
+    """The number of a process in the innermost namespace that it is in; -1 if it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_bytes()
+    except OSError:
+        return -1
+    _, _, rest = status.partition(b"\nNSpid:")
+    return int(rest.split(b"\n", 1)[0].split()[-1])
+
+
 def send_signal(pids: set[int], number: int) -> None:
     # To the kernel 0 and -1 mean groups of processes, and 1 is init: none is ever ours to signal.
     for pid in (pid for pid in pids if pid > 1):

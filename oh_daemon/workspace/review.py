@@ -67,12 +67,12 @@ class Rewrite:
 class Part:
     """Only these hunks of a change; the user left out the others."""
 
-    change: Replace | Insert | Hunks
+    change: Replace | Insert | Hunks | Rewrite
     hunks: tuple[Hunk, ...]
 
     @property
     def is_anchored(self) -> bool:
-        return self.change.is_anchored
+        return isinstance(self.change, Rewrite) or self.change.is_anchored
 
     def edits(self, plain: str) -> list[TextEdit]:
         found = hunks_of(plain, applied(plain, self.change.edits(plain)))
@@ -83,3 +83,8 @@ class Part:
 
 Wanted = Change | Hunks | Rewrite | Part
 """What an edit may be asked to do."""
+
+
+def is_unseen(change: Wanted) -> bool:
+    """Return whether the agent is not shown the change, so that it does not count as seen."""
+    return isinstance(change.change if isinstance(change, Part) else change, Rewrite)

@@ -9,20 +9,35 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Protocol
 
 from oh_daemon.contract.daemon_messages import TerminalInfo
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.secrets import Masker
 from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.output import Scrollback
-from oh_daemon.workspace.shell_command import CommandOutcome
+from oh_daemon.workspace.shell_command import CommandOutcome, ShellPlace
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, clean_env, refusals
 
 MAX_SHELLS = 16
+_SIDES = {False: "in the sandbox", True: "outside the sandbox"}
+_OTHER_SIDE = "terminal {!r} is {}; use another terminal_id for what runs {}"
 _REPLACED = "The shell had ended; this is a new one in the same folder."
+
+
+class ShellView(Protocol):
+    """Where shells run that must not change anything outside."""
+
+    @property
+    def spawner(self) -> Spawner: ...
+
+    def shells(self) -> ShellPlace:
+        """Return where their files lie. Raises `OSError`."""
+        ...
 
 
 class Shells:
@@ -34,26 +49,57 @@ class Shells:
         folder: Path,
         env: Mapping[str, str],
         masker: Masker | None = None,
+        *,
+        view: ShellView | None = None,
+        reader: Sequence[str] = (),
     ) -> None:
+        """With a `view`, shells start in there, and beside the daemon only when that is asked.
+
+        `reader` are the words before a shell that can change nothing.
+        """
         self._spawner = spawner
+        self._view = view
+        self._reader = reader
         self._folder = folder
         self._env = clean_env(env)
         self._lock = threading.Lock()
-        self._scratch: Path | None = None
+        self._place: ShellPlace | None = None
         self._shells: dict[str, Bash] = {}
+        self._outside: set[str] = set()
+        """The names of the shells that are not in the view, though there is one."""
         self._masker = masker or Masker()
         self._screens: dict[str, Scrollback] = {}
 
-    def open(self, name: str = "main") -> Bash:
+    def open(self, name: str = "main", *, outside: bool = False) -> Bash:
         """Return the living shell of that name, or start one."""
+        outside = outside and self._view is not None
         with self._lock:
             old = self._shells.get(name)
             if old and not old.is_dead:
+                if outside != (name in self._outside):
+                    raise ToolError(_OTHER_SIDE.format(name, _SIDES[not outside], _SIDES[outside]))
                 return old
             if not old and len(self._shells) >= MAX_SHELLS:
                 self._end_idle()
+            (self._outside.add if outside else self._outside.discard)(name)
             self._shells[name] = self._started(name, _REPLACED if old else "")
             return self._shells[name]
+
+    def open_reader(self, folder_of: str) -> tuple[str, Bash]:
+        """Start a shell for one command, which can only read; return its name too.
+
+        It starts in the folder of that other shell.
+        """
+        with self._lock, refusals("bash"):
+            names = ("reading" if n == 1 else f"reading-{n}" for n in count(1))
+            name = next(n for n in names if n not in self._shells or self._shells[n].is_idle)
+            if old := self._shells.get(name):
+                old.kill(0)
+            elif len(self._shells) >= MAX_SHELLS:
+                self._end_idle()
+            place = replace(self._own_place(), words=self._reader)
+            self._shells[name] = self._bash(name, self._spawner, place, self.cwd(folder_of))
+            return name, self._shells[name]
 
     def existing(self, name: str) -> Bash:
         """Return the shell of that name, dead or alive. Raises `ToolError` when there is none."""
@@ -91,6 +137,22 @@ class Shells:
         shell = self._shells.get(terminal_id) or self._shells.get("main")
         return shell.cwd if shell else self._folder
 
+    @property
+    def have_readers(self) -> bool:
+        return bool(self._reader)
+
+    @property
+    def are_held(self) -> bool:
+        """Whether they are in a view, unless one is wanted outside."""
+        return self._view is not None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a command runs in front in one of the shells in the view."""
+        inside = [shell for name, shell in self._shells.items() if name not in self._outside]
+        commands = [shell.last for shell in inside if shell.is_running]
+        return any(command and not command.is_background for command in commands)
+
     def free_name(self) -> str:
         """Return the name of a terminal that does not exist yet, for a background job."""
         return next(name for n in count(1) if (name := f"job-{n}") not in self._shells)
@@ -99,25 +161,35 @@ class Shells:
         """End every shell and everything that runs in it."""
         with self._lock:
             shells, self._shells = list(self._shells.values()), {}
-            scratch, self._scratch = self._scratch, None
+            place, self._place = self._place, None
         deadline = time.monotonic() + GRACE_S
         for shell in shells:
             shell.hang_up()
         for shell in shells:
             shell.kill(max(0.0, deadline - time.monotonic()))
-        if scratch:
-            shutil.rmtree(scratch, ignore_errors=True)
+        if place:
+            shutil.rmtree(place.given, ignore_errors=True)
 
     def _started(self, name: str, note: str) -> Bash:
         with refusals("bash"):
-            if self._scratch is None:
-                self._scratch = Path(tempfile.mkdtemp(prefix=self._spawner.scratch.name))
-            cwd = self.cwd(name)
-            cwd = cwd if cwd.is_dir() else self._folder
-            screen = self._screens.setdefault(name, Scrollback(self._masker))
-            shell = Bash(self._spawner, self._scratch / name, cwd, self._env, screen)
+            if self._view is not None and name not in self._outside:
+                spawner, place = self._view.spawner, self._view.shells()
+            else:
+                spawner, place = self._spawner, self._own_place()
+            shell = self._bash(name, spawner, place, self.cwd(name))
             shell.tell(note)
             return shell
+
+    def _bash(self, name: str, spawner: Spawner, place: ShellPlace, cwd: Path) -> Bash:
+        folder = cwd if cwd.is_dir() else self._folder
+        screen = self._screens.setdefault(name, Scrollback(self._masker))
+        return Bash(spawner, place.of(name), folder, self._env, screen)
+
+    def _own_place(self) -> ShellPlace:
+        if self._place is None:
+            folder = Path(tempfile.mkdtemp(prefix=self._spawner.scratch.name))
+            self._place = ShellPlace(folder, folder)
+        return self._place
 
     def _end_idle(self) -> None:
         idle = (name for name, shell in self._shells.items() if name != "main" and shell.is_idle)

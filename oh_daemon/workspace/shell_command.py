@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -13,6 +14,28 @@ from oh_daemon.workspace.output import Capture, CleanText, Output
 
 State = Literal["done", "running", "waitingForInput"]
 OnOutput = Callable[[str], None]
+INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
+"""Signals for the foreground program, in turn; 0 sends none. bash gets SIGUSR2 with each of them,
+since it may miss one while it forks."""
+
+
+def ignore(_text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ShellPlace:
+    """Where the files of shells lie, in folders that exist."""
+
+    given: Path
+    """What they are given, and what is kept of their output; a shell need not write here."""
+    kept: Path
+    """What one shell leaves for the next. Only shells write and read here."""
+    words: Sequence[str] = ()
+    """The words before a shell's own: a program that holds it."""
+
+    def of(self, name: str) -> ShellPlace:
+        """Return the place of one shell."""
+        return ShellPlace(self.given / name, self.kept / f".{name}", self.words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,13 +97,14 @@ def _all(
 ) -> Iterator[Skill]:
     for folder in folders:
         problem = None if is_trusted(folder) else UNTRUSTED
-        for base in _up_to_repository(folder):
+        for base in up_to_repository(folder):
             yield from _of_base(base, "project", problem)
     if home is not None:
         yield from _of_base(home, "user", None)
 
 
-def _up_to_repository(folder: Path) -> tuple[Path, ...]:
+def up_to_repository(folder: Path) -> tuple[Path, ...]:
+    """Return the folder and those above it, up to the top of its repository if it is in one."""
     way = (folder, *takewhile(_is_closed, folder.parents))
     top = next((n for n, base in enumerate(way) if (base / ".git").exists()), 0)
     return way[: top + 1]

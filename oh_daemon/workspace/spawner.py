@@ -36,7 +36,8 @@ MAX_OUTPUT_BYTES = 64 << 20
 _END_DEADLINE_S = 10.0
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
-_LEFT_OUT = re.compile(rf"(?i:{SECRET_NAME.pattern})|^{_GIT_VALUE}")
+_LEFT_OUT = re.compile(rf"(?i:{SECRET_NAME.pattern})|^{_GIT_VALUE}|^CDPATH$")
+"""Also the folders in which `cd` looks: a command's folder must be known before it runs."""
 _GIT_SECRET = re.compile(r"extraheader|cookie|credential|passw|token|://[^/\s]*@", re.IGNORECASE)
 _QUIET = {
     "PAGER": "cat",
@@ -139,11 +140,23 @@ class Process:
 _REAPER = (sys.executable, "-I", "-S", reaper.__file__)
 
 
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """Where a reaper runs that does not run beside the daemon: in namespaces of its own."""
+
+    argv: Sequence[str]
+    """The words before the reaper's, which is process 1 there and the only child of `argv[0]`."""
+    fds: Sequence[int] = ()
+    """Descriptors that `argv` names."""
+
+
 class Spawner:
     """Starts programs. Safe from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, enclose: Callable[[], Enclosure] | None = None) -> None:
+        """`enclose` is called before each start of a reaper; it may raise `OSError`."""
         self.run_id = uuid.uuid4().hex
+        self._enclose = enclose
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -169,7 +182,7 @@ class Spawner:
         program = shutil.which(argv[0], path=env.get("PATH"))
         if program is None:
             raise ToolError(f"there is no program {argv[0]!r} here; install it or use another")
-        if not cwd.is_dir():
+        if self._enclose is None and not cwd.is_dir():
             raise ToolError(f"the folder {str(cwd)!r} is gone; use one that exists")
         with refusals(argv[0]), Path(os.devnull).open("r+b", buffering=0) as null:
             words = [os.path.abspath(program), *argv[1:]]  # noqa: PTH100 - links stay as they are.
@@ -196,6 +209,14 @@ class Spawner:
             return Completed(process.exit_code.result(), os.pread(out, n_written, 0))
         finally:
             os.close(out)
+
+    @property
+    def root(self) -> int | None:
+        """The number of the process from which all others come; None before the first starts."""
+        child = self._reaper
+        if child is None or self._enclose is None:
+            return child and child.pid
+        return next(iter(reaper.children(child.pid)), None)
 
     def close(self) -> None:
         """End all processes, by SIGTERM, then SIGKILL after 0.5 s; returns when none is left."""
@@ -229,12 +250,13 @@ class Spawner:
 
     def _start_reaper(self) -> socket.socket:
         self._answers = queue.SimpleQueue[Process | OSError]()
+        around = self._enclose() if self._enclose else Enclosure(())
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with closing(theirs):
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
             self._reaper = subprocess.Popen(
-                [*_REAPER, str(theirs.fileno()), str(self.scratch)],
-                pass_fds=[theirs.fileno()],
+                [*around.argv, *_REAPER, str(theirs.fileno()), str(self.scratch)],
+                pass_fds=[*around.fds, theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -265,10 +287,21 @@ class Spawner:
             return
         if verb == b"started":
             pid = int(value)
-            process = self._running[pid] = Process(pid, subject.decode())
+            process = Process(self._number_here(pid), subject.decode())
+            self._running[pid] = process
             self._answers.put(process)
         else:
             self._answers.put(OSError(int(value), os.strerror(int(value))))
+
+    def _number_here(self, pid: int) -> int:
+        """Return the number that a process has here, by its number in the reaper's namespace.
+
+        -1 when it has ended already. The children of a reaper are few; see NSpid in proc(5).
+        """
+        if self._enclose is None:
+            return pid
+        born = reaper.children(self.root or -1)
+        return next((child for child in born if reaper.inner_number(child) == pid), -1)
 
     def _on_reaper_gone(self) -> None:
         """Clean up after the reaper was killed or closed, so that nobody waits for ever.

@@ -35,6 +35,7 @@ class Editor:
         features: Json = OURS,
         capabilities: Json | None = None,
         encoding: str = "utf-16",
+        settings: Json | None = None,
     ) -> None:
         general = {"positionEncodings": [encoding]}
         self.encoding = encoding
@@ -48,7 +49,8 @@ class Editor:
         self.telling = threading.Thread()
         """The thread that tells about a change later."""
         params = {"capabilities": {"general": general, **(capabilities or {})}}
-        self.client = world.daemon(params=params, features=features)
+        more: Any = {} if settings is None else {"settings": settings}
+        self.client = world.daemon(params=params, features=features, **more)
         self.client.answer("editor/applyEdit", self._on_apply)
         self.client.answer("workspace/applyEdit", self._on_apply)
         self.client.answer("editor/readDocument", self._on_read)

@@ -114,6 +114,28 @@ def test_reading_with_git_asks_only_in_a_repository_among_the_files(world: World
     world.turn(client)
 
 
+HIDDEN = (
+    "true [[ a =~ x;touch PWNED ]]",
+    "uniq README.md -c PWNED",
+    "GCONV_PATH=. iconv -f x README.md",
+    'grep -r "" .',
+)
+"""Commands that seem only to read: other syntax, options, variables, and whole folders."""
+
+
+def test_what_only_seems_to_read_asks_and_does_not_run_in_mode_plan(world: World) -> None:
+    (world.project / "README.md").write_text("one\n")
+    client = world.daemon()
+    for options, effect in ((ASK["options"], "ask"), ({"mode": "plan"}, "reject")):
+        client.forget()
+        client.answer("approval/request", lambda _asked: {"optionId": "reject"})
+        world.script(calls(*(call("terminal", command=each) for each in HIDDEN)), say("Done."))
+        world.start(client, options=options)
+        world.turn(client)
+        assert [how for how, _ in decisions(client)] == [effect] * len(HIDDEN)
+        assert not (world.project / "PWNED").exists()
+
+
 def test_the_client_is_asked_and_its_answer_counts_only_when_it_was_offered(world: World) -> None:
     world.script(touch("one"), touch("two"), say("Done."))
     client = world.daemon()

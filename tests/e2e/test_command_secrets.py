@@ -1,9 +1,11 @@
 """Secrets for commands: a command that names one gets it, the user is asked, no other has it."""
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import SCRIPT, end, environment, start
 from fake_llm import FakeLLM, call, say
 from world import World, content_of, items
@@ -114,3 +116,27 @@ def test_a_run_gives_a_variable_to_commands_that_name_it(world: World) -> None:
     code, _, err = run("--secret", "NO_SUCH")
     assert code == 2
     assert "--secret NO_SUCH: set this variable" in err
+
+
+POISON = (
+    "__oh_forget() { true; }; __oh_done() { true; }; __oh_lend() { true; }",
+    "unset() { true; }; export() { declare -gx \"$@\"; }; trap 'kept=$BASH_COMMAND' DEBUG; set -ET",
+    "set -o history; alias '{'=true",
+)
+LOOK_AROUND = "{ declare -xp; set; history; jobs; } | grep -i shop | rev; echo looked"
+
+
+@pytest.mark.parametrize("poison", POISON)
+def test_a_secret_is_gone_after_its_command_whatever_the_shell_was_told_before(
+    world: World, poison: str
+) -> None:
+    commands = (poison, PRINT, LOOK_AROUND)
+    world.script(*(call("terminal", command=command) for command in commands), say("Done."))
+    client = world.daemon()
+    client.request("secret/set", {"name": "SHOP_TOKEN", "value": VALUE, "forCommands": True})
+    world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    told = [content_of(item) for item in items(client, "command")]
+    assert "looked" in told[-1]
+    frames = json.dumps([*client.events, *(r.body for r in world.llm.requests)])
+    assert not any(half in frames for half in (VALUE, "nekot-pohs", "shop-token of"))

@@ -442,6 +442,33 @@ def test_bad_params_are_refused_by_name_with_the_way_out(world: World) -> None:
     assert client.request("daemon/status")["conversations"] == []
 
 
+@pytest.mark.own_daemon
+def test_a_client_is_told_what_holds_commands_and_why_it_is_not_more(world: World) -> None:
+    def told(client: RawClient) -> tuple[Any, Any]:
+        early = client.capabilities["experimental"]["ohDaemon"].get("sandbox")
+        return early, client.request("daemon/status")["sandbox"]
+
+    first, known = told(world.daemon())
+    assert known == {"level": "none", "wanted": "auto"}
+    assert first in (None, known)  # The first start waits a moment only; the next need not wait.
+    assert told(world.daemon()) == (known, known)
+    off = {"level": "none", "wanted": "off"}
+    assert told(world.daemon(settings={"sandbox": "off"})) == (off, off)
+
+
+@pytest.mark.own_daemon
+def test_a_result_from_another_machine_or_of_nonsense_is_not_told(world: World) -> None:
+    world.daemon().request("daemon/status")
+    [kept] = world.home.rglob("sandbox.json")
+    kept.write_text(kept.read_text("utf-8").replace("true", "false"), "utf-8")
+    client = world.daemon(settings={"sandbox": "landlock"})
+    told = client.wait_for(lambda message: message.get("method") == "daemon/statusChanged")
+    assert told["params"]["message"] == "what holds commands that run unasked: landlock"
+    kept.write_text('{"machine": []}')
+    again = world.daemon(settings={"sandbox": "landlock"})
+    assert again.request("daemon/status")["sandbox"]["level"] == "landlock"
+
+
 def test_the_limits_that_are_announced_hold(world: World) -> None:
     client = world.daemon()
     assert client.capabilities["experimental"]["ohDaemon"]["limits"] == LIMITS

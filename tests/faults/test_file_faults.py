@@ -256,3 +256,34 @@ def test_writers_in_one_folder_do_not_sweep_each_other_away(tmp_path: Path) -> N
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+DEEP = """
+import sys
+from fake_llm import FakeLLM, call, say
+from oh_daemon import LLM, Agent, Conversation, Workspace
+
+with FakeLLM() as fake, Workspace(sys.argv[1]) as workspace:
+    for name, n_folders in (("few", 100), ("many", 400)):
+        path = "/".join([*[name] * n_folders, "new.txt"])
+        fake.add(call("edit", command="create", path=path, file_text="new"))
+    fake.add(say("Done."))
+    llm = LLM(model="openai/fake", api_key="sk-deep-0123456789", base_url=fake.url)
+    with Conversation(Agent(llm=llm), workspace) as conversation:
+        conversation.run("go")
+"""
+
+
+def test_a_deep_path_costs_no_more_than_its_number_of_folders(tmp_path: Path) -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed: apt-get install strace")
+    project, trace = tmp_path / "project", tmp_path / "trace"
+    project.mkdir()
+    argv = ("strace", "-f", "-qq", "-s", "9", "-o", str(trace), "-e", "trace=%file",
+            sys.executable, "-B", "-c", DEEP, str(project))  # fmt: skip
+    tests = {"PYTHONPATH": str(Path(__file__).parent.parent)}
+    subprocess.run(argv, check=True, env=os.environ | tests, timeout=300)
+    calls = trace.read_text("utf-8", "replace").splitlines()
+    few, many = (sum(f'"{n}"' in c or f"/{n}/" in c for c in calls) for n in ("few", "many"))
+    assert 100 < few < many < 5 * few
+    assert project.joinpath(*["many"] * 400, "new.txt").read_text() == "new"

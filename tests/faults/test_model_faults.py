@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -318,3 +320,15 @@ def test_an_error_of_the_listener_ends_the_call():
         with pytest.raises(LookupError):
             ask(fake, on_delta=on_delta)
         assert fake.wait_for_requests(1)[0].closed.wait(WITHIN_S)
+
+
+def test_an_import_that_runs_out_of_descriptors_is_one_line_and_no_traceback() -> None:
+    script = (
+        "import resource, threading; from oh_daemon.model.litellm_import import warm_up\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
+        "warm_up(); [t.join() for t in threading.enumerate() if t.name == 'litellm-import']\n"
+    )
+    argv = [sys.executable, "-c", script]
+    ran = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
+    assert ran.stderr.startswith("litellm could not be imported ahead of the first call")
+    assert len(ran.stderr.splitlines()) == 1

@@ -25,14 +25,15 @@ from oh_daemon.workspace import output
 PACKAGE = "oh_daemon"
 ROOT = Path(__file__).parents[2] / PACKAGE
 
-ADAPTERS = {"model", "tools", "store", "workspace", "mcp_servers"}
+ADAPTERS = {"model", "tools", "store", "workspace", "sandbox", "mcp_servers"}
 LAYERS: dict[str, set[str]] = {
     "contract": set(),
     "core": {"contract"},
     "model": {"contract", "core"},
     "store": {"contract", "core"},
     "workspace": {"contract", "core"},
-    "tools": {"contract", "core", "workspace"},
+    "sandbox": {"contract", "core", "workspace"},
+    "tools": {"contract", "core", "workspace", "sandbox"},
     "mcp_servers": {"contract", "core", "workspace"},
     "app": {"contract", "core", *ADAPTERS},
     "fronts": {"contract", "core", *ADAPTERS, "app"},
@@ -44,7 +45,10 @@ FRONTS = {"cli": {"lsp"}, "lsp": set[str](), "library": set[str]()}
 CYCLES = [{"app/conversations", "app/sub_agents"}]
 """Modules that need each other: a sub-agent is a conversation too."""
 
-PROCESSES = ("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell")
+PROCESSES = (
+    *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
+    *("workspace/attached", "sandbox/landlock", "sandbox/first"),
+)
 OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("model/client", "model/litellm_import"),
     "mcp": ("mcp_servers/",),

@@ -17,7 +17,7 @@ from oh_daemon.tools.edit import EDIT_SPEC
 from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.forms import takes
 from oh_daemon.tools.function import FunctionTool
-from oh_daemon.tools.terminal import TerminalTool
+from oh_daemon.tools.terminal import SPEC as TERMINAL_SPEC
 from oh_daemon.tools.todo import TodoTool
 
 TERMINAL = tool("terminal", lambda command: command, command={"type": "string"})
@@ -59,7 +59,7 @@ def test_missing_arguments_are_none_at_all(arguments: str):
 
 OURS = {
     "edit": FunctionTool(EDIT_SPEC, lambda: None),
-    "terminal": FunctionTool(TerminalTool.spec, lambda: None),
+    "terminal": FunctionTool(TERMINAL_SPEC, lambda: None),
     "grep": FunctionTool(
         ToolSpec(
             "grep",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.contract.errors import PathOutsideWorkspaceError
+from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
 from oh_daemon.workspace.paths import Folders, path_from_uri, shown, uri_from_path
 
 
@@ -175,3 +175,24 @@ def test_hidden_characters_of_a_name_are_shown() -> None:
     assert shown("a\u202egnp.exe") == "a\\u202egnp.exe"
     assert shown("tab\there\x1b]52") == "tab\\there\\x1b]52"
     assert shown("ä漢😀") == "ä漢😀"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [("d/" * 2100 + "x", "4,095 are possible"), ("n" * 256, "a name has 256 bytes")],
+)
+def test_a_path_that_no_file_can_have_is_refused_before_a_folder_is_made(
+    root: Path, text: str, why: str
+) -> None:
+    with pytest.raises(ToolError, match=why) as refused:
+        Folders((root,)).resolve(text, writing=True)
+    assert len(refused.value.message) < 300
+
+
+def test_the_folders_down_to_a_path_are_opened_without_following_a_link(root: Path) -> None:
+    folders = Folders((root,))
+    (root / "src" / "link").symlink_to("..")
+    found = [folder for folder, _ in folders.down_to(root / "src" / "link" / "src")]
+    assert found == [root, root / "src"]
+    assert [folder for folder, _ in folders.down_to(root / "src" / "app.py")] == found
+    assert list(folders.down_to(root.parent)) == []

@@ -16,7 +16,8 @@ import pytest
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.risk import rate_command
-from oh_daemon.workspace.paths import in_bare_repository
+from oh_daemon.core.risk_paths import Disk
+from oh_daemon.workspace.paths import Folders, in_bare_repository
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -185,7 +186,9 @@ def _bare(folder: Path, world: World) -> None:
 
 
 def rate(command: str, folder: Path, cwd: Path | None = None) -> str:
-    return rate_command(command, [folder], cwd, in_bare_repository).risk
+    disk = Disk(in_bare_repository, Folders((folder,)).leads_away, os.path.isdir)
+    rating = rate_command(command, [folder], cwd, disk)
+    return "low" if rating.only_reads else rating.risk
 
 
 def test_reading_a_clone_asks_nobody_and_starts_nothing(world: World, clone: Path) -> None:

@@ -46,6 +46,9 @@ def test_what_a_repository_has_in_place_of_settings_holds_nothing_up(
     [
         *(("approval", "askRisky", "askNever", False), ("approval", "askRisky", "askAlways", True)),
         *(("mode", "ask", "full", False), ("mode", "autoEdit", "plan", True)),
+        *(("sandbox", "auto", "view", True), ("sandbox", "off", "landlock", True)),
+        *(("sandbox", "auto", "off", False), ("sandbox", "view", "landlock", False)),
+        *(("sandbox", "auto", "landlock", False), ("sandbox", "landlock", "auto", False)),
         *(("maxCostUsd", 5, 50, False), ("maxCostUsd", 5, None, False), ("maxCostUsd", 5, 1, True)),
         *(("maxCostUsdPerDay", 5, 50, False), ("maxCostUsdPerConversation", 5, 50, False)),
         *(("model", "users", "theirs", False), ("llm", {}, {"baseUrl": "http://x"}, False)),

@@ -30,9 +30,11 @@ export type InputAction = "accept" | "decline" | "cancel";
 
 export type StuckPattern = "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue";
 
-export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | ChangesUpdated | ChangesReviewed | CheckpointCreated | ConversationRolledBack | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
+export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | LandingPlanned | ChangesUpdated | ChangesReviewed | CheckpointCreated | ConversationRolledBack | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
 
 export type Event = KnownEvent;
+
+export type SandboxSetting = "auto" | "view" | "landlock" | "off";
 
 export type Trust = "full" | "readOnly" | "none";
 
@@ -330,12 +332,14 @@ export interface CommandSubject {
   kind: "command";
   command: string;
   cwd: string;
+  outside?: string;
 }
 
 export interface FileChangeSubject {
   kind: "fileChange";
   changes: readonly FileChange[];
   hunks?: readonly NamedHunk[];
+  origin?: "command";
 }
 
 /** One file before and after a change; the texts themselves are stored as blobs, by hash. */
@@ -349,6 +353,9 @@ export interface FileChange {
   sha256After?: string;
   unsaved?: boolean;
   form?: FileForm;
+  raw?: "bytes" | "link" | "folder";
+  modeBefore?: number;
+  modeAfter?: number;
 }
 
 /** How a text is stored on disk. */
@@ -380,9 +387,20 @@ export interface PathSubject {
   access: "read" | "write";
 }
 
+/** A folder that is not trusted yet or, if `isTrusted`, what is new in one that is. */
 export interface TrustSubject {
   kind: "trust";
   folder: string;
+  runs?: readonly SelfRun[];
+  isTrusted?: boolean;
+}
+
+/** Something that a trusted folder runs without asking. */
+export interface SelfRun {
+  kind: "hook" | "skillCommand" | "server";
+  command: string;
+  uri: string;
+  sha256: string;
 }
 
 /** Buffers that the agent edited; a command does not see the edits until they are saved. */
@@ -860,6 +878,7 @@ export interface CommandItem {
   exitCode?: number;
   signal?: number;
   truncated?: boolean;
+  changes?: readonly FileChange[];
 }
 
 export interface FileChangeItem {
@@ -1230,6 +1249,14 @@ export interface ActionDecided {
   digest: string;
 }
 
+/** A command ended, and what it changed in its view waits to land in the open folders. */
+export interface LandingPlanned {
+  type: "landing.planned";
+  changes: readonly FileChange[];
+  leftOut: Record<string, string>;
+  observed: Record<string, unknown>;
+}
+
 /** All files that differ from before the turn, each with its first and last hash. */
 export interface ChangesUpdated {
   type: "changes.updated";
@@ -1428,6 +1455,9 @@ export interface ReviewedFile {
   sha256After?: string;
   unsaved?: boolean;
   form?: FileForm;
+  raw?: "bytes" | "link" | "folder";
+  modeBefore?: number;
+  modeAfter?: number;
   state: "pending" | "accepted" | "reverted" | "conflict";
 }
 
@@ -1639,12 +1669,21 @@ export interface DaemonStatusResult {
   rssBytes: number;
   conversations: readonly ConversationLoad[];
   writerQueueBytes: number;
+  sandbox: SandboxInfo;
   warnings: readonly string[];
 }
 
 export interface ConversationLoad {
   id: string;
   status: ConversationState;
+}
+
+/** What holds the commands that run unasked, as `initialize` reports it, too. */
+export interface SandboxInfo {
+  level: "view" | "landlock" | "none";
+  wanted: SandboxSetting;
+  cause?: string;
+  cure?: string;
 }
 
 export interface SetTrustResult {

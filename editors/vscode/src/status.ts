@@ -4,7 +4,7 @@ import { commands, type Disposable, MarkdownString, StatusBarAlignment, ThemeCol
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import type { DaemonState } from "./messages";
-import type { ConversationInfo, ConversationState } from "./protocol";
+import type { ConversationInfo, ConversationState, SandboxInfo } from "./protocol";
 import { formatCost } from "./words";
 
 const LOOKS = {
@@ -15,6 +15,11 @@ const LOOKS = {
   error: { text: "$(warning) oh: stopped", tooltip: "An error stopped the agent. Click to see it." },
   idle: { text: "$(comment) oh", tooltip: "Open the agent panel." },
 };
+const HELD = {
+  view: "Commands run in a view of your files: they change nothing outside it and reach no network.",
+  landlock: "Commands that run unasked only read, and reach no network.",
+  none: "Nothing holds commands that run unasked.",
+};
 const BUSY: readonly ConversationState[] = ["running", "pausing", "interrupting"];
 const MAX_ROWS = 5;
 
@@ -24,13 +29,15 @@ export class StatusItem implements Disposable {
   private readonly conversations = new Map<string, ConversationInfo>();
   private readonly listeners: Disposable[];
   private nPending = 0;
+  private sandbox: SandboxInfo | undefined;
 
   constructor(agent: Agent, approvals: Approvals) {
     this.item.name = "oh";
     this.item.command = "oh.focus";
     this.listeners = [
       agent.onState((state) => {
-        if (state.kind !== "running") this.conversations.clear();
+        if (state.kind === "running") void this.askForSandbox(agent);
+        else this.conversations.clear();
         this.show(state);
       }),
       approvals.onCount((count) => {
@@ -64,6 +71,15 @@ export class StatusItem implements Disposable {
     void commands.executeCommand("setContext", "oh.turnPaused", isAny("paused"));
   }
 
+  private async askForSandbox(agent: Agent): Promise<void> {
+    // Without an answer, the tooltip does not say what holds commands.
+    this.sandbox = await agent.request("daemon/status", {}).then(
+      (status) => status.sandbox,
+      () => undefined,
+    );
+    this.show(agent.state);
+  }
+
   private look(daemon: DaemonState, statuses: readonly ConversationState[]): keyof typeof LOOKS {
     if (daemon.kind === "failed") return "failed";
     if (this.nPending > 0) return "waiting";
@@ -78,8 +94,15 @@ export class StatusItem implements Disposable {
       // A title is plain text of the user's, so it is not rendered as Markdown.
       text.appendMarkdown("\n\n").appendText(`${info.title || "Untitled"}: ${describeUsage(info)}`);
     }
+    if (this.sandbox) text.appendMarkdown("\n\n").appendText(describeSandbox(this.sandbox));
     return text;
   }
+}
+
+function describeSandbox({ level, wanted, cause, cure }: SandboxInfo): string {
+  const isRefused = wanted !== "auto" && wanted !== "off" && wanted !== level;
+  const why = [cause ? `Why: ${cause}.` : "", cure ? `To change that: ${cure}` : ""].filter(Boolean);
+  return [isRefused ? `No command runs without the sandbox ${wanted}.` : HELD[level], ...why].join(" ");
 }
 
 function describeUsage({ usage }: ConversationInfo): string {

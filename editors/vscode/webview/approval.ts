@@ -2,7 +2,7 @@
 
 import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
-import type { Approval, ApprovalOption, Subject } from "../src/protocol";
+import type { Approval, ApprovalOption, SelfRun, Subject } from "../src/protocol";
 import { fileDiff, fileName, filePath } from "./diff";
 import { h, icon } from "./dom";
 import { run } from "./host";
@@ -129,7 +129,9 @@ function covered(subject: Subject): string {
     case "saveDocuments":
       return "Files are saved without asking";
     case "trust":
-      return "The agent may act here; you are still asked about risky actions";
+      return subject.isTrusted
+        ? "You are asked again when one of them changes"
+        : "The agent may act here; you are still asked about risky actions";
     default:
       return "You are not asked again about exactly the same";
   }
@@ -138,16 +140,16 @@ function covered(subject: Subject): string {
 function headline({ subject, title }: Approval): string {
   switch (subject.kind) {
     case "command":
-      return "Run this command?";
+      return subject.outside === undefined ? "Run this command?" : "Run this outside the sandbox?";
     case "fileChange":
-      return "Make this edit?";
+      return subject.origin === "command" ? "Keep what the command changed?" : "Make this edit?";
     case "tool":
       // Our own tools say what they do. Others have a definition, and only a name.
       return visible(subject.definition === undefined ? `${title}?` : `Use ${title}?`);
     case "path":
       return subject.access === "write" ? "Write to this file?" : "Read this file?";
     case "trust":
-      return "May the agent act in this folder?";
+      return subject.isTrusted ? "May these run without asking?" : "May the agent act in this folder?";
     case "saveDocuments":
       return "Save these files first?";
   }
@@ -178,7 +180,7 @@ function subjectView({ id, subject, editable }: Approval, asked: Asked): Subject
     case "path":
       return fixed(exact(filePath(subject.uri)));
     case "trust":
-      return fixed(exact(filePath(subject.folder)));
+      return fixed(trustView(subject));
     case "saveDocuments":
       return fixed(exact(subject.uris.map(fileName).join("\n")));
   }
@@ -213,6 +215,40 @@ function editableCommand(subject: Extract<Subject, { kind: "command" }>, { folde
   const edited = () => (field.value === subject.command ? undefined : { ...subject, command: field.value });
   const cwd = place(subject.cwd, folders);
   return { element: h("div", {}, field, cwd !== undefined && h("p.cwd", {}, `in ${cwd}`)), edited };
+}
+
+/** How many are seen at once; the others are a click away. */
+const FIRST_RUNS = 6;
+const RUN_KINDS: Record<SelfRun["kind"], string> = {
+  hook: "Hook",
+  skillCommand: "Command of a skill",
+  server: "MCP server of a skill",
+};
+
+/** The folder, and what runs in it without asking once that is allowed. */
+function trustView({ folder, isTrusted, runs = [] }: Extract<Subject, { kind: "trust" }>): HTMLElement {
+  const more = runs.slice(FIRST_RUNS);
+  return h(
+    "div.runs",
+    {},
+    !isTrusted && exact(filePath(folder)),
+    !isTrusted && runs.length > 0 && h("p.why", {}, "These will run without asking:"),
+    ...runsView(runs.slice(0, FIRST_RUNS), folder),
+    more.length > 0 && h("details", {}, h("summary", {}, `${more.length} more`), ...runsView(more, folder)),
+  );
+}
+
+/** The commands, below the file that names them. */
+function runsView(runs: readonly SelfRun[], folder: string): HTMLElement[] {
+  const home = `${filePath(folder)}/`;
+  return runs.flatMap(({ kind, command, uri }, n) => {
+    const file = filePath(uri);
+    const name = file.startsWith(home) ? file.slice(home.length) : file;
+    const before = runs[n - 1];
+    const isFirst = before?.kind !== kind || before.uri !== uri;
+    const label = h("p.cwd", {}, visible(`${RUN_KINDS[kind]}, in ${name}`));
+    return isFirst ? [label, exact(command)] : [exact(command)];
+  });
 }
 
 function exact(text: string): HTMLElement {

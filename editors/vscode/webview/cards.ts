@@ -255,7 +255,9 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
       "Open the whole output",
     );
   const images = item.content.filter(isImage).map((image) => h("div.images", {}, imageView(image, conversationId)));
-  return [...(text === "" ? [] : [pre]), ...images, ...(whole ? [whole] : []), ...note];
+  const landed = item.kind === "command" && item.status === "completed" ? (item.changes ?? []) : [];
+  const diffs = landed.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change })));
+  return [...(text === "" ? [] : [pre]), ...images, ...(whole ? [whole] : []), ...diffs, ...note];
 }
 
 /** Data enters here: the content blocks of a result have MCP's form. */

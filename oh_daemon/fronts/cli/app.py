@@ -330,6 +330,28 @@ def sign_in(
     servers.sign_in(server)
 
 
+@app.command(context_settings={"ignore_unknown_options": True})
+def sandbox(
+    command: Annotated[
+        list[str] | None, typer.Argument(help="The command and its arguments, after `--`.")
+    ] = None,
+    level: Annotated[
+        Literal["view", "landlock", "none"] | None,
+        typer.Option(help="What must hold it; default: the best level that this machine has."),
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(exists=True, file_okay=False, resolve_path=True, help="Run it there.")
+    ] = Path(),
+) -> int:
+    """Run a command as the agent runs its own, or show the levels."""
+    from oh_daemon.fronts.cli.sandbox import print_levels, run_at  # noqa: PLC0415
+
+    if command:
+        return run_at(level, folder, command)
+    print_levels()
+    return 0
+
+
 @app.command()
 def doctor(
     workspace: Folder = Path(),

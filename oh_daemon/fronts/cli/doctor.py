@@ -20,6 +20,7 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import ModelRequest, Progress
+from oh_daemon.fronts.cli.sandbox import described_levels
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.private_files import disk_error
@@ -50,6 +51,7 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     if platform.system() != "Linux":
         yield "!", f"{platform.system()} is not tested; only Linux is"
     yield _shell(folder)
+    yield from described_levels()
     git = shutil.which("git")
     lost = "searches do not skip ignored files, and changes by commands cannot be undone"
     yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {lost}")

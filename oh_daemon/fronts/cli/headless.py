@@ -322,6 +322,7 @@ def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, person: Pers
         person.ask(journal, event)
         if not is_own:
             continue
+        _warn_of_what_nobody_allowed(event)
         last_refused = _refused_last(event, before=last_refused)
         if event["type"] == "turn.completed":
             return _exit_code(event["turn"], refused=last_refused)
@@ -341,6 +342,14 @@ def _print_line(journal: Journal, line: bytes) -> None:
     head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
     sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
     sys.stdout.buffer.flush()
+
+
+def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
+    """Say it on stderr too, where programs and their logs keep what went wrong."""
+    if event["type"] == "item.completed" and event["item"]["kind"] == "notice":
+        notice = event["item"]
+        if notice.get("reason") == "noClient":
+            _say(f"{notice['title']}: {notice.get('description', '')}")
 
 
 def _refused_last(event: plain.Event, *, before: bool) -> bool:

@@ -6,8 +6,9 @@ This module imports everything slow, so it is loaded only after `initialize` is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +17,7 @@ from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_to
 from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.places import Places
+from oh_daemon.app.self_test import SelfTest
 from oh_daemon.app.shared import Shared
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import DaemonError
@@ -33,7 +35,9 @@ from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
+from oh_daemon.fronts.lsp.stdio import encode
 from oh_daemon.fronts.lsp.sync import OpenDocuments
+from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.workspace.paths import path_from_uri
 
 logger = logging.getLogger(__name__)
@@ -47,14 +51,15 @@ _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list
 """The first call of one of these imports litellm in the background (1.7 s); idle windows do not."""
 
 
-def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) -> Service:
+def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     """Build everything behind the methods. Called on the main loop, right after `initialize`."""
+    environment = self_test.environment
     places = Places.of_user(environment)
     documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
     publisher = Publisher(server.outbox, server.client, facts)
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
-    shared, models = share_for_user(sources, places, trusted)
+    shared, models = share_for_user(sources, places, trusted, self_test)
     context = EditorContext(shared.masker)
     log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
     client_tools = ClientTools(server.client)
@@ -72,6 +77,7 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
     )
     share = sources.merged().settings.share_tools
     close_door = _open_door(places, shared, documents) if share else lambda: None
+    self_test.verify(lambda: sources.merged().settings, partial(_tell_level, server))
     connect(shared.mcp, server.outbox, server.client, facts)
     daemon = Daemon(
         shared, Conversations(shared), documents, server.outbox, publisher, models, client_tools
@@ -94,6 +100,13 @@ def compose(server: Server, facts: ClientFacts, environment: Mapping[str, str]) 
         cancel=daemon.cancel,
         mask=shared.masker.mask,
     )
+
+
+def _tell_level(server: Server, found: Sandbox) -> None:
+    """The sandbox is not what the answer to `initialize` said. Called on any thread."""
+    why = f", since {found.cause}" if found.cause else ""
+    message = f"what holds commands that run unasked: {found.level}{why}"
+    server.outbox.notify("daemon/statusChanged", encode({"kind": "warning", "message": message}))
 
 
 def _open_door(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:

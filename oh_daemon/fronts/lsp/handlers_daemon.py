@@ -31,6 +31,7 @@ from oh_daemon.fronts.lsp.daemon import (
     Daemon,
     Handler,
     on_open_if_named,
+    on_worker,
     once_durable,
     parse_folder,
 )
@@ -179,8 +180,9 @@ def secret_list(daemon: Daemon, _params: object, _context: RequestContext) -> m.
 
 
 def daemon_status(
-    daemon: Daemon, _params: m.DaemonStatusParams, _context: RequestContext
+    daemon: Daemon, _params: m.DaemonStatusParams, folders: list[Path]
 ) -> m.DaemonStatusResult:
+    folder = next(iter(folders), None)
     loads = [describe(live.conversation) for live in daemon.conversations.all_live()]
     return m.DaemonStatusResult(
         version=version("oh-daemon"),
@@ -189,7 +191,8 @@ def daemon_status(
         rss_bytes=_rss_bytes(),
         conversations=tuple(m.ConversationLoad(id=info.id, status=info.status) for info in loads),
         writer_queue_bytes=daemon.outbox.queued_bytes,
-        warnings=daemon.shared.settings(next(iter(daemon.folders()), None)).problems,
+        sandbox=m.SandboxInfo.model_validate(daemon.shared.sandbox(folder).report),
+        warnings=daemon.shared.settings(folder).problems,
     )
 
 
@@ -222,6 +225,7 @@ HANDLERS: dict[str, Handler] = {
     "secret/set": secret_set,
     "secret/remove": secret_remove,
     "secret/list": secret_list,
-    "daemon/status": daemon_status,
+    # On a worker, since it may be the first to wait for the self-test of the sandbox.
+    "daemon/status": on_worker(daemon_status),
     "workspace/setTrust": set_trust,
 }

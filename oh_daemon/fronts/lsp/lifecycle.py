@@ -78,14 +78,19 @@ class Server:
         stdio: tuple[int, int],
         make_service: Callable[[Server, ClientFacts], Service],
         recording: Recording | None = None,
+        report_sandbox: Callable[[Json], Json | None] = lambda _settings: None,
     ) -> None:
-        """`stdio` comes from `claim_stdio`; the service is made after `initialize` is answered."""
+        """`stdio` comes from `claim_stdio`; the service is made after `initialize` is answered.
+
+        `report_sandbox` is given the client's settings.
+        """
         inbound, outbound = stdio
         self._inbox: SimpleQueue[Frame | _Stop] = SimpleQueue()
         # Messages that come faster than we handle them wait in the pipe, not in our memory.
         self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
         self._reader = FrameReader(inbound, recording.received if recording else unrecorded)
         self._make_service = make_service
+        self._report_sandbox = report_sandbox
         self._recording = recording
         self._service: Service | None = None
         self._is_initialized = False
@@ -162,8 +167,9 @@ class Server:
         self._is_initialized = True
         context.after_answer(lambda: self._begin(facts))
         version = metadata.version("oh-daemon")
+        sandbox = self._report_sandbox(facts.settings)
         return {
-            "capabilities": _server_capabilities(version, facts.position_encoding),
+            "capabilities": _server_capabilities(version, facts.position_encoding, sandbox),
             "serverInfo": {"name": "oh-daemon", "version": version},
         }
 
@@ -225,13 +231,14 @@ def _signals() -> int:
     return readable
 
 
-def _server_capabilities(version: str, position_encoding: str) -> Json:
+def _server_capabilities(version: str, position_encoding: str, sandbox: Json | None) -> Json:
     ours = {
         "protocolVersion": PROTOCOL_VERSION,
         "daemon": {"name": "oh-daemon", "version": version, "pid": os.getpid()},
         "methods": [method.name for method in protocol.REQUESTS],
         "notifications": [method.name for method in protocol.NOTIFICATIONS],
         "limits": protocol.LIMITS,
+        **({"sandbox": sandbox} if sandbox else {}),
     }
     return {
         "positionEncoding": position_encoding,

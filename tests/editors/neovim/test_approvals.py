@@ -1,5 +1,7 @@
 """What the agent asks for is shown exactly, runs only when allowed, and outlives the daemon."""
 
+import json
+
 from desk import Desk
 from fake_llm import call, say
 
@@ -74,6 +76,9 @@ def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
         say("Made."),
         say("Nothing more."),
     )
+    hook = {"hooks": [{"type": "command", "command": "echo a hook"}]}
+    (desk.project / ".openhands").mkdir()
+    (desk.project / ".openhands/hooks.json").write_text(json.dumps({"hooks": {"Stop": [hook]}}))
     editor = desk.start(trust=None)
     editor.edit(desk.file)
     editor.command("Oh make it")
@@ -81,6 +86,8 @@ def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
     assert trust["approval"]["subject"]["kind"] == "trust", (
         "a folder nobody has judged is asked for"
     )
+    editor.wait_for_chat("echo a hook")
+    assert "hook, in .openhands/hooks.json:" in editor.chat()
     editor.command("Oh approve folder")
     before = editor.wait_for_event("ApprovalRequested", nth=2)["approval"]
 

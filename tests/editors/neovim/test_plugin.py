@@ -215,6 +215,7 @@ def test_wrong_options_are_reported(
     if problem is None:
         assert f"OK oh-daemon {version('oh-daemon')}, Python 3" in report, "what its doctor finds"
         assert "OK git: " in report
+        assert "OK sandbox landlock: commands run read-only" in report
 
 
 def test_the_lua_code_is_clean() -> None:

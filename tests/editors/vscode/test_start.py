@@ -201,6 +201,15 @@ async def test_without_a_key_the_panel_asks_for_one_which_is_written_nowhere_and
     assert subprocess.run(search, check=False, capture_output=True, text=True).stdout == ""
 
 
+HOOKS = json.dumps(
+    {
+        "hooks": {
+            "Stop": [{"hooks": [{"type": "command", "command": "echo pytest && echo all is well"}]}]
+        }
+    }
+)
+
+
 @pytest.fixture
 def untrusting(server: Server, project: Path) -> None:
     """Make the editor distrust the folder, whose settings try to instruct the agent."""
@@ -220,7 +229,10 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     vscode: VSCode,
 ) -> None:
     touch = call("terminal", command="touch made", security_risk="low")
-    vscode.script(touch, say("Then not."), touch, say("Made."))
+    vscode.script(touch, say("Then not."), touch, say("Made."), say("Checked."))
+    hooks = vscode.project / ".openhands/hooks.json"
+    hooks.parent.mkdir()
+    hooks.write_text(HOOKS)
     await vscode.open()
     await vscode.say("make it")
     await vscode.expect_answers("Then not.")
@@ -235,6 +247,16 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     await vscode.answer("allow-once")
     await vscode.expect_answers("Then not.", "Made.")
     assert (vscode.project / "made").exists()
+    # What the folder runs by itself counts as trusted then, and asks when it is changed.
+    hooks.write_text(HOOKS.replace("pytest", "pytest -x"))
+    await vscode.say("check it")
+    asked = vscode.approval
+    await expect(asked.get_by_role("heading")).to_have_text("May these run without asking?")
+    await expect(asked.locator(".runs")).to_have_text(
+        "Hook, in .openhands/hooks.jsonecho pytest -x && echo all is well"
+    )
+    await vscode.answer("allow-folder")
+    await vscode.expect_answers("Then not.", "Made.", "Checked.")
 
 
 async def test_all_folders_of_a_workspace_are_the_agents(vscode: VSCode) -> None:

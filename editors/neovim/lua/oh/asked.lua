@@ -9,6 +9,14 @@ local WAITING = {
   followed = "waiting for an answer in the window that runs it",
 }
 
+--- How many of the things that run without asking are shown.
+local MAX_RUNS = 8
+local RUNS = {
+  hook = "hook",
+  skillCommand = "command of a skill",
+  server = "MCP server of a skill",
+}
+
 ---@param to oh.Block
 ---@param approval table
 ---@param view oh.View
@@ -44,6 +52,9 @@ end
 function M.subject(to, subject, view)
   if subject.kind == "command" then
     to:code("sh", vim.split(subject.command, "\n", { plain = true }))
+    if subject.outside then
+      to:line(("outside the sandbox: %s"):format(blocks.escaped(subject.outside)), "OhNotice")
+    end
     if vim.fs.normalize(subject.cwd) ~= view.root then
       to:line(("in %s"):format(subject.cwd), "OhDim")
     end
@@ -63,6 +74,27 @@ function M.subject(to, subject, view)
     for _, uri in ipairs(subject.uris) do
       to:line("save " .. blocks.path(uri))
     end
+  elseif subject.kind == "trust" then
+    M.runs(to, subject.runs or {})
+  end
+end
+
+--- Show what will run without asking; of many, the first.
+---@param to oh.Block
+---@param runs oh.protocol.SelfRun[]
+function M.runs(to, runs)
+  local before
+  for index, run in ipairs(runs) do
+    if index > MAX_RUNS then
+      to:line(("and %d more"):format(#runs - MAX_RUNS), "OhDim")
+      return
+    end
+    local place = ("%s, in %s:"):format(RUNS[run.kind] or run.kind, blocks.path(run.uri))
+    if place ~= before then
+      to:line(place, "OhDim")
+      before = place
+    end
+    to:code("sh", vim.split(run.command, "\n", { plain = true }))
   end
 end
 

@@ -87,7 +87,7 @@ folds["item.completed"] = function(self, event)
   if may_write and not self.is_fetching then
     require("oh.editor").reload_all(self.daemon)
   end
-  if kind == "fileChange" and event.item.status == "completed" then
+  if event.item.changes and event.item.status == "completed" then
     tell.event("FileChanged", { conversation = self.id, changes = event.item.changes })
   end
 end

@@ -105,12 +105,35 @@ function M.report(daemon)
   local protocol = ("%d.%d"):format(ours.protocolVersion.major, ours.protocolVersion.minor)
   local about = ("oh-daemon %s, protocol %s"):format(ours.daemon.version, protocol)
   health.ok(("%s: %s, process %d"):format(daemon.root, about, ours.daemon.pid))
+  M.report_sandbox(client)
   local answer = client:request_sync("model/list", vim.empty_dict(), 5000)
   local models = answer and answer.result or {}
   if models.default then
     health.ok("model: " .. models.default)
   else
     health.error("no model can be used", "set a provider's key, for instance ANTHROPIC_API_KEY")
+  end
+end
+
+local HELD = {
+  view = "commands run in a view: what they change is discarded, and they reach no network",
+  landlock = "commands that run unasked only read, and reach no network",
+  none = "nothing holds commands that run unasked",
+}
+
+--- Say what holds commands in the folder of this daemon, and what would make it more.
+---@param client vim.lsp.Client
+function M.report_sandbox(client)
+  local answer = client:request_sync("daemon/status", vim.empty_dict(), 5000)
+  local sandbox = answer and answer.result and answer.result.sandbox
+  if not sandbox then
+    return
+  end
+  local text = ("sandbox %s: %s"):format(sandbox.level, HELD[sandbox.level])
+  if sandbox.cause then
+    health.warn(("%s, since %s"):format(text, sandbox.cause), sandbox.cure)
+  else
+    health.ok(text)
   end
 end
 

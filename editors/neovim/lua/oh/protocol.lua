@@ -31,9 +31,11 @@
 
 ---@alias oh.protocol.StuckPattern "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue"
 
----@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.MessageRefused | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.CheckpointCreated | oh.protocol.ConversationRolledBack | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
+---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.MessageRefused | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.LandingPlanned | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.CheckpointCreated | oh.protocol.ConversationRolledBack | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
 
 ---@alias oh.protocol.Event oh.protocol.KnownEvent
+
+---@alias oh.protocol.SandboxSetting "auto" | "view" | "landlock" | "off"
 
 ---@alias oh.protocol.Trust "full" | "readOnly" | "none"
 
@@ -294,11 +296,13 @@
 ---@field kind "command"
 ---@field command string
 ---@field cwd string
+---@field outside? string
 
 ---@class (exact) oh.protocol.FileChangeSubject
 ---@field kind "fileChange"
 ---@field changes oh.protocol.FileChange[]
 ---@field hunks? oh.protocol.NamedHunk[]
+---@field origin? "command"
 
 --- One file before and after a change; the texts themselves are stored as blobs, by hash.
 ---@class (exact) oh.protocol.FileChange
@@ -311,6 +315,9 @@
 ---@field sha256After? string
 ---@field unsaved? boolean
 ---@field form? oh.protocol.FileForm
+---@field raw? "bytes" | "link" | "folder"
+---@field modeBefore? integer
+---@field modeAfter? integer
 
 --- How a text is stored on disk.
 ---@class (exact) oh.protocol.FileForm
@@ -337,9 +344,19 @@
 ---@field uri string
 ---@field access "read" | "write"
 
+--- A folder that is not trusted yet or, if `isTrusted`, what is new in one that is.
 ---@class (exact) oh.protocol.TrustSubject
 ---@field kind "trust"
 ---@field folder string
+---@field runs? oh.protocol.SelfRun[]
+---@field isTrusted? boolean
+
+--- Something that a trusted folder runs without asking.
+---@class (exact) oh.protocol.SelfRun
+---@field kind "hook" | "skillCommand" | "server"
+---@field command string
+---@field uri string
+---@field sha256 string
 
 --- Buffers that the agent edited; a command does not see the edits until they are saved.
 ---@class (exact) oh.protocol.SaveDocumentsSubject
@@ -754,6 +771,7 @@
 ---@field exitCode? integer
 ---@field signal? integer
 ---@field truncated? boolean
+---@field changes? oh.protocol.FileChange[]
 
 ---@class (exact) oh.protocol.FileChangeItem
 ---@field id string
@@ -1084,6 +1102,13 @@
 ---@field reasons string[]
 ---@field digest string
 
+--- A command ended, and what it changed in its view waits to land in the open folders.
+---@class (exact) oh.protocol.LandingPlanned
+---@field type "landing.planned"
+---@field changes oh.protocol.FileChange[]
+---@field leftOut table<string, string>
+---@field observed table<string, any>
+
 --- All files that differ from before the turn, each with its first and last hash.
 ---@class (exact) oh.protocol.ChangesUpdated
 ---@field type "changes.updated"
@@ -1253,6 +1278,9 @@
 ---@field sha256After? string
 ---@field unsaved? boolean
 ---@field form? oh.protocol.FileForm
+---@field raw? "bytes" | "link" | "folder"
+---@field modeBefore? integer
+---@field modeAfter? integer
 ---@field state "pending" | "accepted" | "reverted" | "conflict"
 
 --- Both texts use LF as line ending; a text is absent when there was no file.
@@ -1431,11 +1459,19 @@
 ---@field rssBytes integer
 ---@field conversations oh.protocol.ConversationLoad[]
 ---@field writerQueueBytes integer
+---@field sandbox oh.protocol.SandboxInfo
 ---@field warnings string[]
 
 ---@class (exact) oh.protocol.ConversationLoad
 ---@field id string
 ---@field status oh.protocol.ConversationState
+
+--- What holds the commands that run unasked, as `initialize` reports it, too.
+---@class (exact) oh.protocol.SandboxInfo
+---@field level "view" | "landlock" | "none"
+---@field wanted oh.protocol.SandboxSetting
+---@field cause? string
+---@field cure? string
 
 ---@class (exact) oh.protocol.SetTrustResult
 ---@field folders oh.protocol.FolderTrust[]

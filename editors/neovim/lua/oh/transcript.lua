@@ -337,9 +337,12 @@ function M.result(to, entry)
   local item = entry.item
   local has_diff = item.changes and #item.changes > 0 and item.status ~= "failed"
   for _, change in ipairs(has_diff and item.changes or {}) do
+    if item.kind == "command" then
+      to:line(("%s %s"):format(change.op, blocks.path(change.uri)), "OhDim")
+    end
     to:diff(change)
   end
-  if has_diff then
+  if has_diff and item.kind ~= "command" then
     return
   elseif item.status == "rejected" and entry.note then
     -- The observation only repeats the note, for the model.

@@ -1,0 +1,334 @@
+"""Decides which commands run unasked where no kernel holds them: a short list, in plain words.
+
+It has a tokenizer of its own and knows no shell grammar. Invariant: in a plain command bash finds
+the words that were judged here, and nothing else to do; whatever is not known is not plain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import takewhile
+from posixpath import join
+from typing import NamedTuple
+
+from oh_daemon.core.risk_commands import rate_path
+from oh_daemon.core.risk_paths import Ground
+
+# A row has a program, what its operands are (see `_OPERANDS`), and all the options that it may
+# have: `-ab` are two letters; `-n#` has a number after it and `-e=` a text, in the same word or as
+# the next; `-#` is a number alone; a long one stands here in full, with `=` when it has a value.
+# The tests of find stand here with a second dash.
+#
+# What may stand here: no option that writes a file, starts a program, follows links, reads folders
+# with all that is in them, or reads settings or names of files from a file; none that GNU, BSD and
+# busybox read differently, unless each reading is harmless; nothing that is seldom needed to read a
+# project. A branch is only listed, so `git branch` has no operand; the second one of uniq is
+# written to.
+ROWS = """
+echo: words
+true: words
+false: words
+pwd: none -LP
+which: texts -a
+type: texts -at
+basename: texts -az -s=
+dirname: texts -z
+tr: texts -cCdst --delete --squeeze-repeats
+date: formats -uR
+ls: names -1AaBCcdFghiklmnopqrRsStuUxX --all --almost-all --color= --directory --full-time
+    --group-directories-first --human-readable --recursive --reverse --size --sort=
+stat: names -c= --format=
+du: names -abchkms -d# --apparent-size --human-readable --max-depth= --summarize --total
+file: names -bi --brief --mime --mime-type
+find: search --iname= --ipath= --maxdepth= --mindepth= --mmin= --mtime= --name= --path= --size=
+    --type= --a --and --empty --not --o --or --print --print0 --prune
+cat: files -AbeEnstTuv --number --show-all
+head: files -qv -c# -n# -# --lines= --bytes=
+tail: files -qv -c# -n# -# --lines= --bytes=
+nl: files -b= -s= -w#
+wc: files -cmlLw --bytes --chars --lines --words
+cut: files -nsz -b= -c= -d= -f= --characters= --complement --delimiter= --fields=
+sort: files -bcCdfghimMnrsuVz -k= -t= --human-numeric-sort --ignore-case --key= --numeric-sort
+    --reverse --unique --version-sort
+uniq: file -cdDiuz -f# -s# -w# --count --repeated --unique
+comm: files -123
+cmp: files -bls -n#
+diff: files -abBcdinpqstuwy -C# -U# -W# --brief --color= --side-by-side --unified --unified=
+md5sum: files -b
+sha256sum: files -b
+grep: pattern -abcEFGhHilLnoPqsvwx -A# -B# -C# -m# -# -e= --after-context= --before-context=
+    --color= --context= --count --extended-regexp --files-with-matches --files-without-match
+    --fixed-strings --ignore-case --invert-match --line-number --max-count= --only-matching
+    --perl-regexp --regexp= --word-regexp
+git status: tracked -bsv --branch --ignored --long --porcelain --porcelain= --short
+    --untracked-files=
+git diff: tracked -bpwz -U# --cached --color= --diff-filter= --exit-code --ignore-all-space
+    --ignore-space-change --merge-base --name-only --name-status --no-color --no-renames --numstat
+    --patch --raw --shortstat --staged --stat --stat= --summary --unified= --word-diff
+git log: tracked -Eipw -n# -# -G= -S= -U# --abbrev-commit --after= --all --author= --before=
+    --branches --color= --date= --decorate --diff-filter= --first-parent --follow --graph --grep=
+    --max-count= --merges --name-only --name-status --no-color --no-decorate --no-merges --numstat
+    --oneline --patch --raw --remotes --reverse --shortstat --since= --skip= --stat --stat= --tags
+    --until=
+git show: tracked -bpw -U# --color= --name-only --name-status --no-color --no-patch --numstat
+    --oneline --patch --raw --shortstat --stat --stat= --summary
+git blame: tracked -elstw -L= --date= --line-porcelain --porcelain
+git ls-files: tracked -cdmostz --cached --deleted --exclude-standard --modified --others --stage
+git rev-parse: tracked -q --abbrev-ref --git-dir --is-inside-work-tree --short --show-prefix
+    --show-toplevel --symbolic-full-name --verify
+git branch: none -arv --all --list --remotes --show-current
+git --version: none
+"""
+
+
+class Form(NamedTuple):
+    """How a program may be called: its operands, and by option what follows: `#`, `=` or ""."""
+
+    operands: str
+    options: Mapping[str, str]
+
+
+def read_rows(rows: str) -> dict[str, Form]:
+    """Return the forms that rows like those of `ROWS` describe, by program."""
+    found = re.findall(r"^(.+): (\w+)((?:\s+-\S+)*)$", rows, re.MULTILINE)
+    return {name: Form(kind, dict(_options(texts.split()))) for name, kind, texts in found}
+
+
+def _options(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for text in texts:
+        if text.startswith("--"):
+            yield text, ""
+        elif text[-1] in "#=":
+            yield text[:-1], text[-1]
+        else:
+            yield from (("-" + letter, "") for letter in text[1:])
+
+
+class Plain(NamedTuple):
+    """What is plain: the forms of programs, and a pattern for words without quotes."""
+
+    forms: Mapping[str, Form]
+    word: str
+
+
+# Bash expands `~` at the start of a word and after `:` and `=`. A word with `=` in it is an option
+# here, never an assignment.
+WORD = r"-[\w./:=@%+,^-]*|([\w./:@%+,^-]|(?<=[\w^])~)+"
+
+
+@cache
+def short_list() -> Plain:
+    return Plain(read_rows(ROWS), WORD)
+
+
+def why_not_plain(command: str, ground: Ground, plain: Plain | None = None) -> str | None:
+    """Return why a command may not run unasked, in words for people, or None if it may."""
+    parts = _split(command, (plain or short_list()).word)
+    if parts is None:
+        return _ONLY_PLAIN
+    return next(_reasons(*parts, ground, (plain or short_list()).forms), None)
+
+
+def _split(text: str, word: str) -> tuple[list[list[str]], list[str]] | None:
+    """Return the words of each command and what joins the commands, or None for other syntax."""
+    piece = re.compile(_PIECE.format(word=word), re.ASCII | re.VERBOSE)
+    commands: list[list[str]] = [[]]
+    joints: list[str] = []
+    end, text = 0, text.strip(" ")
+    while end < len(text):
+        found = piece.match(text, end) if text.isprintable() else None
+        if found is None:
+            return None
+        end = found.end()
+        if joint := found["joint"]:
+            joints.append(joint)
+            commands.append([])
+        else:
+            quoted = found["single"] if found["single"] is not None else found["double"]
+            commands[-1].append(found["word"] if quoted is None else quoted)
+    return (commands, joints) if all(commands) else None
+
+
+_ONLY_PLAIN = (
+    "only commands in plain words run unasked: on one line, without redirects, variables, patterns"
+    " or other syntax than `&&`, `||`, `|`, `;` and simple quotes"
+)
+_PIECE = r"""\ *(?:(?P<joint>&&|\|\||[|;])
+    |(?:(?P<word>{word})|'(?P<single>[^'\\]*)'|"(?P<double>[^"\\$`!]*)")(?=[ |;&]|\Z))"""
+
+
+def _reasons(
+    commands: list[list[str]], joints: list[str], ground: Ground, forms: Mapping[str, Form]
+) -> Iterator[str]:
+    if commands[0][0] == "cd":
+        # What follows runs only if the folder was entered, and then in that folder.
+        yield from _entering(commands[0], joints, ground)
+        ground = ground.moved(commands[0][-1])
+        commands = commands[1:]
+    yield from _reading(".", ground)
+    for words in commands:
+        yield from _calling(words, ground, forms)
+
+
+def _entering(words: list[str], joints: list[str], ground: Ground) -> Iterator[str]:
+    # Where a link leads, bash and other programs read `..` after it differently.
+    is_sure = len(words) == 2 and not re.match(r"-|$|(.*/)?\.\.(/|$)", words[1])  # noqa: PLR2004
+    if not is_sure or {*joints[:1]} - {"&&"} or {*joints} - {"&&", "|"}:
+        yield "of cd, only `cd FOLDER && …` with a folder below runs unasked"
+    else:
+        yield from _reading(words[1], ground)
+
+
+def _calling(words: list[str], ground: Ground, forms: Mapping[str, Form]) -> Iterator[str]:
+    name, *args = words
+    if name == "git":
+        args = args[1:] if args[:1] == ["--no-pager"] else args
+        name, args = " ".join(("git", *args[:1])), args[1:]
+        if ground.disk.hides_repository(ground.cwd or "/"):
+            yield "git may use a repository that came with the files here"
+    if name not in forms:
+        yield f"{name} {_UNLISTED}"
+    elif args != ["--version"]:
+        call = _read_call(name, forms[name], args)
+        judge = _OPERANDS[call.form.operands]
+        yield from (
+            judge(call, ground) if call.wrong is None else [f"{name} {call.wrong} {_UNLISTED}"]
+        )
+
+
+_UNLISTED = "is not on the short list of what runs unasked"
+
+
+class _Call(NamedTuple):
+    """The operands of a program, the options that it gets, and the first that it may not have."""
+
+    program: str
+    form: Form
+    operands: Sequence[str]
+    used: frozenset[str]
+    wrong: str | None
+
+
+def _read_call(program: str, form: Form, args: Sequence[str]) -> _Call:
+    operands: list[str] = []
+    used: set[str] = set()
+    wrong: str | None = None
+    rest = iter(args)
+    for arg in rest:
+        name, sign, _ = arg.partition("=")
+        is_long = arg[:2] == "--"
+        if form.operands in _WITHOUT_OPTIONS or arg[:1] != "-" or arg == "-":
+            operands.append(arg)
+        elif arg == "--":
+            operands += rest
+        elif is_long or re.fullmatch(r"-[0-9]+", arg):
+            used.add(name + sign if is_long else "-")
+            wrong = wrong or (arg if used - form.options.keys() else None)
+        elif not _read_letters(arg, rest, form.options, used):
+            wrong = wrong or arg
+    return _Call(program, form, operands, frozenset(used), wrong)
+
+
+def _read_letters(
+    arg: str, rest: Iterator[str], options: Mapping[str, str], used: set[str]
+) -> bool:
+    """Read `-abc`, and the next word if that is the last one's value; return if all is allowed."""
+    for end, letter in enumerate(arg[1:], 2):
+        sign = options.get("-" + letter)
+        if sign is None:
+            return False
+        used.add("-" + letter)
+        if sign:
+            value = arg[end:] or next(rest, None)
+            return value is not None and _VALUES[sign].match(value) is not None
+    return True
+
+
+# A text that looks like an option might be taken for one.
+_VALUES = {"#": re.compile(r"[+-]?[0-9]+[kKMG]?\Z"), "=": re.compile(r"(?!-(?![0-9]))")}
+
+
+def _reading(path: str, ground: Ground) -> Iterator[str]:
+    """Yield why a path may not be read."""
+    found = rate_path(path, ground, "read")
+    if re.search(r"[*?[]", path) or found.risk != "low":
+        yield found.reason or f"it reads {path}"
+    elif ground.place(path, writing=False) != "inside":
+        yield f"it reads {path}, which is outside the workspace"
+
+
+def _names(call: _Call, ground: Ground) -> Iterator[str]:
+    for path in call.operands:
+        yield from _reading(path, ground) if path != "-" else ()
+
+
+def _files(call: _Call, ground: Ground, n_folders: int = 0) -> Iterator[str]:
+    yield from _names(call, ground)
+    places = (join(ground.cwd or "/", path) for path in call.operands)
+    if sum(map(ground.disk.is_folder, places)) > n_folders:
+        yield f"{call.program} may read all that is in a folder"
+
+
+def _file(call: _Call, ground: Ground) -> Iterator[str]:
+    yield from _files(call, ground)
+    if len(call.operands) > 1:
+        yield f"{call.program} writes to {call.operands[1]}"
+
+
+def _pattern(call: _Call, ground: Ground) -> Iterator[str]:
+    is_given = not {"-e", "--regexp="}.isdisjoint(call.used)
+    yield from _files(call._replace(operands=call.operands[0 if is_given else 1 :]), ground)
+
+
+def _tracked(call: _Call, ground: Ground) -> Iterator[str]:
+    """Judge revisions, and paths in them; without a repository git compares whole folders."""
+    parts = [part for each in call.operands for part in each.split(":") if part]
+    if not all(re.fullmatch(r"[\w./@%+,^~-]*", part, re.ASCII) for part in parts):
+        yield f"{call.program} has more than names after it"
+    yield from _files(call._replace(operands=parts), ground, n_folders=1)
+
+
+def _search(call: _Call, ground: Ground) -> Iterator[str]:
+    paths = [*takewhile(lambda word: word[:1] not in {"-", "(", "!"}, call.operands)]
+    yield from _names(call._replace(operands=paths), ground)
+    tests = iter(call.operands[len(paths) :])
+    for test in tests:
+        if f"-{test}=" in call.form.options:
+            next(tests, None)
+        elif f"-{test}" not in call.form.options and test not in {"(", ")", "!"}:
+            yield f"{call.program} {test} {_UNLISTED}"
+
+
+def _formats(call: _Call, _ground: Ground) -> Iterator[str]:
+    """Judge the operands of date, which sets the clock by any other."""
+    yield from (f"{call.program} {arg} {_UNLISTED}" for arg in call.operands if arg[:1] != "+")
+
+
+def _none(call: _Call, _ground: Ground) -> Iterator[str]:
+    yield from (f"{call.program} {arg} {_UNLISTED}" for arg in call.operands)
+
+
+def _texts(_call: _Call, _ground: Ground) -> Iterator[str]:
+    yield from ()
+
+
+_WITHOUT_OPTIONS = ("words", "search")
+_OPERANDS: Mapping[str, Callable[[_Call, Ground], Iterator[str]]] = {
+    "words": _texts,
+    "texts": _texts,
+    "none": _none,
+    "formats": _formats,
+    "names": _names,
+    "search": _search,
+    "files": _files,
+    "file": _file,
+    "pattern": _pattern,
+    "tracked": _tracked,
+}
+"""What operands are, and how they are judged.
+
+`words` are texts, as is all that looks like an option. `names` are paths whose names, sizes and so
+on are shown; of `files` the text is shown, of a `pattern` that of all files after it.
+"""

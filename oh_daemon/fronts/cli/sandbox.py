@@ -1,0 +1,110 @@
+"""`oh-daemon sandbox`: runs a command at a level, as the agent's would run, or shows the levels."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from oh_daemon.app.places import Places
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.plain_text import display_escaped
+from oh_daemon.sandbox import first, landlock
+from oh_daemon.sandbox.levels import Level, Row, try_levels
+from oh_daemon.sandbox.view import Ground, View
+from oh_daemon.workspace.attached import run_attached
+from oh_daemon.workspace.spawner import Spawner, clean_env
+
+_MAX_SHOWN = 50
+_FAILED = 1
+_HIDDEN = (Path("/run"),)
+_SCRATCH = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - covered by layers of their own.
+
+
+def print_levels() -> None:
+    """Print each try of the self-test, with what to do where it does not hold."""
+    for mark, text in described_levels():
+        sys.stdout.write(f"{mark} {display_escaped(text)}\n")
+
+
+def described_levels() -> Iterator[tuple[str, str]]:
+    """Try the levels; yield a mark and a line for each try."""
+    return _described(_rows())
+
+
+def _described(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+    """Yield a mark and a line for each try."""
+    for row in rows:
+        what = {"view": "commands run in a view", "landlock": "commands run read-only"}[row.level]
+        by = f" ({row.program})" if row.program else ""
+        if row.holds:
+            where = f", layers in {row.place}" if row.place else ""
+            note = f"; {row.cause}" if row.cause else ""
+            yield "✓", f"sandbox {row.level}: {what}{by}{where}{note}"
+        else:
+            way = f"; to change that: {row.cure}" if row.cure else ""
+            yield "!", f"sandbox {row.level}{by}: {row.cause}{way}"
+
+
+def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
+    """Run the command in the folder and return its exit code; 1 when the level does not hold.
+
+    Without a level, the best one counts that holds.
+    """
+    rows = _rows() if level != "none" else [Row("none", holds=True)]
+    held = next((row for row in rows if row.holds and level in {None, row.level}), None)
+    if held is None:
+        for mark, text in _described(row for row in rows if level in {None, row.level}):
+            sys.stderr.write(f"{mark} {display_escaped(text)}\n")
+        return _FAILED
+    env = clean_env(os.environ) | _terminal()
+    if held.level == "view":
+        return _run_in_view(held, folder, command, env)
+    words = landlock.words() if held.level == "landlock" else []
+    return run_attached([*words, *command], cwd=folder, env=env)
+
+
+def _rows() -> Sequence[Row]:
+    with closing(Spawner()) as spawner:
+        return try_levels(spawner, Places.of_user(os.environ).state_folder, os.environ)
+
+
+def _terminal() -> dict[str, str]:
+    """Return what a person's programs need of the environment, which the agent's do without."""
+    name = os.environ.get("TERM")
+    return {"TERM": name} if name and sys.stdin.isatty() else {}
+
+
+def _run_in_view(held: Row, folder: Path, command: Sequence[str], env: Mapping[str, str]) -> int:
+    if held.program is None or held.place is None:
+        raise ToolError("the self-test did not say what makes a view")
+    private = [path.resolve() for path in (Path.home(), *_SCRATCH) if path.is_dir()]
+    ground = Ground(held.program, [folder], private, [path for path in _HIDDEN if path.is_dir()])
+    place = Path(tempfile.mkdtemp(prefix="command-", dir=held.place))
+    with closing(Spawner()) as host, closing(View(host, ground, place)) as view:
+        around = view.enclose()
+        words = [*around.argv, sys.executable, "-I", "-S", first.__file__, *command]
+        code = run_attached(words, cwd=folder, env=env, fds=around.fds, is_deaf=True)
+        lines = sorted(_changes(view.upper(folder), folder))
+    for line in lines[:_MAX_SHOWN]:
+        sys.stderr.write(f"oh-daemon: discarded: {display_escaped(line)}\n")
+    if len(lines) > _MAX_SHOWN:
+        sys.stderr.write(f"oh-daemon: discarded: {len(lines) - _MAX_SHOWN} more\n")
+    return code
+
+
+def _changes(upper: Path, folder: Path) -> Iterator[str]:
+    """Yield what a layer holds; where something was deleted, it has a device without number."""
+    for parent, names, files in os.walk(upper):
+        for name in (*names, *files):
+            path = Path(parent, name)
+            below = folder / path.relative_to(upper)
+            mode = path.lstat().st_mode
+            if stat.S_ISCHR(mode):
+                yield f"{below} (deleted)"
+            elif not stat.S_ISDIR(mode):
+                yield f"{below} ({'changed' if os.path.lexists(below) else 'new'})"

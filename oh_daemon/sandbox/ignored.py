@@ -1,0 +1,81 @@
+"""Asks the host's git which names it ignores, by the rules on the disk."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.workspace.spawner import Spawner, clean_env
+
+logger = logging.getLogger(__name__)
+
+_TIMEOUT_S = 10.0
+_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+_ASKED = ("check-ignore", "-z", "--stdin")
+
+
+def ignored_by_git(host: Spawner, folder: Path, names: Sequence[str]) -> Collection[str]:
+    """Return those of some names below a folder that git ignores; a folder's name ends with "/".
+
+    Without git or a repository nothing is ignored. Each repository inside is asked for itself.
+    """
+    find_repository = _repositories(folder)
+    by_repository: dict[Path, list[str]] = {}
+    for name in names:
+        repository = find_repository(folder / name)
+        if repository is not None:
+            by_repository.setdefault(repository, []).append(name)
+    found: set[str] = set()
+    # Absolute, so that no name looks like the magic of a pathspec.
+    for repository, inside in by_repository.items():
+        absolute = {os.fspath(folder / name) + "/" * name.endswith("/"): name for name in inside}
+        found |= {
+            absolute[told] for told in _ask(host, repository, [*absolute]) if told in absolute
+        }
+    return found
+
+
+def _repositories(folder: Path) -> Callable[[Path], Path | None]:
+    """Return what finds the repository on the disk that holds a path; None beyond links."""
+    known: dict[Path, Path | None] = {}
+
+    def find(path: Path) -> Path | None:
+        passed: list[Path] = []
+        found: Path | None = None
+        for up in path.parents:
+            if up in known:
+                found = known[up]
+                break
+            passed.append(up)
+            if (up / ".git").exists():
+                found = up
+                break
+            if up != folder and up.is_relative_to(folder) and up.is_symlink():
+                break
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+    return find
+
+
+def _ask(host: Spawner, repository: Path, names: Sequence[str]) -> list[str]:
+    env = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as told:
+        asked.write(b"".join(os.fsencode(name) + b"\0" for name in names))
+        asked.seek(0)
+        fds = [asked.fileno(), told.fileno(), None]
+        try:
+            process = host.spawn((*_GIT, *_ASKED), cwd=repository, env=env, fds=fds)
+        except ToolError as exc:
+            logger.info("nothing counts as ignored: %s", exc)
+            return []
+        if process.wait(_TIMEOUT_S) is None:
+            process.kill_tree(0.1)
+            logger.warning("git takes too long in %s, nothing counts as ignored", repository)
+            return []
+        told.seek(0)
+        return os.fsdecode(told.read()).split("\0")[:-1]

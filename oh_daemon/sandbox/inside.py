@@ -1,0 +1,70 @@
+"""Writes files into a view, through its merged mount, so that watchers in it hear of them.
+
+What runs in a view may have put anything in the way: no link is followed, no other mount entered,
+and only regular files are written; see openat2(2).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+_OPENAT2 = 437  # On every architecture.
+_BENEATH_NO_LINKS_NO_XDEV = 0x08 | 0x04 | 0x02 | 0x01
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+class Inside:
+    """One folder as the view has it. Raises `OSError`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def write(self, name: Path, data: bytes, mode: int = 0o666) -> None:
+        """Give a file this content; `name` is relative to the folder."""
+        root = os.open(self._root, _FOLDER)
+        try:
+            for folder in reversed(name.parents[:-1]):
+                make_folder(root, folder)
+            descriptor = open_beneath(root, name, _WRITE, mode)
+        finally:
+            os.close(root)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - opened above, without following.
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            file.write(data)
+
+
+def make_folder(root: int, name: Path) -> None:
+    """Make a folder below an open one, if it is not there."""
+    parent = open_beneath(root, name.parent, _FOLDER)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(name.name, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def open_beneath(root: int, name: Path | str, flags: int, mode: int = 0) -> int:
+    """Open what lies below a folder without following a link. Raises `OSError`."""
+    how = _OpenHow(flags, mode, _BENEATH_NO_LINKS_NO_XDEV)
+    raw = os.fsencode(name)
+    found = _libc.syscall(_OPENAT2, root, raw, ctypes.byref(how), ctypes.sizeof(how))
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(name))
+    return int(found)

@@ -1,0 +1,261 @@
+"""Keeps a view and the open folders in step: what commands see before, what they changed after.
+
+Before a command the unsaved texts of the editor are handed in. After it, what differs is planned as
+changes of files, with the contents as blobs, and taken out of the view.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.contract.checkpoints import LandingPlanned
+from oh_daemon.contract.items import FileChange, FileForm
+from oh_daemon.core.ports import Json
+from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
+from oh_daemon.sandbox.ignored import ignored_by_git
+from oh_daemon.sandbox.in_use import held_open, live
+from oh_daemon.sandbox.layer import read
+from oh_daemon.sandbox.taking import take_out
+from oh_daemon.sandbox.view import View
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText, encoded, parse_text, sha256_of
+from oh_daemon.workspace.paths import uri_from_path
+from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.workspace.text_changes import with_newlines
+
+_MAX_BYTES = MAX_TEXT_BYTES
+_GIT = "what git keeps is not brought back from here; run git outside the sandbox"
+_RACE = "somebody else changed it while the command ran"
+
+
+@dataclass(slots=True)
+class _Began:
+    """What the last command began with."""
+
+    at_ns: int = 0
+    handed_in: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])
+    """Unsaved texts, by real path."""
+    open_texts: Mapping[Path, str] = field(default_factory=dict[Path, str])
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    folder: Path
+    collected: Collected
+
+
+class InStep:
+    """One view and the documents of its conversation. Blocks; raises `OSError` and `ToolError`."""
+
+    def __init__(self, view: View, documents: Documents, host: Spawner) -> None:
+        self._view = view
+        self._documents = documents
+        self._host = host
+        self._began = _Began()
+        self._planned: list[tuple[Path, list[Path]]] = []
+
+    def begin(self) -> None:
+        """Let the view show the disk with the unsaved texts above it; call before a command."""
+        wanted = {path: self._bytes(path, text) for path, text in self._unsaved().items()}
+        had = self._began.handed_in
+        for path in had.keys() - wanted.keys():
+            folder, name = self._split(path)
+            self._take_out(folder, [name])
+        self._view.refresh()
+        for path, data in wanted.items():
+            if had.get(path) != data:
+                folder, name = self._split(path)
+                self._view.inside(folder).write(name, data)
+        self._began = _Began(time.time_ns(), wanted, self._documents.open_texts())
+
+    def plan(self, observed: Json) -> LandingPlanned | None:
+        """See `core.landing.Landings`."""
+        changes: list[FileChange] = []
+        left_out: dict[str, str] = {}
+        self._planned = []
+        for found in self._collected():
+            folder, collected = found.folder, found.collected
+            for change in collected.changes:
+                planned = self._planned_change(folder, change)
+                if isinstance(planned, str):
+                    left_out[str(change.name)] = planned
+                else:
+                    changes.append(planned)
+            if collected.git:
+                left_out[str(collected.git[0])] = _GIT
+            names = [change.name for change in collected.changes]
+            self._planned.append((folder, [*names, *collected.git]))
+        if not changes and not left_out:
+            self.settle()
+            return None
+        return LandingPlanned(changes=tuple(changes), left_out=left_out, observed=observed)
+
+    def settle(self) -> None:
+        """See `core.landing.Landings`."""
+        for folder, names in self._planned:
+            self._take_out(folder, names)
+        self._planned = []
+        self._view.refresh()
+
+    def drop(self) -> None:
+        """See `core.landing.Landings`."""
+        for found in self._collected():
+            names = [change.name for change in found.collected.changes]
+            self._take_out(found.folder, [*names, *found.collected.git])
+        self._view.refresh()
+
+    def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
+        root = self._view.spawner.root
+        if root is not None and names:
+            take_out(self._view.upper(folder), folder, names, live(root, folder))
+
+    def _unsaved(self) -> Mapping[Path, str]:
+        return self._documents.unsaved_texts()
+
+    def _bytes(self, path: Path, text: str) -> bytes:
+        file = self._documents.look(path).file
+        return file.encode(text) if file is not None else encoded(text, FileForm())
+
+    def _split(self, path: Path) -> tuple[Path, Path]:
+        """Return the open folder of a real path, and its name there."""
+        roots = [root for root in self._documents.folders.roots if path.is_relative_to(root)]
+        root = max(roots, key=lambda root: len(root.parts))
+        return root, path.relative_to(root)
+
+    def _collected(self) -> Iterator[_Found]:
+        root = self._view.spawner.root
+        if root is None:
+            return
+        for folder in self._documents.folders.roots:
+            upper = self._view.upper(folder)
+            handed_in = {
+                path.relative_to(folder): sha256_of(data)
+                for path, data in self._began.handed_in.items()
+                if path.is_relative_to(folder)
+            }
+            collected = collect(
+                upper,
+                folder,
+                handed_in=handed_in,
+                since_ns=self._began.at_ns,
+                held=held_open(root, folder),
+                are_ignored=partial(ignored_by_git, self._host, folder),
+            )
+            self._take_out(folder, collected.same)
+            yield _Found(folder, collected)
+
+    def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
+        """Return the change with its contents kept, or why it cannot land."""
+        path = folder / change.name
+        sizes = [entry.size for entry in (change.before, change.after) if entry]
+        if "other" in _kinds(change):
+            return "it is a pipe, a socket or a device"
+        if max(sizes, default=0) > _MAX_BYTES:
+            return f"it has more than {_MAX_BYTES >> 20} MiB; copy it outside the sandbox"
+        before = self._before(path, change)
+        if isinstance(before, str):
+            return before
+        after = self._after(folder, change)
+        old, new = parse_text(before or b""), parse_text(after or b"")
+        is_text = _kinds(change) <= {"file"} and old and new and _same_form(old, new, change)
+        if is_text and old and new:
+            return self._text_change(path, change, old, new)
+        return self._raw_change(path, change, before, after)
+
+    def _before(self, path: Path, change: Change) -> bytes | str | None:
+        """Return what the command began with, or why that is not known."""
+        if path in self._began.handed_in:
+            return self._began.handed_in[path]
+        if change.is_stale and path in self._began.open_texts:
+            return self._bytes(path, self._began.open_texts[path])
+        if change.is_stale:
+            return _RACE
+        match change.before:
+            case Entry(kind="link"):
+                return os.fsencode(path.readlink())
+            case Entry(kind="file"):
+                return read(path.parent, Path(path.name), _MAX_BYTES)
+            case _:
+                return None
+
+    def _after(self, folder: Path, change: Change) -> bytes | None:
+        match change.after:
+            case Entry(kind="link", target=target):
+                return os.fsencode(target or "")
+            case Entry(kind="file"):
+                return read(self._view.upper(folder), change.name, _MAX_BYTES)
+            case _:
+                return None
+
+    def _text_change(self, path: Path, change: Change, old: FileText, new: FileText) -> FileChange:
+        history, after = self._documents.history, change.after
+        is_chmod = change.before is not None and after is not None and _mode_changed(change)
+        return FileChange(
+            uri=self._uri(path),
+            op=_op(change),
+            added=0,
+            removed=0,
+            sha256_before=history.put(old.text) if change.before or self._had(path) else None,
+            sha256_after=history.put(new.text) if after else None,
+            form=new.form.model_copy(update={"mode": after.mode}) if after else None,
+            mode_after=after.mode if after and is_chmod else None,
+        )
+
+    def _raw_change(
+        self, path: Path, change: Change, before: bytes | None, after: bytes | None
+    ) -> FileChange:
+        put = self._documents.history.blobs.put_blob
+        kind = (change.after or change.before or Entry("file", 0, 0)).kind
+        raw: Literal["bytes", "link", "folder"] = "link" if kind == "link" else "bytes"
+        return FileChange(
+            uri=self._uri(path),
+            op=_op(change),
+            added=0,
+            removed=0,
+            raw="folder" if kind == "folder" else raw,
+            sha256_before=None if before is None else put(before),
+            sha256_after=None if after is None else put(after),
+            mode_before=change.before.mode if change.before else None,
+            mode_after=change.after.mode if change.after else None,
+        )
+
+    def _had(self, path: Path) -> bool:
+        return path in self._began.handed_in
+
+    def _uri(self, path: Path) -> str:
+        return uri_from_path(self._documents.folders.as_opened(path))
+
+
+def _kinds(change: Change) -> set[str]:
+    return {entry.kind for entry in (change.before, change.after) if entry}
+
+
+def _op(change: Change) -> Literal["add", "modify", "delete"]:
+    if change.after is None:
+        return "delete"
+    return "add" if change.before is None else "modify"
+
+
+def _mode_changed(change: Change) -> bool:
+    return bool(change.before and change.after and change.before.mode != change.after.mode)
+
+
+def _same_form(old: FileText, new: FileText, change: Change) -> bool:
+    """Return whether a change of the text alone leads from one to the other."""
+    if change.before is None or change.after is None:
+        return True
+    if with_newlines(old.text) == with_newlines(new.text):
+        return False  # Line ends, encoding or permissions have changed.
+    return (old.encoding, old.bom, _line_end(old)) == (new.encoding, new.bom, _line_end(new))
+
+
+def _line_end(text: FileText) -> str:
+    if text.has_mixed_line_ends:
+        return "mixed"
+    return "\r\n" if "\r\n" in text.text else "\n"

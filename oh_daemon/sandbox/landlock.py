@@ -1,0 +1,117 @@
+"""Becomes a program that only reads: no writes, no network; runs by file path, as a child.
+
+What it may still write to is what it was given: open descriptors, its terminal, and /dev/null.
+Rights are from landlock(7); they hold for all that the program starts, and cannot be taken back.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
+
+MIN_ABI = 4
+_SCOPES_ABI = 6
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_WHICH_ABI, _PATH_BENEATH = 1, 1
+_WRITE_FILE, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 14, 1 << 15
+_ALL_WRITES = sum(1 << bit for bit in (1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14))
+"""Write, remove, make, refer, truncate; what is read or executed is not among them."""
+_BIND_AND_CONNECT, _ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
+_SET_NO_NEW_PRIVS, _SET_SECCOMP, _BY_FILTER = 38, 22, 2
+_CAP_VERSION, _CAP_DAC_READ_SEARCH = 0x20080522, 1 << 2
+_WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def words() -> list[str]:
+    """Return the words before a program's own that hold it."""
+    return [sys.executable, "-I", "-S", __file__, "--"]
+
+
+def abi() -> int:
+    """Return the version of Landlock that the kernel offers. Raises `OSError` without any."""
+    return _call(_CREATE_RULESET, None, 0, _WHICH_ABI)
+
+
+def hold() -> None:
+    """Give up, for good, all that a program needs only to change something. Raises `OSError`."""
+    version = abi()
+    if version < MIN_ABI:
+        raise OSError(errno.ENOTSUP, f"Landlock {version} is too old; {MIN_ABI} is needed")
+    _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _drop_capabilities()
+    _restrict(version)
+    sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes longer than all this.
+    program = import_module("seccomp").for_landlock(keeps_signals=version >= _SCOPES_ABI)
+    buffer = ctypes.create_string_buffer(program, len(program))
+    given = ctypes.create_string_buffer(
+        struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))
+    )
+    _checked(_libc.prctl(_SET_SECCOMP, _BY_FILTER, given))
+
+
+def _restrict(version: int) -> None:
+    """Let nothing be written from here on but what is in `_WRITABLE`, and the terminal."""
+    device = _IOCTL_DEV if version > MIN_ABI else 0
+    scopes = (_ABSTRACT_SOCKETS_AND_SIGNALS,) if version >= _SCOPES_ABI else ()
+    attributes = (_ALL_WRITES | device, _BIND_AND_CONNECT, *scopes)
+    handled = struct.pack(f"{len(attributes)}Q", *attributes)
+    ruleset = _call(_CREATE_RULESET, handled, len(handled), 0)
+    for path in (*_WRITABLE, *_given()):
+        # What has no name, as a pipe, needs no rule.
+        with suppress(OSError):
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            rule = struct.pack("=Qi", _WRITE_FILE | _TRUNCATE | device, descriptor)
+            _call(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+    _call(_RESTRICT_SELF, ruleset, 0)
+
+
+def _given() -> Iterator[str]:
+    """Yield the standard streams that can be written to, so that they can be opened by name."""
+    for descriptor in range(3):
+        with suppress(OSError):
+            if fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+                yield f"/proc/self/fd/{descriptor}"
+
+
+def _drop_capabilities() -> None:
+    """Keep, of root's rights, only that to read all files."""
+    header = struct.pack("=Ii", _CAP_VERSION, 0)
+    data = ctypes.create_string_buffer(24)
+    _checked(_libc.capget(header, data))
+    kept = struct.unpack("=6I", data.raw)[1] & _CAP_DAC_READ_SEARCH
+    _checked(_libc.capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)))
+
+
+def _call(number: int, *arguments: object) -> int:
+    return _checked(_libc.syscall(number, *arguments))
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def _main(argv: list[str]) -> None:
+    try:
+        hold()
+    except OSError as exc:
+        os.write(2, b"the program cannot be held: %b\n" % str(exc.strerror).encode())
+        os._exit(126)
+    try:
+        os.execvp(argv[0], argv)  # noqa: S606 - its job.
+    except OSError as exc:
+        os.write(2, b"%b: %b\n" % (os.fsencode(argv[0]), str(exc.strerror).encode()))
+        os._exit(127)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[2:] if sys.argv[1] == "--" else sys.argv[1:])

@@ -1,0 +1,212 @@
+"""What lies in the upper layer of an overlay: its files, its folders and the marks on them.
+
+What runs in a view wrote the layer, so nothing in it is trusted: no link is followed, only regular
+files are opened, and no depth or name is a surprise. Marks of the kernel: overlayfs.rst.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from oh_daemon.sandbox.inside import open_beneath
+
+OPAQUE = "user.overlay.opaque"
+KEPT = "user.overlay.kept"
+"""Ours, and like all in that namespace out of reach for what runs in a view."""
+_WHITEOUT, _ORIGIN = "user.overlay.whiteout", "user.overlay.origin"
+PIECE = 1 << 18
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def read(upper: Path, name: Path, max_bytes: int) -> bytes:
+    """Return the content of a regular file of the layer. Raises `OSError`."""
+    with opened(upper) as root, regular(root, str(name)) as descriptor:
+        found = bytearray()
+        while piece := os.read(descriptor, max_bytes + 1 - len(found)):
+            found += piece
+    if len(found) > max_bytes:
+        raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes")
+    return bytes(found)
+
+
+@contextmanager
+def opened(folder: Path) -> Generator[int]:
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def regular(root: int, name: str) -> Generator[int]:
+    """Open a file to read it, if it is a regular one: a pipe or a device is not even opened."""
+    place = open_beneath(root, name, _NAME)
+    try:
+        if not stat.S_ISREG(os.fstat(place).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", name)
+        descriptor = os.open(f"/proc/self/fd/{place}", _READ & ~os.O_NOFOLLOW)
+    finally:
+        os.close(place)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def within(root: int, name: str) -> Generator[int]:
+    """Open a folder below `root`, or itself by the empty name."""
+    descriptor = open_beneath(root, name or ".", _FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def named(root: int, name: str) -> Generator[int]:
+    """Open what stands under a name, whatever it is, only to refer to it."""
+    place = open_beneath(root, name, _NAME)
+    try:
+        yield place
+    finally:
+        os.close(place)
+
+
+def chmod(place: int, mode: int) -> None:
+    # Through /proc it works on a descriptor of a folder that may not be read, too.
+    os.chmod(f"/proc/self/fd/{place}", mode)  # noqa: PTH101 - no path.
+
+
+def status(folder: int, name: str) -> os.stat_result | None:
+    """Return what stands under a name of an open folder; None if there is nothing."""
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def entries(folder: int) -> dict[str, os.stat_result]:
+    """Return what an open folder has, without what vanishes meanwhile."""
+    found: dict[str, os.stat_result] = {}
+    with os.scandir(folder) as listed:
+        for entry in listed:
+            with suppress(FileNotFoundError):
+                found[entry.name] = entry.stat(follow_symlinks=False)
+    return found
+
+
+def target(root: int, name: str) -> str | None:
+    """Return where a link leads; None if it is gone."""
+    try:
+        place = open_beneath(root, name, _NAME)
+    except OSError:
+        return None
+    try:
+        return os.readlink("", dir_fd=place)
+    except OSError:
+        return None
+    finally:
+        os.close(place)
+
+
+def are_equal(layer: int, disk: int, name: str) -> bool:
+    """Whether two regular files below open folders have the same content, as far as it is read."""
+    try:
+        with regular(layer, name) as one, regular(disk, name) as other:
+            if os.fstat(one).st_size != os.fstat(other).st_size:
+                return False
+            while (piece := os.read(one, PIECE)) == os.read(other, PIECE):
+                if not piece:
+                    return True
+    except OSError:
+        pass
+    return False
+
+
+def is_folder(found: os.stat_result | None) -> bool:
+    return found is not None and stat.S_ISDIR(found.st_mode)
+
+
+def is_whiteout(folder: int, name: str, found: os.stat_result) -> bool:
+    """Whether the kernel put it there to say that the name is deleted."""
+    if stat.S_ISCHR(found.st_mode):
+        return found.st_rdev == 0
+    is_candidate = stat.S_ISREG(found.st_mode) and found.st_size == 0
+    return is_candidate and _mark(f"/proc/self/fd/{folder}/{name}", _WHITEOUT) is not None
+
+
+def is_opaque(folder: int) -> bool:
+    """Whether what the disk has in an open folder of the layer is not seen."""
+    return _mark(folder, OPAQUE) == b"y"
+
+
+def is_kept(folder: int) -> bool:
+    """Whether `take_out` left an open folder in the layer, whose mode is the same since."""
+    return _mark(folder, KEPT) == b"%o" % stat.S_IMODE(os.fstat(folder).st_mode)
+
+
+def is_made(folder: int) -> bool:
+    """Whether a command made an open folder, so that the kernel sees nothing below it."""
+    return is_opaque(folder) or not (_mark(folder, _ORIGIN) or _mark(folder, KEPT))
+
+
+def has(root: int, name: str, holds: Callable[[int], bool]) -> bool:
+    """Whether something holds of a folder; not if it may not be read."""
+    try:
+        with within(root, name) as folder:
+            return holds(folder)
+    except OSError:
+        return False
+
+
+def _mark(place: int | str, name: str) -> bytes | None:
+    try:
+        if isinstance(place, int):
+            return os.getxattr(place, name)
+        return os.getxattr(place, name, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+def names_below(upper: Path, top: Path, limit: int) -> list[Path]:
+    """Return at most so many names of what is no folder, at `top` or below it in the layer."""
+    with opened(upper) as root:
+        return [Path(name) for name in _names(root, str(top), limit)]
+
+
+def _names(root: int, top: str, limit: int) -> list[str]:
+    found: list[str] = []
+    left = [top]
+    while left and len(found) < limit:
+        name = left.pop()
+        try:
+            with within(root, name) as folder, os.scandir(folder) as listed:
+                for entry in listed:
+                    below = f"{name}/{entry.name}"
+                    (left if entry.is_dir(follow_symlinks=False) else found).append(below)
+        except NotADirectoryError:
+            found.append(name)
+        except OSError:
+            continue  # It is gone, or may not be read.
+    return found[:limit]
+
+
+def count(root: int, top: str, limit: int) -> int:
+    return len(_names(root, top, limit))
+
+
+def parents(name: str) -> Iterator[str]:
+    """Yield the folders that hold a name, the outermost first."""
+    at = name.find("/")
+    while at > 0:
+        yield name[:at]
+        at = name.find("/", at + 1)

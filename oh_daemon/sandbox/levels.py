@@ -1,0 +1,272 @@
+"""Which level of sandbox this machine reaches: really tried, and explained where it does not hold.
+
+What a failed try means in words is in `causes`. Nothing is kept; the scratch folders are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.sandbox import bwrap, landlock, seccomp
+from oh_daemon.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
+from oh_daemon.sandbox.view import locked, remove
+from oh_daemon.workspace.spawner import Process, Spawner, output_file
+
+if TYPE_CHECKING:
+    from oh_daemon.contract.settings import SandboxSetting
+
+Level = Literal["view", "landlock", "none"]
+AUTO: tuple[Level, ...] = ()
+"""What `auto` tries, best first. `view` joins once all that changes in a view can land."""
+_LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
+_PATIENCE_S = 5.0
+_FIRST_FREE = 3
+"""The descriptor after the standard streams."""
+_END = "all was tried"
+_IN_VIEW = """
+cd "$1" || exit
+echo changed >a.txt || echo 'a file cannot be changed'
+{ echo x >"$2"; } 2>&- && echo 'what lies outside can be written'
+[ -d "/proc/$3" ] && echo 'other processes are visible'
+n=0
+while read -r line; do case $line in *:*) n=$((n + 1)); esac; done </proc/net/dev
+[ "$n" = 1 ] || echo 'there is a network'
+unshare -U true 2>&- && echo 'more namespaces can be made'
+[ -z "$4" ] || git diff --quiet -- .env || echo 'git sees changes where there are none'
+echo 'all was tried'
+"""
+_HELD = """
+{ echo x >"$1"; } 2>&- && echo 'a file can be written'
+[[ $( { : </dev/tcp/127.0.0.1/9; } 2>&1) = *socket:* ]] || echo 'there is a network'
+echo 'all was tried'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One try of the self-test."""
+
+    level: Level
+    holds: bool
+    program: Path | None = None
+    """The bubblewrap that was tried."""
+    place: Path | None = None
+    """Where layers were laid."""
+    lasts: bool = True
+    """Whether what lies at `place` outlives a restart of the machine."""
+    cause: str = ""
+    """Why it does not hold, or what is worse than it could be."""
+    cure: str = ""
+    """The command that cures the cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What holds the commands that nobody was asked about, and why it is not more."""
+
+    wanted: SandboxSetting
+    level: Level
+    rows: Sequence[Row] = ()
+    held_by: Row | None = None
+    """The try on which `level` rests."""
+    cause: str = ""
+    cure: str = ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why no command may run: a level was named, and is not there."""
+        if self.wanted == self.level or self.wanted in {"auto", "off"}:
+            return None
+        ways = filter(None, (self.cure, "set `sandbox` to `auto`"))
+        return (
+            f"the setting `sandbox` is {self.wanted!r}, and that level is not there: {self.cause}. "
+            f"The user can change that: {', or '.join(ways)}. Other tools work"
+        )
+
+    @property
+    def report(self) -> dict[str, str]:
+        """Return what clients are told."""
+        found = {"level": self.level, "wanted": self.wanted, "cause": self.cause, "cure": self.cure}
+        return {name: value for name, value in found.items() if value}
+
+
+def find_sandbox(
+    wanted: SandboxSetting, spawner: Spawner, state_folder: Path, environment: Mapping[str, str]
+) -> Sandbox:
+    """Try the levels and choose one."""
+    return choose(wanted, try_levels(spawner, state_folder, environment))
+
+
+def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
+    """Return the best level that is wanted and holds, with what keeps a better one away."""
+    levels: tuple[Level, ...] = ()
+    if wanted == "auto":
+        levels = AUTO
+    elif wanted != "off":
+        levels = (wanted,)
+    missing: Row | None = None
+    for level in levels:
+        of_level = [row for row in rows if row.level == level]
+        held = next((row for row in of_level if row.holds), None)
+        missing = missing or (None if held else next(iter(of_level), None))
+        if held is not None:
+            why = missing or held
+            return Sandbox(wanted, level, rows, held, why.cause, why.cure)
+    if missing is None:
+        return Sandbox(wanted, "none", rows)
+    return Sandbox(wanted, "none", rows, None, missing.cause, missing.cure)
+
+
+def try_levels(
+    spawner: Spawner,
+    state_folder: Path,
+    environment: Mapping[str, str],
+    projects: Sequence[Path] = (),
+) -> tuple[Row, ...]:
+    """Try every level; takes some 50 ms. A program that lies in one of `projects` is left out."""
+    trial = _Trial(spawner, environment.get("PATH", ""))
+    try:
+        with ExitStack() as stack:
+            reading = trial.start_reading(stack)
+            programs = [*bwrap.candidates(trial.path, projects)]
+            views = [*_tried_views(trial, programs, [*places(state_folder, environment)])]
+            return (*views, trial.end_reading(reading))
+    except (OSError, ToolError) as exc:
+        why = f"the levels of the sandbox cannot be tried: {exc}"
+        return (Row("view", holds=False, cause=why), Row("landlock", holds=False, cause=why))
+
+
+def places(state_folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, bool]]:
+    """Yield where layers may lie, best first, and whether they outlive a restart there."""
+    yield state_folder / "views", True
+    name = f"oh-daemon-{os.getuid()}"
+    yield Path("/var/tmp", name), True  # noqa: S108 - made with mode 0700, and checked.
+    if runtime := environment.get("XDG_RUNTIME_DIR", ""):
+        yield Path(runtime, "oh-daemon"), False
+    yield Path("/dev/shm", name), False  # noqa: S108 - as above.
+
+
+def _tried_views(
+    trial: _Trial, programs: Sequence[Path], where: Sequence[tuple[Path, bool]]
+) -> Iterator[Row]:
+    """Yield the tries up to the first that holds."""
+    if not seccomp.is_known():
+        yield Row("view", holds=False, cause="there is no filter for this processor")
+        return
+    if not programs:
+        failure = why_no_view("", facts_for(None))
+        yield Row("view", holds=False, cause=failure.cause, cure=failure.cure)
+    for program in programs:
+        for place, lasts in where:
+            failure = trial.view(program, place)
+            if failure is None:
+                yield Row("view", True, program, place, lasts, "" if lasts else _LASTS_NOT)
+                return
+            yield Row("view", False, program, place, lasts, failure.cause, failure.cure)
+            if not failure.is_of_place:
+                break
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Starts what a level must hold, and reads what it found."""
+
+    spawner: Spawner
+    path: str
+
+    def start_reading(self, stack: ExitStack) -> _Started:
+        """Start what Landlock must hold; it goes on while views are tried."""
+        file = _scratch(stack, Path(tempfile.gettempdir())) / "file"
+        return self._start(stack, [*landlock.words(), "bash", "-c", _HELD, "bash", str(file)])
+
+    def end_reading(self, started: _Started) -> Row:
+        said = started.said()
+        if said == _END:
+            return Row("landlock", holds=True)
+        failure = why_no_landlock(said.removesuffix(_END), facts_for(None))
+        return Row("landlock", holds=False, cause=failure.cause, cure=failure.cure)
+
+    def view(self, program: Path, place: Path) -> Failure | None:
+        """Try a view with its layers at `place`."""
+        with ExitStack() as stack:
+            try:
+                scratch = _scratch(stack, _own(place))
+            except OSError as exc:
+                return Failure(f"nothing can be kept in {place}: {exc}", is_of_place=True)
+            below, outside = scratch / "below", scratch / "outside"
+            git = self._make_project(stack, below)
+            layer = bwrap.Layer(below, scratch / "upper-0", scratch / "work-0")
+            layer.upper.mkdir()
+            layer.work.mkdir()
+            refused = seccomp.memory_file(seccomp.for_view())
+            stack.callback(os.close, refused)
+            words = bwrap.arguments(program, bwrap.Mounts([layer]), seccomp=_FIRST_FREE)
+            facts = (str(below), str(outside), str(os.getpid()), git)
+            argv = [*words, "sh", "-c", _IN_VIEW, "sh", *facts]
+            said = self._start(stack, argv, refused).said()
+            if not said.endswith(_END):
+                return why_no_view(said, facts_for(program))
+            if found := said.removesuffix(_END).split("\n")[:-1]:
+                return Failure("; ".join(found))
+            if outside.exists() or (below / "a.txt").read_text() != "below\n":
+                return Failure("what commands write reaches the disk")
+        return None
+
+    def _make_project(self, stack: ExitStack, folder: Path) -> str:
+        """Make a repository with a file that looks like a secret; returns "" without git."""
+        for name in (".git/objects", ".git/refs"):
+            (folder / name).mkdir(parents=True)
+        (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        (folder / ".env").write_text("PORT=1\n")
+        (folder / "a.txt").write_text("below\n")
+        if shutil.which("git", path=self.path) is None:
+            return ""
+        said = self._start(stack, ["git", "-C", str(folder), "add", "--force", ".env"]).said()
+        return "" if said else "git"
+
+    def _start(self, stack: ExitStack, argv: Sequence[str], *more: int) -> _Started:
+        out = output_file()
+        stack.callback(os.close, out)
+        env = {"PATH": self.path, "LC_ALL": "C", "HOME": "/nowhere"}
+        fds = [None, out, out, *more]
+        return _Started(self.spawner.spawn(argv, cwd=Path("/"), env=env, fds=fds), out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    process: Process
+    output: int
+
+    def said(self) -> str:
+        """Wait for its end and return what it wrote."""
+        if self.process.wait(_PATIENCE_S) is None:
+            self.process.kill_tree()
+            return f"the try was ended after {_PATIENCE_S:g} s"
+        size = os.lseek(self.output, 0, os.SEEK_CUR)
+        return os.pread(self.output, size, 0).decode(errors="replace").strip()
+
+
+def _own(folder: Path) -> Path:
+    """Make a folder that nobody else can look into. Raises `OSError` if it is another's."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError("others can reach it")
+    return folder
+
+
+def _scratch(stack: ExitStack, place: Path) -> Path:
+    """Make a folder that is held like a view's, so that nobody sweeps it away meanwhile."""
+    folder = Path(tempfile.mkdtemp(prefix="try-", dir=place))
+    stack.callback(remove, folder)
+    stack.callback(os.close, locked(folder))
+    return folder

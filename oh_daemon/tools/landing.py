@@ -1,0 +1,226 @@
+"""Lands what a command changed in its view: the second part of that command's action.
+
+Texts land as edits do, all of them or none: in open buffers, with undo, and merged with what the
+user has typed since. Other files follow one by one. The model does not see this tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from oh_daemon.contract import plain
+from oh_daemon.contract.approvals import FileChangeSubject
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.items import FileChange, Location, Risk
+from oh_daemon.core.cancel import Cancelled
+from oh_daemon.core.landing import TOOL, ended_with, without_landing
+from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.tools.file_changes import FileChanges, Step
+from oh_daemon.tools.language import Watch
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.paths import path_from_uri, real_path
+from oh_daemon.workspace.raw_files import RawFiles
+from oh_daemon.workspace.review import Rewrite
+from oh_daemon.workspace.text_changes import Create, with_newlines
+
+MAX_SHOWN = 200
+"""Above this number of files only their names are shown, and none can be left out."""
+_LOCK_FILES = frozenset(
+    """package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock uv.lock poetry.lock
+    pdm.lock pipfile.lock cargo.lock go.sum gemfile.lock composer.lock flake.lock mix.lock
+    packages.lock.json pubspec.lock""".split()  # noqa: SIM905
+)
+"""What package managers write; a command that may run without a question may change these."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What becomes of each change."""
+
+    steps: Sequence[Step]
+    modes: Sequence[tuple[Path, int]]
+    """Texts whose permissions change too."""
+    raw: Sequence[tuple[Path, FileChange]]
+    done: Sequence[FileChange]
+    """What has landed already: the daemon ended while it landed."""
+    left_out: dict[str, str]
+    protected: Sequence[str]
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """All that is about to change."""
+        yield from (step.path for step in self.steps)
+        yield from (path for path, _ in self.raw)
+
+
+class LandingTool:
+    """Implements `core.ports.Tool` for the changes of one command."""
+
+    spec = ToolSpec(TOOL, "Lands what a command changed.", {"type": "object"}, kind="edit")
+
+    def __init__(
+        self, documents: Documents, watch: Watch, landing: plain.LandingPlanned, *, asks: bool
+    ) -> None:
+        """If nobody is asked, protected files are left out and named."""
+        self._documents = documents
+        self._folders = documents.folders
+        self._raw = RawFiles(documents)
+        self._changes = FileChanges(documents, watch, splits=len(landing["changes"]) <= MAX_SHOWN)
+        self._landing = landing
+        self._asks = asks
+
+    def plan(self, args: Json) -> Intent:
+        found = self._found
+        intent = self._changes.intent("Keep changes to", found.steps, args)
+        shown_ones = intent.subject.changes if isinstance(intent.subject, FileChangeSubject) else ()
+        changes = (*shown_ones, *(change for _, change in found.raw))
+        if len(changes) > MAX_SHOWN:
+            changes = tuple(change.model_copy(update={"patch": None}) for change in changes)
+        is_small = len(changes) <= MAX_SHOWN
+        hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
+        reasons = tuple(dict.fromkeys((*found.protected, *intent.reasons)))
+        risk: Risk = "high" if reasons else "medium" if changes else "low"
+        return replace(
+            intent,
+            title=f"Keep changes to {self._named(changes)}",
+            subject=FileChangeSubject(
+                changes=changes, hunks=hunks if is_small else None, origin="command"
+            ),
+            editable=intent.editable and is_small,
+            risk=risk,
+            reasons=reasons,
+            digest_material=(*intent.digest_material, *(str(path) for path, _ in found.raw)),
+            locations=tuple(Location(uri=change.uri) for change in changes),
+            item_fields={},
+            outside_floor=bool(found.protected),
+            footprint=Footprint(
+                writes=bool(changes), paths=frozenset(str(path) for path in found.paths)
+            ),
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        found = self._found
+        try:
+            made = self._changes.make("command", found.steps, args, context)
+        except (ToolError, Cancelled) as exc:
+            return without_landing(self._landing, f"{exc or 'Interrupted.'}")
+        texts = made.item_fields["changes"]
+        for path, mode in found.modes:
+            self._raw.set_mode(path, mode)
+        raw, failed = self._made_raw(found.raw)
+        rows = [part["text"] for part in made.content if part["text"]]
+        rows += [
+            _row(change, self._folders.name(path)) for path, change in found.raw if change in raw
+        ]
+        left = {**found.left_out, **failed}
+        rows += [f"Left as it was: {name}: {why}." for name, why in left.items()]
+        changes = (*found.done, *texts, *raw)
+        return ended_with(self._landing, _told(rows), changes=changes or None)
+
+    @cached_property
+    def _found(self) -> _Plan:
+        steps: list[Step] = []
+        modes: list[tuple[Path, int]] = []
+        raw: list[tuple[Path, FileChange]] = []
+        done: list[FileChange] = []
+        left_out = dict(self._landing.get("leftOut", {}))
+        protected: list[str] = []
+        for change in map(FileChange.model_validate, self._landing["changes"]):
+            name = change.uri.rpartition("/")[2]
+            try:
+                path, why = self._place(change)
+                name = self._folders.name(path)
+                if why and not self._asks and path.name.casefold() not in _LOCK_FILES:
+                    left_out[name] = f"{why}; ask the user to change it"
+                    continue
+                if self._is_done(path, change):
+                    done.append(change)
+                elif change.raw is not None:
+                    raw.append((path, change))
+                else:
+                    steps.append(self._step(path, change))
+                    modes += [(path, change.mode_after)] if change.mode_after is not None else []
+                protected += [why] if why else []
+            except ToolError as exc:
+                left_out[name] = str(exc).partition("\n")[0]
+        return _Plan(steps, modes, raw, done, left_out, protected if self._asks else ())
+
+    def _place(self, change: FileChange) -> tuple[Path, str | None]:
+        """Return where the change lands, and why that is protected, if it is.
+
+        Raises `ToolError` for what is closed to everybody.
+        """
+        opened = path_from_uri(change.uri)
+        if opened is None:
+            raise ToolError("it is no file of this machine")
+        if change.raw == "link":
+            # The link itself changes, not what it leads to.
+            path = self._folders.resolve(str(opened.parent), writing=True) / opened.name
+        else:
+            path = self._folders.resolve(str(opened), writing=True)
+        return path, self._folders.is_protected(opened)
+
+    def _is_done(self, path: Path, change: FileChange) -> bool:
+        if change.raw is not None:
+            return self._raw.is_done(path, change)
+        with suppress(ToolError):
+            text, after = self._documents.look(path).text, self._text(change.sha256_after)
+            return (None if text is None else with_newlines(text)) == after
+        return False
+
+    def _step(self, path: Path, change: FileChange) -> Step:
+        before, after = self._text(change.sha256_before), self._text(change.sha256_after)
+        wanted = Create(after or "", change.form) if before is None else Rewrite(before, after)
+        planned = self._documents.plan(path, wanted)
+        return Step(path, wanted, planned.before, planned.after, None)
+
+    def _text(self, sha256: str | None) -> str | None:
+        return None if sha256 is None else with_newlines(self._documents.history.text(sha256))
+
+    def _made_raw(
+        self, wanted: Sequence[tuple[Path, FileChange]]
+    ) -> tuple[list[FileChange], dict[str, str]]:
+        made: list[FileChange] = []
+        failed: dict[str, str] = {}
+        # What is deeper goes first, so that a folder is empty when it is removed.
+        for path, change in sorted(wanted, key=_order):
+            try:
+                self._raw.make(path, change)
+                made.append(change)
+            except (ToolError, OSError) as exc:
+                failed[self._folders.name(path)] = str(exc).partition("\n")[0]
+        return made, failed
+
+    def _named(self, changes: Sequence[FileChange]) -> str:
+        if len(changes) != 1:
+            return f"{len(changes)} files"
+        path = path_from_uri(changes[0].uri)
+        return self._folders.name(real_path(path.parent) / path.name) if path else "1 file"
+
+
+def _order(row: tuple[Path, FileChange]) -> tuple[bool, int]:
+    path, change = row
+    depth = len(path.parts)
+    return (change.op != "delete", -depth if change.op == "delete" else depth)
+
+
+def _row(change: FileChange, name: str) -> str:
+    verb = {"add": "Created", "delete": "Deleted", "modify": "Changed"}[change.op]
+    what = {"bytes": "", "link": " (a link)", "folder": " (a folder)"}[change.raw or "bytes"]
+    mode = change.mode_after
+    is_mode = change.sha256_before == change.sha256_after and mode is not None
+    return f"{verb} {name}{what}{f', mode {mode:o}' if is_mode and mode else ''}."
+
+
+def _told(rows: Sequence[str]) -> str:
+    return "\n".join(("[changed files]", *_cut(rows))) if rows else ""
+
+
+def _cut(rows: Sequence[str], limit: int = 40) -> Iterator[str]:
+    yield from rows[:limit]
+    if len(rows) > limit:
+        yield f"… and {len(rows) - limit} more"

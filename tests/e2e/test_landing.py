@@ -1,0 +1,210 @@
+"""Commands run in a view of the editor, and what they change lands in the workspace or does not."""
+
+import os
+import signal
+from typing import Any
+
+from editor import Editor
+from fake_llm import call, say
+from raw_client import RawClient
+from world import World, content_of, items
+
+Json = dict[str, Any]
+VIEW = {"sandbox": "view"}
+ASKS = {"approval": "askRisky"}
+ADDS = "echo two >> a.txt; echo new > b.txt; rm c.txt"
+
+
+def project_of(world: World) -> None:
+    for name, text in {"a.txt": "one\n", "c.txt": "gone\n"}.items():
+        (world.project / name).write_text(text)
+
+
+def files_of(world: World) -> dict[str, str]:
+    return {path.name: path.read_text() for path in sorted(world.project.glob("*.txt"))}
+
+
+def answer(client: RawClient, approval: Json, option: str, **more: Any) -> None:
+    named = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": option}
+    client.request("approval/respond", {**named, **more})
+
+
+def asked(client: RawClient, nth: int = 1) -> Json:
+    return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
+
+
+def test_what_a_command_changed_is_asked_about_once_with_the_diff_and_then_lands(
+    world: World,
+) -> None:
+    project_of(world)
+    world.script(call("terminal", command=ADDS), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    approval = asked(client)
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+    assert approval["title"] == "Keep changes to 3 files"
+    changes = approval["subject"]["changes"]
+    assert {c["uri"].rpartition("/")[2]: c["op"] for c in changes} == {
+        "a.txt": "modify",
+        "b.txt": "add",
+        "c.txt": "delete",
+    }
+    assert "+two" in changes[0]["patch"]
+    answer(client, approval, "allow-once")
+    world.turn(client)
+    assert files_of(world) == {"a.txt": "one\ntwo\n", "b.txt": "new\n"}
+    [item] = items(client, "command")
+    assert (item["status"], item["exitCode"], len(item["changes"])) == ("completed", 0, 3)
+    told = content_of(item)
+    assert "[exit code 0" in told
+    assert "Edited a.txt: +1 -0 lines." in told
+    assert not any(e["event"]["type"] == "checkpoint.created" for e in client.events)
+
+
+def test_what_is_refused_is_as_before_in_the_view_too_and_the_model_is_told(world: World) -> None:
+    project_of(world)
+    world.script(
+        call("terminal", command=ADDS), call("terminal", command="cat *.txt"), say("I see.")
+    )
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    answer(client, asked(client), "reject", feedback="not now")
+    world.turn(client)
+    first, second = items(client, "command")
+    assert first["status"] == "completed"
+    assert "[not kept: a.txt, b.txt, c.txt] The user rejected this: not now" in content_of(first)
+    assert content_of(second).startswith("one\ngone\n")
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+
+
+def test_a_command_that_changes_nothing_asks_nothing_whatever_it_is(world: World) -> None:
+    outside = world.home / "victim"
+    outside.write_text("safe")
+    hidden = f"true [[ a =~ x;rm -rf {outside} ]]; curl -s http://192.0.2.1 || echo no network"
+    world.script(call("terminal", command=hidden), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    world.turn(client)
+    assert outside.read_text() == "safe"
+    assert "no network" in content_of(items(client, "command")[0])
+    assert not any(e["event"]["type"] == "approval.requested" for e in client.events)
+
+
+def test_commands_see_the_unsaved_text_and_their_edits_of_it_land_in_the_buffer(
+    world: World,
+) -> None:
+    project_of(world)
+    world.script(
+        call("terminal", command="cat a.txt && sed -i s/typed/landed/ a.txt"), say("Done.")
+    )
+    editor = Editor(world, settings=VIEW)
+    buffer = editor.open(world.project / "a.txt", "one\ntyped\n")
+    world.start(editor.client, options={"mode": "autoEdit"})
+    world.turn(editor.client)
+    assert content_of(items(editor.client, "command")[0]).startswith("one\ntyped\n")
+    assert buffer.text == "one\nlanded\n"
+    assert (world.project / "a.txt").read_text() == "one\n"
+
+
+def test_in_plan_commands_run_and_what_they_changed_is_gone_after_the_turn(world: World) -> None:
+    project_of(world)
+    world.script(
+        call("terminal", command=ADDS),
+        call("terminal", command="cat a.txt b.txt"),
+        say("Planned."),
+    )
+    world.script(call("terminal", command="cat a.txt; ls -1"), say("As before."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options={"mode": "plan"})
+    world.turn(client)
+    world.send(client, conversation, "again")
+    world.turn(client, nth=2)
+    _, seen, after = (content_of(item) for item in items(client, "command"))
+    assert seen.startswith("one\ntwo\nnew\n")
+    assert after.startswith("one\na.txt\nc.txt\n")
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+
+
+def test_unasked_everything_lands_but_protected_files(world: World) -> None:
+    project_of(world)
+    command = "echo x > b.txt; mkdir -p .vscode; echo '{}' > .vscode/settings.json; chmod +x a.txt"
+    world.script(call("terminal", command=command), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    assert (world.project / "b.txt").read_text() == "x\n"
+    assert not (world.project / ".vscode").exists()
+    assert os.access(world.project / "a.txt", os.X_OK)
+    told = content_of(items(client, "command")[0])
+    assert "Left as it was: .vscode/settings.json:" in told
+
+
+def test_changes_that_wait_outlive_a_killed_daemon_and_land_after_it(world: World) -> None:
+    project_of(world)
+    world.script(call("terminal", command=ADDS), say("Done."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options=ASKS)
+    asked(client)
+    os.kill(client.process.pid, signal.SIGKILL)
+    client.process.wait()
+    again = world.daemon(settings=VIEW)
+    again.request("conversation/open", {"conversationId": conversation})
+    [approval] = again.request("approval/list")["pending"]
+    answer(again, approval, "allow-once")
+    again.request("conversation/resume", {"conversationId": conversation})
+    world.turn(again)
+    assert files_of(world) == {"a.txt": "one\ntwo\n", "b.txt": "new\n"}
+    [item] = items(again, "command")
+    assert (item["status"], item["exitCode"]) == ("completed", 0)
+
+
+def test_a_rollback_takes_back_what_a_command_changed(world: World) -> None:
+    project_of(world)
+    (world.project / "logo.bin").write_bytes(b"\0\1")
+    command = ADDS + "; printf '\\000\\002' > logo.bin"
+    world.script(call("terminal", command=command), say("Done."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    assert (world.project / "logo.bin").read_bytes() == b"\0\2"
+    [message] = items(client, "userMessage")
+    named = {"conversationId": conversation, "toItemId": message["id"], "files": "restore"}
+    client.request("conversation/rollback", named)
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+    assert (world.project / "logo.bin").read_bytes() == b"\0\1"
+
+
+def test_running_outside_is_asked_each_time_with_the_reason(world: World) -> None:
+    outside = {"command": "echo out > o.txt", "outside": "it needs the disk"}
+    world.script(call("terminal", **outside), call("terminal", **outside), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"approval": "askNever"})
+    for nth in (1, 2):
+        approval = asked(client, nth)
+        assert approval["subject"]["outside"] == "it needs the disk"
+        assert [option["id"] for option in approval["options"]] == ["allow-once", "reject"]
+        answer(client, approval, "allow-once")
+    world.turn(client)
+    assert (world.project / "o.txt").read_text() == "out\n"
+
+
+def test_without_a_view_what_seems_to_read_runs_where_it_can_only_read(world: World) -> None:
+    project_of(world)
+    (world.project / "sub").mkdir()
+    hidden = "true [[ a =~ x;touch pwned.txt ]]"
+    world.script(
+        call("terminal", command="cd sub"),
+        call("terminal", command=f"{hidden}; sed -n 1p ../a.txt"),
+        call("terminal", command="pwd"),
+        say("Done."),
+    )
+    client = world.daemon(settings={"sandbox": "landlock"})
+    world.start(client, options=ASKS)
+    world.turn(client)
+    assert not any(e["event"]["type"] == "approval.requested" for e in client.events)
+    _, hid, where = items(client, "command")
+    assert "Permission denied" in content_of(hid)
+    assert "one\n" in content_of(hid)
+    assert hid["terminalId"] == "reading"
+    assert content_of(where).startswith(f"{world.project}/sub\n")
+    assert "pwned.txt" not in {path.name for path in world.project.rglob("*")}

@@ -1,0 +1,288 @@
+"""What a project runs by itself is listed, runs once the user said so, and asks when it changes."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mcp_server
+from command_line import SCRIPT, end, environment, start
+from fake_llm import call, say
+from raw_client import RawClient
+from world import World, content_of, items
+
+Json = dict[str, Any]
+HOOK = "bash .openhands/check.sh"
+COMMAND = "echo hello from the skill"
+
+
+def asked(client: RawClient, *, nth: int = 1) -> Json:
+    return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
+
+
+def n_asked(client: RawClient) -> int:
+    return sum(each["event"]["type"] == "approval.requested" for each in client.events)
+
+
+def respond(client: RawClient, approval: Json, option: str) -> None:
+    known = {key: approval[key] for key in ("conversationId", "digest")}
+    answer = {**known, "approvalId": approval["id"], "optionId": option}
+    client.request("approval/respond", answer)
+
+
+def notices(client: RawClient) -> list[str]:
+    return [item["title"] for item in items(client, "notice")]
+
+
+class Project:
+    """A project with a hook that denies `nope`, a skill with a command, and a server of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.ran = world.home / "ran"
+        self.script = world.project / ".openhands/check.sh"
+        self.hooks = world.project / ".openhands/hooks.json"
+        self.skill = world.project / ".agents/skills/shop/SKILL.md"
+        self.server = self.skill.with_name("server.py")
+        for path in (self.script, self.skill):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        self.script.write_text(
+            f"echo x >> '{self.ran}'\ngrep -q nope && {{ echo never >&2; exit 2; }}; exit 0\n"
+        )
+        self.hooks.write_text(json.dumps({"hooks": {"PreToolUse": [self.group()]}}))
+        self.skill.write_text(self.text())
+        self.server.write_text(Path(mcp_server.__file__).read_text())
+        (self.skill.with_name("mcp.json")).write_text(json.dumps({"mcpServers": self.servers()}))
+
+    def group(self) -> Json:
+        return {"matcher": "Bash", "hooks": [{"type": "command", "command": HOOK}]}
+
+    def text(self) -> str:
+        return f"---\ndescription: Prices\ntriggers: [tea]\n---\nSay !`{COMMAND}`\n"
+
+    def servers(self, **env: str) -> Json:
+        args = ["${SKILL_ROOT}/server.py", *mcp_server.settings()["args"][1:]]
+        return {"shop": {"command": sys.executable, "args": args, "env": env}}
+
+    def n_ran(self) -> int:
+        return len(self.ran.read_text().splitlines()) if self.ran.exists() else 0
+
+    def works(self, client: RawClient, *, nth: int = 1) -> str:
+        """Let the agent use all three in a new conversation, and return what the model read."""
+        before = len(self.world.llm.requests)
+        self.world.script(call("terminal", command="echo hi"), say("Done."))
+        self.world.start(client, "tea, please")
+        self.world.turn(client, nth=nth)
+        return json.dumps([each.body for each in self.world.llm.requests[before:]])
+
+
+def test_the_trust_question_lists_what_will_run_and_then_it_runs(world: World) -> None:
+    project = Project(world)
+    client = world.daemon(trusted=None)
+    world.script(call("terminal", command="echo hi"), say("Done."))
+    world.start(client, "tea, please")
+    trust = asked(client)
+    subject, uri = trust["subject"], world.project.as_uri()
+    assert subject["folder"] == uri
+    assert [(run["kind"], run["command"], run["uri"]) for run in subject["runs"]] == [
+        ("hook", HOOK, f"{uri}/.openhands/hooks.json"),
+        ("skillCommand", COMMAND, f"{uri}/.agents/skills/shop/SKILL.md"),
+        (
+            "server",
+            " ".join([sys.executable, str(project.server), *mcp_server.settings()["args"][1:]]),
+            f"{uri}/.agents/skills/shop/SKILL.md",
+        ),
+    ]
+    counted = "1 hook, 1 skill command and 1 MCP server there will run without asking."
+    assert trust["title"].endswith(counted)
+    assert project.n_ran() == 0
+    respond(client, trust, "allow-folder")
+    world.turn(client)
+    assert project.n_ran() == 1
+    read = project.works(client, nth=2)
+    assert "hello from the skill" in read
+    assert "shop__price" in read
+    assert (project.n_ran(), n_asked(client), notices(client)) == (2, 1, ["Skill used: shop"])
+    client.close()
+
+    # What was decided outlives the daemon.
+    again = world.daemon(trusted=None)
+    project.works(again)
+    assert (project.n_ran(), n_asked(again)) == (3, 0)
+
+
+def edit_script(project: Project) -> None:
+    project.script.write_text(f"{project.script.read_text()}#")
+
+
+def edit_hook(project: Project) -> None:
+    text = project.hooks.read_text()
+    project.hooks.write_text(text.replace("check.sh", "check.sh -"))
+
+
+def edit_skill(project: Project) -> None:
+    project.skill.write_text(project.text().replace("hello", "hallo"))
+
+
+def edit_server(project: Project) -> None:
+    changed = {"mcpServers": project.servers(LEVEL="2")}
+    project.skill.with_name("mcp.json").write_text(json.dumps(changed))
+
+
+def edit_server_script(project: Project) -> None:
+    project.server.write_text(f"{project.server.read_text()}#")
+
+
+EDITS: dict[Callable[[Project], None], str] = {
+    edit_script: "hook",
+    edit_hook: "hook",
+    edit_skill: "skillCommand",
+    edit_server: "server",
+    edit_server_script: "server",
+}
+
+
+def test_one_changed_byte_asks_again_before_it_runs_and_only_once(world: World) -> None:
+    project = Project(world)
+    first = world.daemon()
+    project.works(first)
+    assert (n_asked(first), project.n_ran()) == (0, 1)
+    assert notices(first)[0].startswith(
+        "May run without asking: 1 hook, 1 skill command and 1 MCP server of "
+    )
+    first.close()
+    client = world.daemon()
+    for nth, (edit, kind) in enumerate(EDITS.items(), 1):
+        edit(project)
+        n_requests = len(world.llm.requests)
+        world.script(call("terminal", command="echo hi"), say("Done."))
+        world.start(client)
+        approval = asked(client, nth=nth)
+        assert [run["kind"] for run in approval["subject"]["runs"]] == [kind]
+        assert approval["subject"]["isTrusted"] is True
+        assert approval["reason"] == "new or changed since you trusted the folder"
+        assert (project.n_ran(), len(world.llm.requests)) == (nth, n_requests)
+        respond(client, approval, "allow-folder")
+        world.turn(client, nth=nth)
+        assert project.n_ran() == nth + 1
+    client.close()
+    last = world.daemon()
+    read = project.works(last)
+    assert n_asked(last) == 0
+    assert "hallo from the skill" in read
+    assert "shop__price" in read
+
+
+def test_what_is_rejected_stays_off_until_the_folder_is_trusted_again(world: World) -> None:
+    project = Project(world)
+    first = world.daemon()
+    project.works(first)
+    first.close()
+    edit_script(project)
+    edit_skill(project)
+    edit_server(project)
+    client = world.daemon()
+    world.script(call("terminal", command="echo nope"), say("Done."))
+    world.start(client, "tea, please")
+    respond(client, asked(client), "reject")
+    world.turn(client)
+    assert content_of(items(client, "command")[0]).startswith("nope")
+    [told, *_] = items(client, "notice")
+    assert told["title"].startswith("Not run: 1 hook, 1 skill command and 1 MCP server of ")
+    assert HOOK in told["description"]
+    client.close()
+
+    again = world.daemon()
+    read = project.works(again)
+    assert "hallo from the skill: not run" in read
+    assert "shop__price" not in read
+    assert (project.n_ran(), n_asked(again)) == (1, 0)
+    trust = {"folder": world.project.as_uri(), "trusted": "full"}
+    again.request("workspace/setTrust", trust)
+    project.works(again, nth=2)
+    assert (project.n_ran(), n_asked(again)) == (2, 0)
+
+
+def test_a_guard_that_changed_holds_back_what_it_guards(world: World) -> None:
+    """The agent itself changes the hook, and the next action of the same answer must wait."""
+    project = Project(world)
+    weaker = call("terminal", command="echo 'exit 0' > .openhands/check.sh")
+    world.script(weaker, call("terminal", command="echo nope"), say("Done."))
+    client = world.daemon()
+    conversation = world.start(client)
+    approval = asked(client)
+    assert approval["subject"]["runs"][0]["command"] == HOOK
+    assert len(items(client, "command")) == 1
+    # It waits as any question does: a message takes its place, and it is asked again.
+    world.send(client, conversation, "well?")
+    again = asked(client, nth=2)
+    assert again["subject"] == approval["subject"]
+    respond(client, again, "allow-conversation")
+    world.turn(client)
+    assert project.n_ran() == 1
+
+
+def test_where_nobody_can_be_asked_nothing_new_runs_and_its_guard_still_guards(
+    world: World,
+) -> None:
+    project = Project(world)
+    first = world.daemon()
+    project.works(first)
+    first.close()
+    edit_script(project)
+    client = world.daemon(features={"approvalRequests": False})
+    world.script(call("terminal", command="echo hi"), say("Done."))
+    world.start(client)
+    world.turn(client)
+    [command] = items(client, "command")
+    assert "new or changed, and nobody said that it may run" in content_of(command)
+    [told] = items(client, "notice")
+    assert told["title"].startswith("Not run: 1 hook of ")
+    assert "`oh-daemon run` in a terminal asks" in told["description"]
+    assert project.n_ran() == 1
+
+
+def test_a_run_without_a_terminal_says_on_stderr_what_it_did_not_run(world: World) -> None:
+    project = Project(world)
+    argv, env = [SCRIPT, "run", "go"], environment(world.home, **world.environment)
+    world.script(say("One."))
+    assert "May run without asking: 1 hook" in end(start(argv, world.project, env)).out
+    edit_script(project)
+    world.script(say("Two."))
+    ran = end(start(argv, world.project, env))
+    assert (ran.code, project.n_ran()) == (0, 0)
+    [said] = [line for line in ran.err.splitlines() if "Not run: 1 hook of project" in line]
+    assert said.endswith("`oh-daemon run` in a terminal asks, and so do editors")
+
+
+def test_the_question_outlives_the_daemon(world: World) -> None:
+    project = Project(world)
+    first = world.daemon()
+    project.works(first)
+    edit_script(project)
+    world.script(call("terminal", command="echo hi"), say("Done."))
+    conversation = world.start(first)
+    approval = asked(first)
+    first.kill()
+    client = world.daemon()
+    opened = client.request("conversation/open", {"conversationId": conversation})
+    assert [each["id"] for each in opened["pending"]] == [approval["id"]]
+    respond(client, approval, "allow-folder")
+    client.request("conversation/resume", {"conversationId": conversation})
+    assert world.turn(client)["finalText"] == "Done."
+    assert (n_asked(client), project.n_ran()) == (0, 2)
+
+
+def test_an_old_decision_without_a_list_covers_what_is_there(world: World) -> None:
+    project = Project(world)
+    world.home.joinpath("decisions.json").write_text(
+        json.dumps({f"{world.project}\n{world.project}": {"trust": "full"}})
+    )
+    client = world.daemon(trusted=None)
+    project.works(client)
+    assert (n_asked(client), project.n_ran()) == (0, 1)
+    edit_script(project)
+    world.script(say("Done."))
+    world.start(client)
+    assert asked(client)["subject"]["isTrusted"] is True

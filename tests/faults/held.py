@@ -1,0 +1,24 @@
+"""Where the shells of a test run: beside the daemon, or in a view, as the whole run wants it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from oh_daemon.sandbox import bwrap
+from oh_daemon.sandbox.view import Ground, View
+from oh_daemon.workspace.spawner import Spawner
+
+LEVEL = os.environ.get("OH_TEST_SANDBOX", "off")
+"""The value of the setting `sandbox` for the tests of terminals and processes."""
+
+
+def view_of(host: Spawner, project: Path) -> View | None:
+    """Return a view of the project, if this run wants one; its layers lie outside the project."""
+    if LEVEL != "view":
+        return None
+    program = next(bwrap.candidates(os.environ["PATH"], [project]))
+    temporary = Path(tempfile.gettempdir()).resolve()
+    ground = Ground(program, [project], [temporary], [Path("/run")])
+    return View(host, ground, project.parent / f"{project.name}-views/one")

@@ -1,0 +1,81 @@
+"""A real view: what commands see in it, what reaches the disk, and what is left when it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from view_desk import Desk, desk_at
+
+from oh_daemon.core.cancel import CancelToken
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_at(tmp_path) as desk:
+        yield desk
+
+
+def test_what_commands_write_reaches_neither_the_project_nor_the_home(desk: Desk) -> None:
+    told = desk.run("echo new >> a.txt; rm -rf ../other; echo x > ../mine; cat a.txt ../mine")
+    assert told == "below\nnew\nx\n"
+    assert (desk.project / "a.txt").read_text() == "below\n"
+    assert sorted(path.name for path in desk.home.iterdir()) == ["project", "state"]
+    assert (desk.view.upper(desk.project) / "a.txt").read_text() == "below\nnew\n"
+
+
+def test_what_changes_below_is_seen_after_a_refresh(desk: Desk) -> None:
+    assert "No such file" in desk.run("cat later.txt")
+    (desk.project / "later.txt").write_text("it came\n")
+    desk.view.refresh()
+    assert desk.run("cat later.txt") == "it came\n"
+
+
+def test_an_unsaved_text_is_put_into_the_view_and_not_on_the_disk(desk: Desk) -> None:
+    desk.run("true")
+    desk.view.inside(desk.project).write(Path("a.txt"), b"unsaved\n")
+    desk.view.inside(desk.project).write(Path("deep/down/b.txt"), b"new\n")
+    assert desk.run("cat a.txt deep/down/b.txt") == "unsaved\nnew\n"
+    assert (desk.project / "a.txt").read_text() == "below\n"
+
+
+@pytest.mark.parametrize("trap", ["ln -s {victim} a.txt", "ln -s {folder} deep", "mkfifo a.txt"])
+def test_what_is_put_into_the_view_follows_no_link_out_of_it(desk: Desk, trap: str) -> None:
+    victim = desk.home / "victim"
+    victim.write_text("untouched")
+    desk.run(f"rm a.txt; {trap.format(victim=victim, folder=desk.home)}")
+    for name in ("a.txt", "deep/victim"):
+        try:
+            desk.view.inside(desk.project).write(Path(name), b"caught")
+        except OSError:
+            continue
+    assert victim.read_text() == "untouched"
+    assert "caught" not in desk.run(f"cat {victim}")
+
+
+def test_nothing_outside_can_be_reached_or_ended(desk: Desk) -> None:
+    told = desk.run(
+        f"kill -9 {os.getpid()}; ls /run; touch /etc/x; unshare -U true; ls {desk.home}/state/views"
+        "; cat /proc/net/dev | grep -c :"
+    )
+    assert "No such process" in told
+    assert "Read-only file system" in told
+    assert "unshare failed" in told
+    assert told.endswith("1\n")  # There is the loopback device only.
+
+
+def test_a_view_whose_first_process_was_killed_starts_again(desk: Desk) -> None:
+    desk.run("echo kept > b.txt")
+    desk.view.refresh()
+    root = desk.view.spawner.root
+    assert root is not None
+    desk.shells.open().begin("sleep 100")
+    os.kill(root, 9)
+    ended = desk.shells.open().wait(timeout_s=60, cancel=CancelToken())
+    assert ended.note.startswith("The shell itself ended")
+    assert desk.run("cat b.txt") == "kept\n"
+    (desk.project / "c.txt").write_text("c\n")
+    desk.view.refresh()
+    assert desk.run("cat c.txt") == "c\n"

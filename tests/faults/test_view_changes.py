@@ -1,0 +1,366 @@
+"""What commands in a real view changed: found, read, and taken out of the layer again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from view_desk import Desk, desk_at
+
+from oh_daemon.sandbox.changes import Change, Collected, Entry
+from oh_daemon.sandbox.in_use import held_open
+from oh_daemon.sandbox.layer import read
+
+FILES = {"d/1": "1", "d/2": "2", "d/deep/3": "3", "e/x": "x", "e/y": "y", "run.sh": "true\n"}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_at(tmp_path) as desk:
+        for name, text in FILES.items():
+            (desk.project / name).parent.mkdir(parents=True, exist_ok=True)
+            (desk.project / name).write_text(text)
+        for place in (desk.project, *desk.project.rglob("*")):
+            place.chmod(0o755 if place.is_dir() else 0o644)
+        (desk.project / "link").symlink_to("a.txt")
+        desk.run("umask 022")
+        yield desk
+
+
+FOLDER = Entry("folder", 0o755, 0)
+LINK = Entry("link", 0o777, 0, "a.txt")
+
+
+def file(size: int, mode: int = 0o644) -> Entry:
+    return Entry("file", mode, size)
+
+
+def change(name: str, before: Entry | None, after: Entry | None) -> Change:
+    return Change(Path(name), before, after, is_stale=False)
+
+
+def collected(
+    changes: Sequence[Change] = (),
+    *,
+    same: Sequence[str] = (),
+    ignored: Mapping[str, int] | None = None,
+    git: Sequence[str] = (),
+    held: Sequence[str] = (),
+) -> Collected:
+    return Collected(
+        changes=[*changes],
+        same=[*map(Path, same)],
+        ignored={Path(name): n for name, n in (ignored or {}).items()},
+        git=[*map(Path, git)],
+        held=frozenset(map(Path, held)),
+    )
+
+
+CASES: dict[str, tuple[str, Sequence[Change]]] = {
+    "edit": ("echo new >> a.txt", [change("a.txt", file(6), file(10))]),
+    "same size": ("sed -i s/below/ABOVE/ a.txt", [change("a.txt", file(6), file(6))]),
+    "create": ("mkdir n; echo 1 > n/x", [change("n/x", None, file(2))]),
+    "delete": ("rm a.txt", [change("a.txt", file(6), None)]),
+    "delete a folder": (
+        "rm -r d",
+        [change(name, file(1), None) for name in ("d/1", "d/2", "d/deep/3")],
+    ),
+    "make a folder anew": (
+        "rm -r d; mkdir d; echo one > d/1; mkdir d/deep",
+        [
+            change("d/1", file(1), file(4)),
+            change("d/2", file(1), None),
+            change("d/deep/3", file(1), None),
+        ],
+    ),
+    "make an equal folder anew": (
+        "cp -r d c; rm -r d; mv c d; rm d/2",
+        [change("d/2", file(1), None)],
+    ),
+    "move a file": (
+        "mv a.txt b.txt",
+        [change("a.txt", file(6), None), change("b.txt", None, file(6))],
+    ),
+    "move a folder": (
+        "mv e f",
+        [
+            *(change(name, file(1), None) for name in ("e/x", "e/y")),
+            *(change(name, None, file(1)) for name in ("f/x", "f/y")),
+        ],
+    ),
+    "mode of a file": ("chmod 755 run.sh", [change("run.sh", file(5), file(5, 0o755))]),
+    "mode of a folder": (
+        "chmod 700 d; echo one > d/1",
+        [change("d", FOLDER, Entry("folder", 0o700, 0)), change("d/1", file(1), file(4))],
+    ),
+    "no rights": (
+        "chmod 000 d",
+        [change("d", FOLDER, Entry("folder", 0, 0))],
+    ),
+    "empty folders": (
+        "mkdir -p n/m; mkdir empty; rmdir empty",
+        [change("n/m", None, FOLDER)],
+    ),
+    "links": (
+        "ln -s a.txt new; ln -sf run.sh link; ln -sf a.txt run.sh",
+        [
+            change("link", LINK, Entry("link", 0o777, 0, "run.sh")),
+            change("new", None, LINK),
+            change("run.sh", file(5), LINK),
+        ],
+    ),
+    "hard links": ("ln a.txt b.txt", [change("b.txt", None, file(6))]),
+    "other": (
+        "mkfifo q; python3 -c 'import socket; socket.socket(1).bind(\"s\")'",
+        [
+            change("q", None, Entry("other", 0o644, 0)),
+            change("s", None, Entry("other", 0o755, 0)),
+        ],
+    ),
+    "file for folder": (
+        "rm -r e; echo e > e; rm a.txt; mkdir a.txt; echo x > a.txt/x",
+        [
+            change("a.txt", file(6), FOLDER),
+            change("a.txt/x", None, file(2)),
+            change("e", FOLDER, file(2)),
+            change("e/x", file(1), None),
+            change("e/y", file(1), None),
+        ],
+    ),
+    "odd names": (
+        r"""touch 'a b' $'new\nline' $'\xff' '*' ':(top)x' '\012'; mkdir -- -d; touch -- -d/'"'""",
+        [
+            change(name, None, file(0))
+            for name in sorted(
+                ("a b", "new\nline", os.fsdecode(b"\xff"), "*", ":(top)x", r"\012", '-d/"')
+            )
+        ],
+    ),
+    "many": (
+        "mkdir m; for n in {1..300}; do echo $n > m/$n; done; sed -i s/1/2/ m/*",
+        [change(f"m/{n}", None, file(len(f"{n}\n"))) for n in sorted(map(str, range(1, 301)))],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_change_is_found_and_taken_out_again(desk: Desk, case: str) -> None:
+    command, changes = CASES[case]
+    before = listing(desk)
+    desk.run(command)
+    found = desk.collect()
+    assert found.changes == changes
+    assert (found.ignored, found.git, found.held) == ({}, [], frozenset())
+    desk.take_out(*found.same, *(each.name for each in changes))
+    assert listing(desk) == before
+    assert desk.collect() == collected()
+    assert not [path for path in desk.upper.rglob("*") if not path.is_dir()]
+
+
+def listing(desk: Desk) -> str:
+    return desk.run("find . -printf '%p %y %m %l\\n' -type f -exec cat {} + | sort")
+
+
+def job(script: str) -> str:
+    """Start a job, and wait until it has written a line."""
+    return f"exec 7< <({script}); read -u 7; "
+
+
+HOLDERS = {
+    "nothing": "",
+    "a job in the folder": job("cd d; echo; exec sleep 100"),
+    "a reader": job("exec 8< d/1; echo; exec sleep 100"),
+    "a job that keeps the folder open": job("exec 8< d; echo; exec sleep 100"),
+    "a watcher": job('exec python3 -c "$WATCH"'),
+}
+WATCH = """
+import ctypes, os, time
+notify = ctypes.CDLL(None).inotify_init()
+for name in (b"d", b"d/1", b"d/deep"):
+    assert ctypes.CDLL(None).inotify_add_watch(notify, name, 0xFFF) > 0
+print(flush=True)
+time.sleep(100)
+"""
+EFFECTS = {
+    "edit": "echo one > d/1",
+    "replace": "echo one > new; mv new d/1",
+    "delete": "rm d/1",
+    "delete all": "rm -r d",
+    "make anew": "rm -r d; mkdir d; echo one > d/1",
+    "create": "mkdir d/new; echo x > d/new/x",
+    "mode": "chmod 700 d; chmod 755 d/1",
+    "no rights": "chmod 000 d",
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize("effect", EFFECTS)
+def test_what_was_taken_out_is_gone_also_where_a_process_holds_on_to_it(
+    desk: Desk, effect: str, holder: str
+) -> None:
+    before = listing(desk)
+    desk.run(f"WATCH={shlex.quote(WATCH)}; {HOLDERS[holder]}{EFFECTS[effect]}")
+    found = desk.collect()
+    desk.take_out(*found.same, *(each.name for each in found.changes))
+    assert listing(desk) == before
+    assert desk.run("echo 2 > d/z; echo 2 >> d/1; cat d/1 d/z d/deep/3; rm d/z") == "12\n2\n3"
+    assert desk.collect().changes == [change("d/1", file(1), file(3))]
+
+
+@pytest.mark.parametrize("way", ["", "cd n", job("cd n; echo; exec sleep 100")])
+def test_what_landed_is_seen_where_it_was_made(desk: Desk, way: str) -> None:
+    desk.run(f"mkdir n; echo x > n/x; {way}")
+    (desk.project / "n").mkdir()
+    (desk.project / "n/x").write_text("x\n")
+    found = desk.collect()
+    assert found == collected(same=["n/x"])
+    desk.take_out(*found.same)
+    assert desk.run(f"cat {desk.project}/n/x; cd {desk.project}/n && cat x") == "x\nx\n"
+    assert desk.collect().changes == []
+
+
+def test_a_folder_that_is_only_left_over_says_nothing_of_the_disk(desk: Desk) -> None:
+    desk.run("echo one > d/1; echo one > d/deep/3; echo one > e/x")
+    desk.take_out(Path("d/1"), Path("d/deep/3"), Path("e/x"))
+    for name in ("d/deep", "e"):
+        shutil.rmtree(desk.project / name)
+    (desk.project / "d/deep").write_text("a file now")
+    (desk.project / "d").chmod(0o700)
+    desk.view.refresh()
+    desk.run("mkdir -p .openhands; touch .openhands/conversations-of-mine")
+    found = desk.collect()
+    mine = change(".openhands/conversations-of-mine", None, file(0))
+    assert found == collected([mine], same=["d/deep", "e"])
+    desk.take_out(mine.name, *found.same)
+    told = desk.run("stat -c %a d; cat d/deep; ls -A1")
+    assert told == "700\na file nowa.txt\nd\nlink\nrun.sh\n"
+    assert desk.collect() == collected()
+
+
+def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(desk: Desk) -> None:
+    desk.run("true")
+    for name in ("a.txt", "deep/down/b.txt"):
+        desk.view.inside(desk.project).write(Path(name), b"unsaved\n", 0o644)
+    digest = hashlib.sha256(b"unsaved\n").hexdigest()
+    given = dict.fromkeys((Path("a.txt"), Path("deep/down/b.txt")), digest)
+    assert desk.collect(given) == collected()
+    desk.run("chmod 755 a.txt; echo more >> deep/down/b.txt")
+    assert desk.collect(given).changes == [
+        change("a.txt", file(6), file(8, 0o755)),
+        change("deep/down/b.txt", None, file(13)),
+    ]
+
+
+def test_what_is_rewritten_with_the_same_content_is_taken_out(desk: Desk) -> None:
+    desk.run("touch a.txt; cp run.sh x; mv x run.sh; rm link; ln -s a.txt link; touch d; rm -f q")
+    found = desk.collect()
+    assert found == collected(same=["a.txt", "d", "link", "run.sh"])
+    desk.take_out(*found.same)
+    assert desk.collect() == collected()
+
+
+def test_the_disk_may_be_newer_than_what_a_command_began_from(desk: Desk) -> None:
+    desk.run("echo x >> a.txt; echo x >> run.sh")
+    newest = (desk.project / "a.txt").stat().st_ctime_ns
+    for since_ns, is_stale in ((newest + 10**9, False), (newest - 10**9, True)):
+        found = desk.collect(since_ns=since_ns).changes
+        assert [each.is_stale for each in found] == [is_stale, is_stale]
+
+
+def test_what_git_ignores_stays_and_its_own_files_are_named_apart(desk: Desk) -> None:
+    ignores = "node_modules/\n*.o\n/d/2\n"
+    (desk.project / ".gitignore").write_text(ignores)
+    (desk.project / "tracked.o").write_text("o")
+    git = ["git", "-c", "user.name=A", "-c", "user.email=a@b.c", "-C", str(desk.project)]
+    for words in (["init", "-q"], ["add", "-f", "."], ["rm", "-q", "--cached", "d/2"]):
+        subprocess.run([*git, *words], check=True)
+    desk.run(
+        "mkdir -p p/node_modules/{a,b} .openhands/conversations/1; touch p/node_modules/{a,b}/{1,2}"
+        " p/src x.o .openhands/conversations/1/log; echo >> tracked.o; rm -r d; ln -s d n.o"
+    )
+    found = desk.collect()
+    assert found == collected(
+        [
+            *(change(name, file(1), None) for name in ("d/1", "d/deep/3")),
+            change("p/src", None, file(0)),
+            change("tracked.o", file(1), file(2)),
+        ],
+        same=[".openhands/conversations/1/log"],
+        ignored={"d/2": 1, "n.o": 1, "p/node_modules": 4, "x.o": 1},
+    )
+    desk.take_out(*found.same, *(each.name for each in found.changes))
+    assert desk.collect() == replace(found, changes=[], same=[])
+    assert desk.run("ls -A1 d p") == "d:\n1\ndeep\n\np:\nnode_modules\n"
+    assert not (desk.upper / ".openhands").exists()
+    desk.run("git -c user.name=A -c user.email=a@b.c commit -qm one")
+    found = desk.collect()
+    assert (found.changes, found.same) == ([], [])
+    assert {Path(".git/index"), Path(".git/refs/heads/master")} <= {*found.git}
+    assert all(name.parts[0] == ".git" for name in found.git)
+
+
+def test_a_repository_by_any_name_is_gits(desk: Desk) -> None:
+    for name in ("bare/objects", "bare/refs", "half/refs"):
+        (desk.project / name).mkdir(parents=True)
+    for name in ("bare/HEAD", "bare/config", "half/HEAD"):
+        (desk.project / name).write_text("x")
+    desk.run(
+        "echo >> bare/config; mkdir half/objects; touch half/config; ln -s /x d/.git; git init -q s"
+    )
+    found = desk.collect()
+    assert found.changes == []
+    assert {*map(str, found.git)} >= {"bare/config", "half/config", "d/.git", "s/.git/config"}
+
+
+def test_what_a_job_writes_to_is_held(desk: Desk) -> None:
+    desk.run(job("exec 4> log 5<> a.txt 6< run.sh; echo; exec sleep 100") + "echo >> run.sh")
+    desk.run(job(f"python3 -c {shlex.quote(MAPPING)}"))
+    names = ["a.txt", "d/1", "log"]
+    assert held_open(desk.root, desk.project) == {*map(Path, names)}
+    expected = [change("run.sh", file(5), file(6))]
+    assert desk.collect() == collected(expected, held=names)
+
+
+MAPPING = """
+import mmap, time
+with open("d/1", "r+b") as file:
+    mapped = mmap.mmap(file.fileno(), 1)
+print(flush=True)
+time.sleep(100)
+"""
+
+
+def test_a_hostile_layer_leads_nowhere(desk: Desk) -> None:
+    victim = desk.home / "victim"
+    victim.mkdir()
+    (victim / "x").write_text("untouched")
+    desk.run(f"rm -r e d; ln -s {victim} e; ln -s {victim}/x d; mkfifo q; rm a.txt; ln -s q a.txt")
+    found = desk.collect()
+    for name in ("e/x", "d", "q", "a.txt", "e"):
+        with pytest.raises(OSError, match=r".*"):
+            read(desk.upper, Path(name), 100)
+    desk.take_out(Path("e/x"), *(each.name for each in found.changes))
+    assert (victim / "x").read_text() == "untouched"
+    assert desk.collect() == collected()
+
+
+def test_a_tree_of_any_depth_is_one_change(desk: Desk) -> None:
+    desk.run("for n in {1..20}; do mkdir -p " + "x/" * 100 + "; cd " + "x/" * 100 + "; done; cd /")
+    [deep] = desk.collect().changes
+    assert (deep.before, deep.after) == (None, Entry("other", 0o755, 0))
+    desk.take_out(Path("x"))
+    assert desk.collect() == collected()
+
+
+def test_the_content_of_a_change_is_read_up_to_a_limit(desk: Desk) -> None:
+    desk.run("printf 12345 > a.txt")
+    assert read(desk.upper, Path("a.txt"), 5) == b"12345"
+    with pytest.raises(OSError, match="more than 4 bytes"):
+        read(desk.upper, Path("a.txt"), 4)

@@ -1,0 +1,81 @@
+"""A project and a home, and a view of both in which commands run."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from leftovers import tagged, wait_until_gone
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.sandbox import bwrap
+from oh_daemon.sandbox.changes import Collected, collect
+from oh_daemon.sandbox.ignored import ignored_by_git
+from oh_daemon.sandbox.in_use import held_open, live
+from oh_daemon.sandbox.taking import take_out
+from oh_daemon.sandbox.view import Ground, View
+from oh_daemon.workspace.shell import Shells
+from oh_daemon.workspace.spawner import Spawner
+
+
+@dataclass
+class Desk:
+    """What a test works with."""
+
+    project: Path
+    home: Path
+    view: View
+    shells: Shells
+    host: Spawner
+
+    @property
+    def upper(self) -> Path:
+        return self.view.upper(self.project)
+
+    @property
+    def root(self) -> int:
+        root = self.view.spawner.root
+        assert root is not None
+        return root
+
+    def run(self, command: str) -> str:
+        outcome = self.shells.open().run(command, timeout_s=60, cancel=CancelToken())
+        return outcome.output.head
+
+    def collect(self, handed_in: Mapping[Path, str] | None = None, since_ns: int = 0) -> Collected:
+        return collect(
+            self.upper,
+            self.project,
+            handed_in=handed_in or {},
+            since_ns=since_ns or time.time_ns() + 10**9,
+            held=held_open(self.root, self.project),
+            are_ignored=partial(ignored_by_git, self.host, self.project),
+        )
+
+    def take_out(self, *names: Path) -> None:
+        take_out(self.upper, self.project, names, live(self.root, self.project))
+        self.view.refresh()
+
+
+@contextmanager
+def desk_at(place: Path) -> Generator[Desk]:
+    home = place / "home"
+    project = home / "project"
+    project.mkdir(parents=True)
+    (project / "a.txt").write_text("below\n")
+    host = Spawner()
+    program = next(bwrap.candidates(os.environ["PATH"], [project]))
+    ground = Ground(program, [project], [home], [Path("/run")])
+    view = View(host, ground, home / "state/views/one")
+    shells = Shells(view.spawner, project, os.environ, view=view)
+    yield Desk(project, home, view, shells, host)
+    shells.close()
+    view.close()
+    host.close()
+    assert not (home / "state/views/one").exists()
+    wait_until_gone(tagged(view.spawner.run_id) + tagged(host.run_id))

@@ -1,0 +1,194 @@
+"""What the self-test's tries mean: which level is chosen, and what the user is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from oh_daemon.contract.settings import SandboxSetting
+from oh_daemon.sandbox import landlock, seccomp
+from oh_daemon.sandbox.causes import (
+    APPARMOR,
+    CLONE,
+    MAX_NAMESPACES,
+    Facts,
+    why_no_landlock,
+    why_no_view,
+)
+from oh_daemon.sandbox.levels import Row, choose, try_levels
+from oh_daemon.workspace.spawner import Spawner
+
+BWRAP = Path("/usr/bin/bwrap")
+VIEW, READING = Row("view", holds=True, program=BWRAP), Row("landlock", holds=True)
+NO_VIEW = Row("view", holds=False, cause="no namespaces", cure="sudo more")
+NO_READING = Row("landlock", holds=False, cause="an old kernel", cure="a new one")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rows", "told"),
+    [
+        ("auto", [VIEW, READING], {"level": "none"}),
+        ("landlock", [VIEW, READING], {"level": "landlock"}),
+        (
+            "landlock",
+            [VIEW, NO_READING],
+            {"level": "none", "cause": "an old kernel", "cure": "a new one"},
+        ),
+        ("view", [NO_VIEW, VIEW, READING], {"level": "view"}),
+        (
+            "view",
+            [NO_VIEW, READING],
+            {"level": "none", "cause": "no namespaces", "cure": "sudo more"},
+        ),
+        ("landlock", [NO_VIEW, READING], {"level": "landlock"}),
+        ("off", [VIEW, READING], {"level": "none"}),
+    ],
+)
+def test_the_level_that_is_wanted_is_chosen_or_its_absence_explained(
+    wanted: SandboxSetting, rows: list[Row], told: dict[str, str]
+) -> None:
+    assert choose(wanted, rows).report == {"wanted": wanted, **told}
+
+
+def test_only_a_level_that_was_named_refuses_commands_when_it_is_not_there() -> None:
+    assert choose("auto", [NO_VIEW, NO_READING]).refusal is None
+    assert choose("off", [NO_VIEW, NO_READING]).refusal is None
+    assert choose("view", [VIEW]).refusal is None
+    assert choose("view", [NO_VIEW, READING]).refusal == (
+        "the setting `sandbox` is 'view', and that level is not there: no namespaces. The user can "
+        "change that: sudo more, or set `sandbox` to `auto`. Other tools work"
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "facts", "cause", "cure"),
+    [
+        ("", Facts(), "no bubblewrap outside", "pip install"),
+        ("bwrap: Unknown option --overlay-src", Facts(BWRAP), "too old", "pip install"),
+        (
+            "bwrap: Creating new namespace failed: No space left on device",
+            Facts(BWRAP, {MAX_NAMESPACES: "0"}),
+            "user.max_user_namespaces is 0",
+            "sudo sysctl -w user.max_user_namespaces=15000",
+        ),
+        (
+            "bwrap: No permissions to create new namespace, likely because the kernel does not",
+            Facts(BWRAP, {CLONE: "0", MAX_NAMESPACES: "9999"}),
+            "kernel.unprivileged_userns_clone is 0",
+            "sudo sysctl -w kernel.unprivileged_userns_clone=1",
+        ),
+        (
+            "bwrap: setting up uid map: Permission denied",
+            Facts(BWRAP, {APPARMOR: "1", CLONE: "1"}),
+            "AppArmor restricts user namespaces",
+            "profile oh-bwrap /usr/bin/bwrap flags=(unconfined) { userns, }",
+        ),
+        (
+            "bwrap: loopback: Failed RTM_NEWADDR: Operation not permitted",
+            Facts(BWRAP, {APPARMOR: "1"}),
+            "AppArmor",
+            "apparmor_parser",
+        ),
+        (
+            "bwrap: Creating new namespace failed: Operation not permitted",
+            Facts(BWRAP, is_in_container=True),
+            "the container",
+            "--security-opt seccomp=unconfined",
+        ),
+        (
+            "bwrap: Can't make overlay mount on /newroot/x: Invalid argument",
+            Facts(BWRAP, is_in_container=True),
+            "EINVAL",
+            "XDG_STATE_HOME",
+        ),
+        ("bwrap: what is this?", Facts(BWRAP), "bwrap: what is this?", ""),
+    ],
+)
+def test_why_there_is_no_view_is_said_with_the_command_that_cures_it(
+    said: str, facts: Facts, cause: str, cure: str
+) -> None:
+    failure = why_no_view(said, facts)
+    assert cause in failure.cause
+    assert cure in failure.cure
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("the program cannot be held: Function not implemented", "ENOSYS"),
+        ("the program cannot be held: Operation not supported", "EOPNOTSUPP"),
+        ("the program cannot be held: Landlock 3 is too old; 4 is needed", "too old"),
+        ("the program cannot be held: Operation not permitted", "the container refuses"),
+    ],
+)
+def test_why_there_is_no_landlock_is_said_with_a_cure(said: str, cause: str) -> None:
+    failure = why_no_landlock(said, Facts(is_in_container=True))
+    assert cause in failure.cause
+    assert failure.cure
+
+
+def test_a_place_whose_file_system_cannot_hold_layers_gives_way_to_the_next(tmp_path: Path) -> None:
+    """A file is where the first place would be, as good as a folder that takes no layers."""
+    (tmp_path / "views").write_text("in the way")
+    spawner = Spawner()
+    rows = try_levels(spawner, tmp_path, {"PATH": os.environ["PATH"]})
+    spawner.close()
+    first, second = rows[:2]
+    assert (first.holds, second.holds) == (False, True)
+    assert first.place == tmp_path / "views"
+    assert "nothing can be kept in" in first.cause
+    assert second.place == Path(f"/var/tmp/oh-daemon-{os.getuid()}")
+
+
+def test_the_self_test_leaves_nothing_behind(tmp_path: Path) -> None:
+    spawner = Spawner()
+    rows = try_levels(spawner, tmp_path, os.environ)
+    spawner.close()
+    assert [(row.level, row.holds) for row in rows] == [("view", True), ("landlock", True)]
+    assert list((tmp_path / "views").iterdir()) == []
+
+
+def test_a_bubblewrap_of_the_project_is_not_tried(tmp_path: Path) -> None:
+    evil = tmp_path / "project/bwrap"
+    evil.parent.mkdir()
+    evil.write_text(f"#!/bin/sh\ntouch {tmp_path}/pwned\n")
+    evil.chmod(0o755)
+    spawner = Spawner()
+    path = f"{evil.parent}:{os.environ['PATH']}"
+    try_levels(spawner, tmp_path / "state", {"PATH": path}, [evil.parent])
+    spawner.close()
+    assert not (tmp_path / "pwned").exists()
+
+
+def _outcome(code: str, *before: str) -> str:
+    words = [*before, sys.executable, "-c", f"import os, socket, ctypes\n{code}"]
+    ran = subprocess.run(words, capture_output=True, text=True, check=False)
+    return (ran.stderr.splitlines() or ["done"])[-1].partition(":")[0]
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"),
+    [
+        ("open('/dev/null', 'w').write('x')", "done"),
+        ("os.write(1, b'x')", "done"),
+        ("open('/proc/self/fd/2', 'w').write('')", "done"),
+        ("socket.socketpair()", "done"),
+        ("socket.socket()", "PermissionError"),
+        ("os.chmod('.', 0o700)", "PermissionError"),
+        ("os.kill(os.getppid(), 0)", "PermissionError"),
+        ("os.kill(os.getpid(), 0)", "done"),
+        ("os.fork() or os._exit(0)", "done"),
+    ],
+)
+def test_what_is_held_by_landlock_reads_and_computes(code: str, outcome: str) -> None:
+    assert _outcome(code, *landlock.words()) == outcome
+
+
+def test_a_filter_is_small_and_whole() -> None:
+    for program in (seccomp.for_view(), seccomp.for_landlock(keeps_signals=False)):
+        assert len(program) % 8 == 0
+        assert len(program) // 8 < 4096
