@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -13,8 +13,9 @@ from uuid import uuid4
 from oh_daemon.contract import plain
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.landing import Keep
 from oh_daemon.core.ports import Json
-from oh_daemon.sandbox.landing import InStep
+from oh_daemon.sandbox.landing import Began, InStep
 from oh_daemon.sandbox.levels import Row
 from oh_daemon.sandbox.view import Ground, View, sweep
 from oh_daemon.tools.landing import LandingTool
@@ -33,6 +34,9 @@ class SharedView:
 
     view: View
     shells: list[Shells] = field(default_factory=list[Shells])
+    began: Began = field(default_factory=Began)
+    changing: threading.Lock = field(default_factory=threading.Lock)
+    """Held while unsaved texts are put in, or changes taken out."""
 
     @property
     def is_busy(self) -> bool:
@@ -81,37 +85,74 @@ class Views:
         shared.view.close()
 
 
-@dataclass(frozen=True, slots=True)
 class ViewLandings:
-    """Implements `core.landing.Landings`."""
+    """Implements `core.landing.Landings` for one of the conversations that share a view."""
 
-    step: InStep
-    documents: Documents
-    watch: Watch
-    is_busy: Callable[[], bool]
+    def __init__(
+        self,
+        shared: SharedView,
+        shells: Shells,
+        step: InStep,
+        documents: Documents,
+        watch: Watch,
+    ) -> None:
+        # The first is the owner: its turns outlast its sub-agents', so it collects what they left.
+        self._is_owner = not shared.shells
+        shared.shells.append(shells)
+        self._shared = shared
+        self._shells = shells
+        self._step = step
+        self._documents = documents
+        self._watch = watch
+        self._jobs = frozenset[bytes]()
+        """The jobs that ran when it was last collected."""
 
     def begin(self) -> None:
         """Let commands see what the user sees. Raises `ToolError`."""
         try:
-            self.step.begin()
+            with self._shared.changing:
+                self._step.begin()
         except OSError as exc:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
-    def plan(self, observed: Json) -> LandingPlanned | None:
-        if self.is_busy():
-            return None  # Its changes are collected together, when the last command has ended.
+    def collect(self, observed: Json, keep: Keep) -> bool:
+        if observed.get("exitCode") is None:
+            self._jobs |= self._shells.jobs
+            return False  # It still runs, so it is a job.
+        return self._collect(observed, keep)
+
+    def collect_rest(self, observed: Json, keep: Keep, *, ends_turn: bool) -> bool:
+        jobs = self._shells.jobs
+        has_news = not self._jobs <= jobs
+        if not (has_news or (ends_turn and (self._is_owner or jobs))):
+            return False
+        return self._collect(observed, keep, with_held=ends_turn)
+
+    def drop(self) -> None:
+        with self._shared.changing:
+            self._step.drop()
+
+    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
+        return LandingTool(self._documents, self._watch, landing, asks=asks)
+
+    def _collect(self, observed: Json, keep: Keep, *, with_held: bool = False) -> bool:
+        with self._shared.changing:
+            if self._shared.is_busy:
+                return False  # Its changes are collected together, when the last command has ended.
+            self._jobs = self._shells.jobs
+            planned = self._plan(observed, with_held=with_held)
+            if planned is None:
+                return False
+            if not keep(planned):
+                self._step.drop()
+                return False
+            self._step.settle()
+            return True
+
+    def _plan(self, observed: Json, *, with_held: bool) -> LandingPlanned | None:
         try:
-            return self.step.plan(observed)
+            return self._step.plan(observed, with_held=with_held)
         except (ToolError, OSError) as exc:
             logger.warning("the changes of a command cannot be collected: %s", exc)
             left_out = {"what the command changed": f"it cannot be collected: {exc}"}
             return LandingPlanned(changes=(), left_out=left_out, observed=observed)
-
-    def settle(self) -> None:
-        self.step.settle()
-
-    def drop(self) -> None:
-        self.step.drop()
-
-    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
-        return LandingTool(self.documents, self.watch, landing, asks=asks)

@@ -84,10 +84,9 @@ class Workbench:
         self._leave = lambda: None
         self.landings: ViewLandings | None = None
         if shared_view is not None and shared.views is not None:
-            shared_view.shells.append(self.shells)
-            step = InStep(shared_view.view, self.documents, shared.spawner)
-            watch, is_busy = self._watch(shared), lambda: shared_view.is_busy
-            self.landings = ViewLandings(step, self.documents, watch, is_busy)
+            step = InStep(shared_view.view, self.documents, shared.spawner, shared_view.began)
+            watch = self._watch(shared)
+            self.landings = ViewLandings(shared_view, self.shells, step, self.documents, watch)
             self._leave = partial(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()

@@ -208,6 +208,9 @@ class FileChangeItem(ToolItemBase):
     changes: tuple[FileChange, ...] = ()
     route: Literal["editor", "disk"] | None = None
     undo_label: str | None = None
+    origin: Literal["command"] | None = None
+    """Set if the daemon itself lands what ran in the view beside the commands in front: jobs in the
+    background, hooks. The model made no such call; it gets `content` as a note."""
 
 
 class PlanEntry(Contract):

@@ -308,6 +308,7 @@ if TYPE_CHECKING:
         changes: list[FileChange]
         route: NotRequired[Literal["editor", "disk"]]
         undoLabel: NotRequired[str]
+        origin: NotRequired[Literal["command"]]
 
     class PlanItem(ToolItemBase):
         kind: Literal["plan"]

@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
+from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import CommandItem, FileChange, FileChangeItem
 from oh_daemon.core.approval import never_asks
@@ -25,7 +26,14 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import HookPoints
-from oh_daemon.core.landing import without_landing
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.landing import (
+    OBSERVED,
+    begun,
+    is_own,
+    own_item,
+    without_landing,
+)
 from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
@@ -105,7 +113,9 @@ class Actions:
             return False
         with self._conversation.changed:
             has_actions = bool(self._conversation.state.open_tool_items())
-        return has_actions or (batch.ending is None and self._novelties.hold())
+        if has_actions or batch.ending is not None:
+            return has_actions
+        return self._novelties.hold() or self.begin_landing(ends_turn=False)
 
     def _mark(self, batch: _Batch) -> tuple[int, int]:
         """Return a mark that changes with each answer of the user and each action that ends."""
@@ -191,8 +201,10 @@ class Actions:
         if landing is None:
             self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
             return
-        result = without_landing(landing, answer.text)
-        self._finish(item, result, status="completed", fields=result.item_fields)
+        result, status = without_landing(landing, answer.text), "completed"
+        if is_own(item):
+            status = "rejected"
+        self._finish(item, result, status=status, fields=result.item_fields)
 
     def _start_thread(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
         batch.running[action.item["id"]] = action.intent.footprint
@@ -247,15 +259,29 @@ class Actions:
             return False
         fields = {to_camel(name): value for name, value in result.item_fields.items()}
         content = with_blobs(result, conversation.log.put_blob).content
-        planned = landings.plan({**fields, "durationMs": elapsed_ms, "content": [*content]})
-        if planned is None:
+        item_id = action.item["id"]
+
+        def keep(planned: e.LandingPlanned) -> bool:
+            is_wanted = conversation.append_to(item_id, planned)
+            conversation.log.sync()
+            return is_wanted
+
+        observed = {**fields, "durationMs": elapsed_ms, "content": [*content]}
+        return landings.collect(observed, keep)
+
+    def begin_landing(self, *, ends_turn: bool) -> bool:
+        """Begin to land what belongs to no command; return whether there is any. See `Landings`."""
+        landings, conversation = self._runtime.landings, self._conversation
+        if landings is None or conversation.state.options_now["mode"] == "plan":
             return False
-        if not conversation.append_to(action.item["id"], planned):
-            landings.drop()
-            return False
-        conversation.log.sync()
-        landings.settle()
-        return True
+
+        def keep(planned: e.LandingPlanned) -> bool:
+            item = own_item(new_id(), conversation.clock.now())
+            conversation.append(e.ItemStarted(item=item), planned, item_id=item.id)
+            conversation.log.sync()
+            return True
+
+        return landings.collect_rest(OBSERVED, keep, ends_turn=ends_turn)
 
     def _completed(
         self, action: _Ready, result: ToolResult, cancel: CancelToken
@@ -265,7 +291,7 @@ class Actions:
         if result.is_error:
             return result, None
         stop = None
-        if not cancel.is_cancelled:
+        if not (cancel.is_cancelled or is_own(action.item)):
             result, stop = self._hooks.after_tool(action.item, result, cancel)
         result = with_context(result, self._runtime.context_for(action.intent.locations))
         if result.ends_turn or stop is None:
@@ -284,8 +310,10 @@ class Actions:
 
     def _begins(self, action: _Ready) -> bool:
         """Log that the action runs; False if a message of the user took its place meanwhile."""
-        running = e.ItemUpdated(status="running")
-        begins = self._conversation.append_to(action.item["id"], running)
+        events: list[Contract] = [e.ItemUpdated(status="running")]
+        if action.item["id"] in self._conversation.state.landings:
+            events.append(begun(action.intent))
+        begins = self._conversation.append_to(action.item["id"], *events)
         if begins and action.intent.footprint.writes:
             self._conversation.log.sync()
         return begins

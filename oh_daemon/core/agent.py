@@ -176,8 +176,17 @@ class AgentLoop:
         """Run steps until the turn comes to rest and no hook wants the agent to go on."""
         while True:
             rest = self._steps(cancel)
-            if rest is None or self._hooks.lets_rest(rest, cancel):
-                return rest
+            if rest is None:
+                return None
+            if self._hooks.lets_rest(rest, cancel) and not self._land_rest(cancel):
+                return None if self.conversation.is_paused else rest
+
+    def _land_rest(self, cancel: CancelToken) -> bool:
+        """Land what is left of the turn; return whether the user said more meanwhile."""
+        if not self._actions.begin_landing(ends_turn=True):
+            return False
+        self._actions.run_open(cancel)
+        return not self.conversation.is_paused and self.conversation.has_steering()
 
     def _steps(self, cancel: CancelToken) -> Rest | None:
         """Work until the turn comes to rest and return how; None when it was paused already."""

@@ -35,6 +35,7 @@ from oh_daemon.core.calls import plan
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import HookPoints, Hooks
 from oh_daemon.core.journal import new_id
+from oh_daemon.core.landing import BEGUN, CLASH
 from oh_daemon.core.landing import TOOL as LANDING
 from oh_daemon.core.ports import (
     ApprovalPolicy,
@@ -106,6 +107,8 @@ class Consent:
         if intent.question is not None:
             return self._question(item, intent, intent.question)
         answers = self._answers(item)
+        if BEGUN in answers.decisions and CLASH not in intent.reasons:
+            return intent
         digest = digest_of(intent.subject, intent.digest_material)
         # Hooks come before anybody is asked: what a hook denies needs no answer.
         is_new = digest not in answers.decisions and not answers.waits

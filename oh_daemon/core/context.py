@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
+from oh_daemon.core.landing import is_own
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import ENDED, is_tool_item
 
@@ -183,6 +184,9 @@ def render_batch(items: Sequence[plain.Item]) -> list[Json]:
         return _render_subagent(first)
     if first["kind"] == "condensation":
         return []
+    if is_own(first):
+        said = "\n".join(map(_content_text, first.get("content", ())))
+        return [{"role": "user", "content": f"<note>{said}</note>"}] if said else []
     return _render_answer(items)
 
 

@@ -18,7 +18,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputAction
 from oh_daemon.contract.items import ConversationState, Item, PauseReason, StopReason, Usage
-from oh_daemon.core.landing import without_landing
+from oh_daemon.core.landing import is_own, without_landing
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, is_tool_item
 
@@ -180,7 +180,8 @@ def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) 
     """End a command whose changes nobody will take any more."""
     result = without_landing(landing, "The user did something else instead of taking them.")
     known = {**result.item_fields, "content": list(result.content)}
-    return _ended(item, now, None, status="completed", known=known)
+    status = "rejected" if is_own(item) else "completed"
+    return _ended(item, now, None, status=status, known=known)
 
 
 def _ended(

@@ -35,29 +35,33 @@ _RACE = "somebody else changed it while the command ran"
 
 
 @dataclass(slots=True)
-class _Began:
-    """What the last command began with."""
+class Began:
+    """What the last command in a view began with, whoever ran it."""
 
     at_ns: int = 0
     handed_in: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])
     """Unsaved texts, by real path."""
     open_texts: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    held: dict[Path, str] = field(default_factory=dict[Path, str])
+    """Hashes of what was planned of files that stay in the layer, since a process writes them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     folder: Path
     collected: Collected
+    held: frozenset[Path]
+    """What a process holds open for writing."""
 
 
 class InStep:
     """One view and the documents of its conversation. Blocks; raises `OSError` and `ToolError`."""
 
-    def __init__(self, view: View, documents: Documents, host: Spawner) -> None:
+    def __init__(self, view: View, documents: Documents, host: Spawner, began: Began) -> None:
         self._view = view
         self._documents = documents
         self._host = host
-        self._began = _Began()
+        self._began = began
         self._planned: list[tuple[Path, list[Path]]] = []
 
     def begin(self) -> None:
@@ -72,24 +76,32 @@ class InStep:
             if had.get(path) != data:
                 folder, name = self._split(path)
                 self._view.inside(folder).write(name, data)
-        self._began = _Began(time.time_ns(), wanted, self._documents.open_texts())
+        began = self._began
+        began.at_ns, began.handed_in = time.time_ns(), wanted
+        began.open_texts = self._documents.open_texts()
 
-    def plan(self, observed: Json) -> LandingPlanned | None:
-        """See `core.landing.Landings`."""
+    def plan(self, observed: Json, *, with_held: bool = False) -> LandingPlanned | None:
+        """Keep what has changed since the last call as blobs; None when nothing has.
+
+        Until `settle` the view has it. What a process holds open for writing is left out, or else
+        planned as it is now, and stays in the view.
+        """
         changes: list[FileChange] = []
         left_out: dict[str, str] = {}
         self._planned = []
-        for found in self._collected():
+        for found in self._collected(with_held=with_held):
             folder, collected = found.folder, found.collected
             for change in collected.changes:
                 planned = self._planned_change(folder, change)
-                if isinstance(planned, str):
+                if change.name in found.held:
+                    changes += self._new_of_held(folder / change.name, planned)
+                elif isinstance(planned, str):
                     left_out[str(change.name)] = planned
                 else:
                     changes.append(planned)
             if collected.git:
                 left_out[str(collected.git[0])] = _GIT
-            names = [change.name for change in collected.changes]
+            names = [c.name for c in collected.changes if c.name not in found.held]
             self._planned.append((folder, [*names, *collected.git]))
         if not changes and not left_out:
             self.settle()
@@ -97,7 +109,7 @@ class InStep:
         return LandingPlanned(changes=tuple(changes), left_out=left_out, observed=observed)
 
     def settle(self) -> None:
-        """See `core.landing.Landings`."""
+        """Take what was planned out of the view, which then shows the disk again."""
         for folder, names in self._planned:
             self._take_out(folder, names)
         self._planned = []
@@ -109,6 +121,13 @@ class InStep:
             names = [change.name for change in found.collected.changes]
             self._take_out(found.folder, [*names, *found.collected.git])
         self._view.refresh()
+
+    def _new_of_held(self, path: Path, planned: FileChange | str) -> Sequence[FileChange]:
+        """Return what a process has written since it was planned the last time."""
+        if isinstance(planned, str) or self._began.held.get(path) == planned.sha256_after:
+            return ()
+        self._began.held[path] = planned.sha256_after or ""
+        return (planned,)
 
     def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
         root = self._view.spawner.root
@@ -128,7 +147,7 @@ class InStep:
         root = max(roots, key=lambda root: len(root.parts))
         return root, path.relative_to(root)
 
-    def _collected(self) -> Iterator[_Found]:
+    def _collected(self, *, with_held: bool = False) -> Iterator[_Found]:
         root = self._view.spawner.root
         if root is None:
             return
@@ -139,16 +158,17 @@ class InStep:
                 for path, data in self._began.handed_in.items()
                 if path.is_relative_to(folder)
             }
+            held = held_open(root, folder)
             collected = collect(
                 upper,
                 folder,
                 handed_in=handed_in,
                 since_ns=self._began.at_ns,
-                held=held_open(root, folder),
+                held=() if with_held else held,
                 are_ignored=partial(ignored_by_git, self._host, folder),
             )
             self._take_out(folder, collected.same)
-            yield _Found(folder, collected)
+            yield _Found(folder, collected, held)
 
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""
@@ -174,7 +194,7 @@ class InStep:
             return self._began.handed_in[path]
         if change.is_stale and path in self._began.open_texts:
             return self._bytes(path, self._began.open_texts[path])
-        if change.is_stale:
+        if change.is_stale and not self._is_landed(path):
             return _RACE
         match change.before:
             case Entry(kind="link"):
@@ -183,6 +203,13 @@ class InStep:
                 return read(path.parent, Path(path.name), _MAX_BYTES)
             case _:
                 return None
+
+    def _is_landed(self, path: Path) -> bool:
+        """Return whether the disk has what a process that goes on writing had written before."""
+        kept = self._began.held.get(path)
+        return kept is not None and kept == sha256_of(
+            read(path.parent, Path(path.name), _MAX_BYTES)
+        )
 
     def _after(self, folder: Path, change: Change) -> bytes | None:
         match change.after:

@@ -213,7 +213,7 @@ class Bash:
             state = self._await(command, timeout_s, cancel, needs_output=needs_output)
         if cancel.is_cancelled and not command.is_background:
             self._interrupt(command)
-        return self._outcome(command, state)
+        return self._outcome(command.let_go(), state)
 
     def hang_up(self) -> None:
         """Ask the shell, and everything started in it, to end."""

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -20,7 +20,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.secrets import Masker
 from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.output import Scrollback
-from oh_daemon.workspace.shell_command import CommandOutcome, ShellPlace
+from oh_daemon.workspace.shell_command import CommandOutcome, ShellCommand, ShellPlace
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, clean_env, refusals
 
 MAX_SHELLS = 16
@@ -148,10 +148,19 @@ class Shells:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a command runs in front in one of the shells in the view."""
-        inside = [shell for name, shell in self._shells.items() if name not in self._outside]
-        commands = [shell.last for shell in inside if shell.is_running]
-        return any(command and not command.is_background for command in commands)
+        """Whether somebody waits for a command in front in one of the shells in the view."""
+        return any(not command.is_job for command in self._running())
+
+    @property
+    def jobs(self) -> frozenset[bytes]:
+        """The marks of the commands in the view that run in the background."""
+        return frozenset(command.mark for command in self._running() if command.is_job)
+
+    def _running(self) -> Iterator[ShellCommand]:
+        for name, shell in list(self._shells.items()):
+            command = shell.last
+            if name not in self._outside and shell.is_running and command is not None:
+                yield command
 
     def free_name(self) -> str:
         """Return the name of a terminal that does not exist yet, for a background job."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from oh_daemon.workspace.output import Capture, CleanText, Output
 
@@ -76,6 +76,17 @@ class ShellCommand:
     """When the command last wrote something or was last typed into."""
     exit_code: int | None = None
     """Set once, when the command has ended."""
+    is_let_go: bool = False
+    """Whether somebody waited for it, but not to its end; it is like a job then."""
+
+    @property
+    def is_job(self) -> bool:
+        return self.is_background or self.is_let_go
+
+    def let_go(self) -> Self:
+        """Note that nobody waits for it any more."""
+        self.is_let_go = True
+        return self
 
     def split(self, data: bytes) -> tuple[str, bytes | None]:
         """Return the command's clean output, and the bytes after its mark, None before the mark."""

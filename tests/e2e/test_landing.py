@@ -4,10 +4,13 @@ import os
 import signal
 from typing import Any
 
+import pytest
 from editor import Editor
 from fake_llm import call, say
 from raw_client import RawClient
 from world import World, content_of, items
+
+pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
 VIEW = {"sandbox": "view"}

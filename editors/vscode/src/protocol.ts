@@ -904,6 +904,7 @@ export interface FileChangeItem {
   changes: readonly FileChange[];
   route?: "editor" | "disk";
   undoLabel?: string;
+  origin?: "command";
 }
 
 export interface PlanItem {

@@ -796,6 +796,7 @@
 ---@field changes oh.protocol.FileChange[]
 ---@field route? "editor" | "disk"
 ---@field undoLabel? string
+---@field origin? "command"
 
 ---@class (exact) oh.protocol.PlanItem
 ---@field id string
