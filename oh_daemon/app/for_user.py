@@ -55,7 +55,13 @@ def share_for_user(
     surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), keep)
     shared = Shared(
         spawner=spawner,
-        views=Views(spawner, Path.home()),
+        views=Views(
+            spawner,
+            Path.home(),
+            sources.environment,
+            own=places.private,
+            allowed=lambda: settings(None).settings.sandbox_reads,
+        ),
         mcp=McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings),
         settings=settings,
         model_for=models.model_for,

@@ -26,6 +26,11 @@ class Places:
         return self.state_folder / "doors"
 
     @property
+    def private(self) -> tuple[Path, ...]:
+        """What commands of agents need not see: keys, decisions, other conversations."""
+        return (self.settings_file, self.decisions_file, self.state_folder, self.log_file)
+
+    @property
     def own_logs(self) -> OwnLogs:
         """The marks of the logs that this user's daemons began."""
         from oh_daemon.store.own_logs import OwnLogs  # noqa: PLC0415 - places are needed early.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -17,6 +17,7 @@ from oh_daemon.core.landing import Keep
 from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.landing import Began, InStep
 from oh_daemon.sandbox.levels import Row
+from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.view import Ground, View, sweep
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.language import Watch
@@ -47,9 +48,21 @@ class SharedView:
 class Views:
     """All views of a process. Safe from any thread."""
 
-    def __init__(self, spawner: Spawner, home: Path) -> None:
+    def __init__(
+        self,
+        spawner: Spawner,
+        home: Path,
+        environment: Mapping[str, str],
+        *,
+        own: Sequence[Path] = (),
+        allowed: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`own` is what the daemon keeps for itself; for `allowed` see `Masks`."""
         self._spawner = spawner
         self._home = home
+        self._environment = environment
+        self._own = own
+        self._allowed = allowed
         self._lock = threading.Lock()
         self._views: dict[str, SharedView] = {}
         self._swept: set[Path] = set()
@@ -67,10 +80,15 @@ class Views:
                 sweep(tried.place)
             if owner_id not in self._views:
                 private = map(real_path, (self._home, Path(tempfile.gettempdir())))
-                ground = Ground(tried.program, folders, [*private], [Path("/run")])
+                masks = self._masks(folders)
+                ground = Ground(tried.program, folders, [*private], [Path("/run")], masks)
                 view = View(self._spawner, ground, tried.place / uuid4().hex)
                 self._views[owner_id] = SharedView(view)
             return self._views[owner_id]
+
+    def _masks(self, folders: Sequence[Path]) -> Masks:
+        facts = (self._home, self._environment)
+        return Masks(self._spawner, folders, *facts, own=self._own, allowed=self._allowed)
 
     def leave(self, owner_id: str, shells: Shells) -> None:
         """End the view when the last shells have left it."""

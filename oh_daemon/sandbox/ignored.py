@@ -1,4 +1,4 @@
-"""Asks the host's git which names it ignores, by the rules on the disk."""
+"""Asks the host's git about names: which of them it ignores, by the rules on the disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-_ASKED = ("check-ignore", "-z", "--stdin")
+_IGNORED = ("check-ignore", "-z", "--stdin")
 
 
 def ignored_by_git(host: Spawner, folder: Path, names: Sequence[str]) -> Collection[str]:
@@ -23,7 +23,7 @@ def ignored_by_git(host: Spawner, folder: Path, names: Sequence[str]) -> Collect
 
     Without git or a repository nothing is ignored. Each repository inside is asked for itself.
     """
-    find_repository = _repositories(folder)
+    find_repository = repositories(folder)
     by_repository: dict[Path, list[str]] = {}
     for name in names:
         repository = find_repository(folder / name)
@@ -34,12 +34,14 @@ def ignored_by_git(host: Spawner, folder: Path, names: Sequence[str]) -> Collect
     for repository, inside in by_repository.items():
         absolute = {os.fspath(folder / name) + "/" * name.endswith("/"): name for name in inside}
         found |= {
-            absolute[told] for told in _ask(host, repository, [*absolute]) if told in absolute
+            absolute[told]
+            for told in ask_git(host, repository, _IGNORED, [*absolute])
+            if told in absolute
         }
     return found
 
 
-def _repositories(folder: Path) -> Callable[[Path], Path | None]:
+def repositories(folder: Path) -> Callable[[Path], Path | None]:
     """Return what finds the repository on the disk that holds a path; None beyond links."""
     known: dict[Path, Path | None] = {}
 
@@ -62,20 +64,23 @@ def _repositories(folder: Path) -> Callable[[Path], Path | None]:
     return find
 
 
-def _ask(host: Spawner, repository: Path, names: Sequence[str]) -> list[str]:
+def ask_git(
+    host: Spawner, repository: Path, words: Sequence[str], names: Sequence[str] = ()
+) -> list[str]:
+    """Return the names that git prints, given some on stdin; none if it cannot be asked."""
     env = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as told:
         asked.write(b"".join(os.fsencode(name) + b"\0" for name in names))
         asked.seek(0)
         fds = [asked.fileno(), told.fileno(), None]
         try:
-            process = host.spawn((*_GIT, *_ASKED), cwd=repository, env=env, fds=fds)
+            process = host.spawn((*_GIT, *words), cwd=repository, env=env, fds=fds)
         except ToolError as exc:
-            logger.info("nothing counts as ignored: %s", exc)
+            logger.info("git was not asked: %s", exc)
             return []
         if process.wait(_TIMEOUT_S) is None:
             process.kill_tree(0.1)
-            logger.warning("git takes too long in %s, nothing counts as ignored", repository)
+            logger.warning("git takes too long in %s to say what it knows", repository)
             return []
         told.seek(0)
         return os.fsdecode(told.read()).split("\0")[:-1]

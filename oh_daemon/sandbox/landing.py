@@ -135,7 +135,7 @@ class InStep:
             take_out(self._view.upper(folder), folder, names, live(root, folder))
 
     def _unsaved(self) -> Mapping[Path, str]:
-        return self._documents.unsaved_texts()
+        return self._view.without_secrets(self._documents.unsaved_texts())
 
     def _bytes(self, path: Path, text: str) -> bytes:
         file = self._documents.look(path).file

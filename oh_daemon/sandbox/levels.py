@@ -41,6 +41,7 @@ n=0
 while read -r line; do case $line in *:*) n=$((n + 1)); esac; done </proc/net/dev
 [ "$n" = 1 ] || echo 'there is a network'
 unshare -U true 2>&- && echo 'more namespaces can be made'
+[ -s key.pem ] && echo 'secrets can be read'
 [ -z "$4" ] || git diff --quiet -- .env || echo 'git sees changes where there are none'
 echo 'all was tried'
 """
@@ -205,11 +206,15 @@ class _Trial:
             below, outside = scratch / "below", scratch / "outside"
             git = self._make_project(stack, below)
             layer = bwrap.Layer(below, scratch / "upper-0", scratch / "work-0")
+            covered, empty = below / "key.pem", scratch / "empty"
+            covered.write_text("secret")
+            empty.touch()
             layer.upper.mkdir()
             layer.work.mkdir()
             refused = seccomp.memory_file(seccomp.for_view())
             stack.callback(os.close, refused)
-            words = bwrap.arguments(program, bwrap.Mounts([layer]), seccomp=_FIRST_FREE)
+            mounts = bwrap.Mounts([layer], covered=[covered], empty=empty)
+            words = bwrap.arguments(program, mounts, seccomp=_FIRST_FREE)
             facts = (str(below), str(outside), str(os.getpid()), git)
             argv = [*words, "sh", "-c", _IN_VIEW, "sh", *facts]
             said = self._start(stack, argv, refused).said()

@@ -20,6 +20,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.sandbox import bwrap, keeper, seccomp
 from oh_daemon.sandbox.inside import Inside
 from oh_daemon.sandbox.layer import opened
+from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.trees import discard
 from oh_daemon.workspace.shell_command import ShellPlace
 from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
@@ -39,6 +40,8 @@ class Ground:
     private: Sequence[Path]
     """Real paths of other folders that can be written to, whose changes never land."""
     hidden: Sequence[Path] = ()
+    masks: Masks | None = None
+    """Finds what may hold secrets; without, nothing is covered."""
 
 
 class View:
@@ -76,6 +79,18 @@ class View:
         return [*dict.fromkeys((*self._ground.folders, *self._ground.private))]
 
     @property
+    def _empty(self) -> Path:
+        """An empty file that commands can read and not change."""
+        return self._place / "empty"
+
+    def _covered(self) -> Mapping[Path, str]:
+        return self._ground.masks.find() if self._ground.masks else {}
+
+    def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
+        """Leave out the texts, by real path, that commands must not see."""
+        return self._ground.masks.without_secrets(texts) if self._ground.masks else texts
+
+    @property
     def is_running(self) -> bool:
         return self.spawner.root is not None
 
@@ -86,8 +101,8 @@ class View:
             if root is None:
                 return
             if self._keeper is None or self._keeper.root != root:
-                self._keeper = _Keeper(self._host, root, self._places)
-            self._keeper.remount()
+                self._keeper = _Keeper(self._host, root, self._empty, self._places)
+            self._keeper.bring_up_to_date(self._covered())
 
     def close(self) -> None:
         """End all that runs inside, and remove the layers with all that did not land."""
@@ -107,10 +122,13 @@ class View:
         """Return what the first program inside is started with; what ran before has ended."""
         self._let_go()
         shells = self.shells()
+        self._empty.touch(0o444)
         mounts = bwrap.Mounts(
             layers=[self._layer(n, place) for n, place in enumerate(self._places)],
             hidden=[*self._ground.hidden, self._place.parent],
-            readable=[shells.given],
+            covered=[*self._covered()],
+            empty=self._empty,
+            readable=[shells.given, self._empty],
             writable=[shells.kept],
         )
         self._open.callback(os.close, locked(self._place))
@@ -125,21 +143,24 @@ class View:
 
 
 class _Keeper:
-    """The process that remounts the overlays of one run of a view."""
+    """The process that keeps the mounts of one run of a view up to date."""
 
-    def __init__(self, host: Spawner, root: int, places: Sequence[Path]) -> None:
+    def __init__(self, host: Spawner, root: int, empty: Path, places: Sequence[Path]) -> None:
         self.root = root
         self._socket, theirs = socket.socketpair()
         self._socket.settimeout(_PATIENCE_S)
-        words = (sys.executable, "-I", "-S", keeper.__file__, str(root), *map(str, places))
+        words = (sys.executable, "-I", "-S", keeper.__file__, str(root), str(empty))
         with theirs:
             env: Mapping[str, str] = clean_env(os.environ)
             fds = [theirs.fileno(), None, None]
-            self._process: Process = host.spawn(words, cwd=Path("/"), env=env, fds=fds)
+            argv = (*words, *map(str, places))
+            self._process: Process = host.spawn(argv, cwd=Path("/"), env=env, fds=fds)
         self._expect()
 
-    def remount(self) -> None:
-        self._socket.send(b"\0")
+    def bring_up_to_date(self, covered: Mapping[Path, str]) -> None:
+        words = [word for row in covered.items() for word in row]
+        request = b"\0".join(map(os.fsencode, words))
+        self._socket.sendall(len(request).to_bytes(4, "big") + request)
         self._expect()
 
     def close(self) -> None:

@@ -67,7 +67,9 @@ _OUTSIDE = {
 _IN_A_VIEW = """
 Commands run in a sandbox without network, which sees the workspace with the unsaved texts of the \
 editor. What they change in the workspace is shown to the user, and kept if he agrees; the result \
-says what was. Changes elsewhere are lost. What git ignores stays in the sandbox."""
+says what was. Changes elsewhere are lost. What git ignores stays in the sandbox. Secrets that git \
+does not track, such as .env, keys and credentials, are empty files there: ask the user to lend a \
+secret, or to name the file in the setting sandboxReads."""
 
 
 def _held(schema: Json) -> Json:

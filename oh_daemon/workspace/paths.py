@@ -61,6 +61,11 @@ def uri_from_path(path: Path) -> str:
     return path.as_uri()
 
 
+def looks_secret(name: str) -> bool:
+    """Return whether a file of this name, or a relative path, may hold secrets."""
+    return guarded(_normalised(name)) == "secret"
+
+
 def in_bare_repository(folder: str) -> bool:
     """Return whether git may take the folder, or one above it, for a repository without `.git`."""
     real = Path(folder).resolve()

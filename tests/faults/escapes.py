@@ -85,6 +85,11 @@ def _limit_of_host() -> None:
     resource.prlimit(_HOST_PID, resource.RLIMIT_CORE, (0, 0))
 
 
+def _read(path: Path) -> None:
+    if not path.read_bytes():
+        raise PermissionError
+
+
 def _memory_of_host() -> None:
     Path(f"/proc/{_HOST_PID}/mem").open("rb").close()
 
@@ -129,7 +134,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "raw_socket": lambda: _open(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
     "packet_socket": lambda: _open(socket.AF_PACKET, socket.SOCK_RAW),
     "vsock": lambda: _open(socket.AF_VSOCK, socket.SOCK_STREAM),
-    "read_home": (_HOME / "victim.txt").read_bytes,
+    "read_home": lambda: _read(_HOME / "victim.txt"),
+    "read_secret": lambda: _read(_HOME / ".ssh/id_rsa"),
+    "read_secret_of_project": lambda: _read(Path(".env")),
     "memory_of_host": _memory_of_host,
     "limit_of_host": _limit_of_host,
     "secret_of_parents": _secret_of_parents,

@@ -91,8 +91,10 @@ def _is_connected(listener: socket.socket) -> bool:
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
     home, project = tmp_path / "home", tmp_path / "home/project"
-    for folder in (project / ".openhands", home / "tmp", home / "daemon/state"):
+    for folder in (project / ".openhands", home / "tmp", home / "daemon/state", home / ".ssh"):
         folder.mkdir(parents=True)
+    for secret in (home / ".ssh/id_rsa", project / ".env"):
+        secret.write_text("secret\n")
     for name in ("a", "gone", "short", "mode", "time"):
         (project / f"{name}.txt").write_text("below\n")
     for name in ("victim.txt", ".bashrc"):

@@ -17,6 +17,7 @@ from oh_daemon.sandbox import bwrap
 from oh_daemon.sandbox.changes import Collected, collect
 from oh_daemon.sandbox.ignored import ignored_by_git
 from oh_daemon.sandbox.in_use import held_open, live
+from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.taking import take_out
 from oh_daemon.sandbox.view import Ground, View
 from oh_daemon.workspace.shell import Shells
@@ -70,7 +71,8 @@ def desk_at(place: Path) -> Generator[Desk]:
     (project / "a.txt").write_text("below\n")
     host = Spawner()
     program = next(bwrap.candidates(os.environ["PATH"], [project]))
-    ground = Ground(program, [project], [home], [Path("/run")])
+    masks = Masks(host, [project], home, {})
+    ground = Ground(program, [project], [home], [Path("/run")], masks)
     view = View(host, ground, home / "state/views/one")
     shells = Shells(view.spawner, project, os.environ, view=view)
     yield Desk(project, home, view, shells, host)

@@ -15,6 +15,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.sandbox import first, landlock
 from oh_daemon.sandbox.levels import Level, Row, try_levels
+from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.view import Ground, View
 from oh_daemon.workspace.attached import run_attached
 from oh_daemon.workspace.spawner import Spawner, clean_env
@@ -83,9 +84,17 @@ def _run_in_view(held: Row, folder: Path, command: Sequence[str], env: Mapping[s
     if held.program is None or held.place is None:
         raise ToolError("the self-test did not say what makes a view")
     private = [path.resolve() for path in (Path.home(), *_SCRATCH) if path.is_dir()]
-    ground = Ground(held.program, [folder], private, [path for path in _HIDDEN if path.is_dir()])
     place = Path(tempfile.mkdtemp(prefix="command-", dir=held.place))
-    with closing(Spawner()) as host, closing(View(host, ground, place)) as view:
+    with closing(Spawner()) as host:
+        own = Places.of_user(os.environ).private
+        masks = Masks(host, [folder], Path.home().resolve(), os.environ, own=own)
+        hidden = [path for path in _HIDDEN if path.is_dir()]
+        ground = Ground(held.program, [folder], private, hidden, masks)
+        return _run_and_list(View(host, ground, place), folder, command, env)
+
+
+def _run_and_list(view: View, folder: Path, command: Sequence[str], env: Mapping[str, str]) -> int:
+    with closing(view):
         around = view.enclose()
         words = [*around.argv, sys.executable, "-I", "-S", first.__file__, *command]
         code = run_attached(words, cwd=folder, env=env, fds=around.fds, is_deaf=True)
