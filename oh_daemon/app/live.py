@@ -82,9 +82,7 @@ class Live:
         runtime = Runtime(
             model_for=self._model_finder(),
             tools=lambda: self.workbench.tools,
-            policy=policy_of(
-                self._shared, self._recipe, self.conversation, self.workbench.documents
-            ),
+            policy=policy_of(self._shared, self._recipe, self.conversation, self.workbench),
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
             condenser=self._settings.condenser,

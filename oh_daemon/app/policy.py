@@ -34,12 +34,14 @@ from oh_daemon.workspace.paths import shown, uri_from_path
 
 if TYPE_CHECKING:
     from oh_daemon.app.shared import Recipe, Shared
+    from oh_daemon.app.workbench import Workbench
 
 
 def policy_of(
-    shared: Shared, recipe: Recipe, conversation: Conversation, documents: Documents
+    shared: Shared, recipe: Recipe, conversation: Conversation, bench: Workbench
 ) -> Policy:
     """Return the policy, which rereads rules, hooks and grants for every action."""
+    documents = bench.documents
     home = next(iter(documents.folders.folders), None)
     policy = partial(
         Policy,
@@ -69,7 +71,7 @@ def policy_of(
         hooks=Hooks(
             table=lambda: shared.settings(home).settings.hooks,
             may_run=lambda command: may_run(shared.trust, home, hook_hash(command, home)),
-            run=HookProcesses(shared.spawner, home, shared.environment).run,
+            run=HookProcesses(shared.spawner, home, shared.environment, bench.for_project).run,
             transcript=str(logs / conversation.id / "events.jsonl"),
             cwd=str(home),
         ),

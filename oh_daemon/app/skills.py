@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from oh_daemon.app.self_running import command_hash, may_run, server_hash
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
+from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind
@@ -39,6 +40,7 @@ from oh_daemon.workspace.listing import fits, parse_glob
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.skill_commands import output_of
 from oh_daemon.workspace.skill_files import find_skills
+from oh_daemon.workspace.spawner import Spawner
 
 if TYPE_CHECKING:
     from oh_daemon.app.shared import Shared
@@ -55,14 +57,21 @@ def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
 class Skills:
     """The skills of one conversation. Thread-safe."""
 
-    def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        folders: Sequence[Path],
+        for_project: Callable[[], Spawner] | None = None,
+    ) -> None:
+        """`for_project` returns what starts programs of the project, if something else does."""
+        self._for_project = for_project or (lambda: shared.spawner)
         self._shared = shared
         self._folders = folders
         self._cwd = folders[0] if folders else Path.home()
         self._lock = threading.Lock()
         self._told: set[str] = set()
         self._wanted: dict[str, Skill] = {}
-        self.servers = shared.mcp.beside(self._servers_to_run, self._cwd)
+        self.servers = shared.mcp.beside(self._servers_to_run, self._cwd, self._spawner_of)
         self.found: tuple[Skill, ...] = ()
         self._named: tuple[Skill, ...] = ()
         self._tool = SkillTool(self.usable, self.text_of)
@@ -142,7 +151,11 @@ class Skills:
         def output(command: str) -> str:
             if why_not := self._why_not(skill, partial(command_hash, command)):
                 return f"[{shown(command)}: {why_not}]"
-            return output_of(command, shared.spawner, shared.masker, self._cwd, cancel)
+            try:
+                spawner = shared.spawner if skill.source == "user" else self._for_project()
+            except ToolError as exc:
+                return f"[{shown(command)}: {exc}]"
+            return output_of(command, spawner, shared.masker, self._cwd, cancel)
 
         text = filled_in(skill.text, args, output)
         self._want(skill)
@@ -210,6 +223,14 @@ class Skills:
             for name, skill, server in wanted
             if self._why_not(skill, partial(server_hash, name, server)) is None
         }
+
+    def _spawner_of(self, server: McpServerSettings) -> Spawner:
+        with self._lock:
+            is_of_project = any(
+                skill.source != "user" and server in skill.servers.values()
+                for skill in self._wanted.values()
+            )
+        return self._for_project() if is_of_project else self._shared.spawner
 
     def warn_of_broken(self, warn: Callable[[str, str | None], None]) -> None:
         for skill in self.found:

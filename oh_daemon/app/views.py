@@ -24,7 +24,7 @@ from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import real_path
 from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.workspace.spawner import Spawner, refusals
 
 logger = logging.getLogger(__name__)
 
@@ -38,6 +38,12 @@ class SharedView:
     began: Began = field(default_factory=Began)
     changing: threading.Lock = field(default_factory=threading.Lock)
     """Held while unsaved texts are put in, or changes taken out."""
+
+    def spawner(self) -> Spawner:
+        """Return what starts programs inside, which see no secret. Raises `ToolError`."""
+        with refusals("the sandbox"):
+            self.view.refresh()
+        return self.view.spawner
 
     @property
     def is_busy(self) -> bool:

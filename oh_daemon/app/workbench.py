@@ -83,6 +83,8 @@ class Workbench:
         )
         self._leave = lambda: None
         self.landings: ViewLandings | None = None
+        self.for_project = shared_view.spawner if shared_view else None
+        """Starts what the project runs by itself, in the view if there is one."""
         if shared_view is not None and shared.views is not None:
             step = InStep(shared_view.view, self.documents, shared.spawner, shared_view.began)
             watch = self._watch(shared)
@@ -94,7 +96,7 @@ class Workbench:
         tools.append(FinishTool(recipe.result_schema))
         if folders:
             tools = [*self._workspace_tools(shared, log), *tools]
-        self.skills = Skills(shared, self.folders.roots)
+        self.skills = Skills(shared, self.folders.roots, self.for_project)
         self.memory = Memory(shared, folders)
         self._wanted = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools

@@ -91,8 +91,8 @@ class Outcome:
 
 
 Hook = tuple[HookCommand, Literal["user", "project"]]
-RunHooks = Callable[[Sequence[HookCommand], str, CancelToken], Sequence[HookRun]]
-"""Runs commands in parallel, each with the text on its stdin. Raises `Cancelled`."""
+RunHooks = Callable[[Sequence[Hook], str, CancelToken], Sequence[HookRun]]
+"""Runs hooks in parallel, each with the text on its stdin. Raises `Cancelled`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,7 @@ class HookPoints:
             **fields,
         }
         text = json.dumps(told, ensure_ascii=False)
-        ran = self._hooks.run([hook for hook, _ in hooks], text, cancel)
+        ran = self._hooks.run(hooks, text, cancel)
         outcome = combined(event, hooks, ran)
         for warning in outcome.warnings:
             self._say(warning)

@@ -28,6 +28,9 @@ _IDLE_S = 86_400.0
 """How long a stream of server-sent events may be silent, as it is while nobody calls a tool."""
 
 
+SpawnerOf = Callable[[McpServerSettings], Spawner]
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What servers need to start and connect."""
@@ -40,6 +43,8 @@ class Surroundings:
     cwd: Path
     keep: Keep = field(default_factory=dict[str, Json])
     """Where the tokens are kept that a server issues after signing in."""
+    spawner_of: SpawnerOf | None = None
+    """Returns what starts a server, if that is not `spawner` for each. Raises `ToolError`."""
 
     def sign_in(self, settings: McpServerSettings) -> SignIn:
         return SignIn(settings.url or "", self.keep, self.masker.add)
@@ -62,9 +67,8 @@ class Surroundings:
     def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
         own = self._all_filled(settings.env)
         argv = [settings.command or "", *map(self._filled, settings.args)]
-        return self.spawner.spawn(
-            argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds)
-        )
+        spawner = self.spawner_of(settings) if self.spawner_of else self.spawner
+        return spawner.spawn(argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds))
 
     @asynccontextmanager
     async def _dialled(self, settings: McpServerSettings, sign_in: SignIn) -> AsyncGenerator[Any]:

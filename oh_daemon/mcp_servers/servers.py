@@ -21,7 +21,7 @@ from oh_daemon.core.ports import (
     ToolResult,
     ToolSpec,
 )
-from oh_daemon.mcp_servers.connections import Surroundings
+from oh_daemon.mcp_servers.connections import SpawnerOf, Surroundings
 from oh_daemon.mcp_servers.offer import Offered
 from oh_daemon.mcp_servers.resources import ResourceTool
 from oh_daemon.mcp_servers.server import RunOnLoop, Server
@@ -50,10 +50,14 @@ class McpServers:
         """How long a step waits for starting servers; their own time limit may be shorter."""
 
     def beside(
-        self, settings: Callable[[], Mapping[str, McpServerSettings]], cwd: Path
+        self,
+        settings: Callable[[], Mapping[str, McpServerSettings]],
+        cwd: Path,
+        spawner_of: SpawnerOf | None = None,
     ) -> McpServers:
         """Return servers that the caller names and closes, such as those of skills."""
-        return McpServers(self.run_on_loop, settings, replace(self._surroundings, cwd=cwd))
+        around = replace(self._surroundings, cwd=cwd, spawner_of=spawner_of)
+        return McpServers(self.run_on_loop, settings, around)
 
     def begin(self) -> None:
         """Start servers that the settings name, end the others; do not wait for the starts."""

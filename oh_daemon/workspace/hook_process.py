@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.hooks import HookCommand
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.hooks import HookRun
+from oh_daemon.core.hooks import Hook, HookRun
 from oh_daemon.workspace.spawner import Process, Spawner, clean_env, output_file, refusals
 
 _MAX_BYTES = 64 << 10
@@ -26,20 +25,21 @@ class HookProcesses:
     spawner: Spawner
     folder: Path
     environment: Mapping[str, str]
+    for_project: Callable[[], Spawner] | None = None
+    """Returns what starts hooks of the project, if something else does. Raises `ToolError`."""
 
-    def run(
-        self, hooks: Sequence[HookCommand], told: str, cancel: CancelToken
-    ) -> Sequence[HookRun]:
+    def run(self, hooks: Sequence[Hook], told: str, cancel: CancelToken) -> Sequence[HookRun]:
         """Run `hooks` and block until all have ended. Raises `Cancelled`, leaving none behind."""
         begun = time.monotonic()
         with ExitStack() as stack:
             started = [self._start(hook, told, stack) for hook in hooks]
             return [
-                _ended(hook, process, begun, cancel)
+                _ended(hook[0].timeout, process, begun, cancel)
                 for hook, process in zip(hooks, started, strict=True)
             ]
 
-    def _start(self, hook: HookCommand, told: str, stack: ExitStack) -> _Running | HookRun:
+    def _start(self, hook: Hook, told: str, stack: ExitStack) -> _Running | HookRun:
+        command, scope = hook[0].command, hook[1]
         project = {"CLAUDE_PROJECT_DIR": str(self.folder), "OH_PROJECT_DIR": str(self.folder)}
         env = {**clean_env(self.environment), **project}
         try:
@@ -48,16 +48,19 @@ class HookProcesses:
                 out, err = _kept(output_file(), stack), _kept(output_file(), stack)
                 os.write(told_file, told.encode("utf-8", "replace"))
                 os.lseek(told_file, 0, os.SEEK_SET)
-            argv = ["bash", "-c", hook.command]
-            process = self.spawner.spawn(argv, cwd=self.folder, env=env, fds=(told_file, out, err))
+            inside = self.for_project if scope == "project" else None
+            spawner = inside() if inside else self.spawner
+            argv = ["bash", "-c", command]
+            process = spawner.spawn(argv, cwd=self.folder, env=env, fds=(told_file, out, err))
         except ToolError as exc:
-            return HookRun(hook.command, None, "", str(exc))
+            return HookRun(command, None, "", str(exc))
         stack.callback(_end, process)
-        return _Running(process, out, err)
+        return _Running(command, process, out, err)
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
+    command: str
     process: Process
     out: int
     err: int
@@ -80,12 +83,12 @@ def _text(descriptor: int) -> str:
 
 
 def _ended(
-    hook: HookCommand, running: _Running | HookRun, begun: float, cancel: CancelToken
+    timeout_s: float, running: _Running | HookRun, begun: float, cancel: CancelToken
 ) -> HookRun:
     if isinstance(running, HookRun):
         return running
-    left_s = max(0.0, begun + hook.timeout - time.monotonic())
+    left_s = max(0.0, begun + timeout_s - time.monotonic())
     code = running.process.wait(left_s, cancel)
     if code is None:
         cancel.raise_if_cancelled()
-    return HookRun(hook.command, code, _text(running.out), _text(running.err))
+    return HookRun(running.command, code, _text(running.out), _text(running.err))

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+import mcp_server
+import pytest
 from editor import Editor
 from fake_llm import call, say
 from world import World, content_of, items
@@ -31,3 +39,51 @@ def test_secrets_are_empty_for_commands_unless_the_user_lets_them_read(world: Wo
     world.send(editor.client, conversation, "again")
     world.turn(editor.client, nth=2)
     assert content_of(items(editor.client, "command")[-1]).startswith(f"K={VALUE}-unsaved\n")
+
+
+TRIES = """
+echo x > ~/planted; echo x > {home}/planted
+(echo x > /dev/tcp/127.0.0.1/{port}) || echo none > net.txt
+cat .env > read.txt; test -d /proc/{pid} && echo seen > seen.txt; exit 0
+"""
+
+
+def test_what_the_project_runs_by_itself_runs_in_the_view_and_the_users_own_outside(
+    world: World,
+) -> None:
+    (world.project / ".env").write_text(f"K={VALUE}\n")
+    listener = socket.create_server(("127.0.0.1", 0))
+    facts = {"home": world.home, "pid": os.getpid(), "port": listener.getsockname()[1]}
+    (world.project / "try.sh").write_text(TRIES.format(**facts))
+    hook = {"PreToolUse": [{"hooks": [{"type": "command", "command": "bash try.sh"}]}]}
+    (world.project / ".openhands").mkdir()
+    (world.project / ".openhands/hooks.json").write_text(json.dumps({"hooks": hook}))
+    own = world.project / ".agents/skills/probe"
+    own.mkdir(parents=True)
+    script = own / "server.py"
+    script.write_text(Path(mcp_server.__file__).read_text())
+    front = (
+        f"description: Probe\nmcpServers:\n  s: {{command: '{sys.executable}', args: [{script}]}}"
+    )
+    command = f"test -d /proc/{os.getpid()} && echo outside; echo x > ~/by-skill; echo ran"
+    (own / "SKILL.md").write_text(f"---\n{front}\n---\nGot !`{command}`.\n")
+    mine = {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch ~/by-the-user"}]}]}
+    world.script(
+        call("skill", name="probe"),
+        call("terminal", command="echo x > b.txt; ps ax"),
+        say("Done."),
+    )
+    client = world.daemon(settings={**VIEW, "hooks": mine})
+    world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    [loaded], [ran] = items(client, "toolCall"), items(client, "command")
+    assert "Got ran." in content_of(loaded)
+    assert "server.py" in content_of(ran)
+    changed = {change["uri"].rpartition("/")[2] for change in ran["changes"]}
+    assert changed == {"b.txt", "net.txt", "read.txt"}
+    assert (world.project / "read.txt").read_text() == ""
+    assert {path.name for path in world.home.iterdir()} & {"planted", "by-skill"} == set()
+    assert (world.home / "by-the-user").exists()
+    listener.setblocking(False)
+    with listener, pytest.raises(BlockingIOError):
+        listener.accept()

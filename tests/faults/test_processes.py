@@ -248,7 +248,7 @@ for _ in range(5):
 assert n_open() == full, (n_open(), full)
 assert run("echo alive", "main").output.head == "alive\\n"
 hooks = HookProcesses(spawner, Path.cwd(), os.environ)
-two = [HookCommand(type="command", command="echo hook")] * 2
+two = [(HookCommand(type="command", command="echo hook"), "user")] * 2
 said = set()
 held += [os.open(os.devnull, os.O_RDONLY) for _ in range(300 - n_open())]
 for _ in range(12):
