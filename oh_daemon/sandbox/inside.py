@@ -14,7 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 
 _OPENAT2 = 437  # On every architecture.
-_BENEATH_NO_LINKS_NO_XDEV = 0x08 | 0x04 | 0x02 | 0x01
+_BENEATH_NO_LINKS = 0x08 | 0x04 | 0x02
+_BENEATH_NO_LINKS_NO_XDEV = _BENEATH_NO_LINKS | 0x01
+_READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -59,11 +61,30 @@ def make_folder(root: int, name: Path) -> None:
         os.close(parent)
 
 
-def open_beneath(root: int, name: Path | str, flags: int, mode: int = 0) -> int:
+def open_in(pid: int, folder: Path) -> int:
+    """Open a folder as a process sees it, which may have put a link in the way.
+
+    Raises `OSError`.
+    """
+    top = os.open(f"/proc/{pid}/root", _FOLDER)
+    try:
+        return open_beneath(top, str(folder)[1:] or ".", _READ_FOLDER, how=_BENEATH_NO_LINKS)
+    finally:
+        os.close(top)
+
+
+def open_beneath(
+    root: int,
+    name: Path | str,
+    flags: int,
+    mode: int = 0,
+    *,
+    how: int = _BENEATH_NO_LINKS_NO_XDEV,
+) -> int:
     """Open what lies below a folder without following a link. Raises `OSError`."""
-    how = _OpenHow(flags, mode, _BENEATH_NO_LINKS_NO_XDEV)
+    how_to = _OpenHow(flags, mode, how)
     raw = os.fsencode(name)
-    found = _libc.syscall(_OPENAT2, root, raw, ctypes.byref(how), ctypes.sizeof(how))
+    found = _libc.syscall(_OPENAT2, root, raw, ctypes.byref(how_to), ctypes.sizeof(how_to))
     if found < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(name))

@@ -12,24 +12,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
+from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
 from oh_daemon.sandbox.ignored import ignored_by_git
 from oh_daemon.sandbox.in_use import held_open, live
 from oh_daemon.sandbox.layer import read
 from oh_daemon.sandbox.taking import take_out
 from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText, encoded, parse_text, sha256_of
-from oh_daemon.workspace.paths import uri_from_path
+from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.spawner import Spawner
-from oh_daemon.workspace.text_changes import with_newlines
 
-_MAX_BYTES = MAX_TEXT_BYTES
 _GIT = "what git keeps is not brought back from here; run git outside the sandbox"
 _RACE = "somebody else changed it while the command ran"
 
@@ -173,20 +170,13 @@ class InStep:
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""
         path = folder / change.name
-        sizes = [entry.size for entry in (change.before, change.after) if entry]
-        if "other" in _kinds(change):
-            return "it is a pipe, a socket or a device"
-        if max(sizes, default=0) > _MAX_BYTES:
-            return f"it has more than {_MAX_BYTES >> 20} MiB; copy it outside the sandbox"
+        if why := cannot_land(change):
+            return why
         before = self._before(path, change)
         if isinstance(before, str):
             return before
         after = self._after(folder, change)
-        old, new = parse_text(before or b""), parse_text(after or b"")
-        is_text = _kinds(change) <= {"file"} and old and new and _same_form(old, new, change)
-        if is_text and old and new:
-            return self._text_change(path, change, old, new)
-        return self._raw_change(path, change, before, after)
+        return described(self._documents, path, change, before, after)
 
     def _before(self, path: Path, change: Change) -> bytes | str | None:
         """Return what the command began with, or why that is not known."""
@@ -200,7 +190,7 @@ class InStep:
             case Entry(kind="link"):
                 return os.fsencode(path.readlink())
             case Entry(kind="file"):
-                return read(path.parent, Path(path.name), _MAX_BYTES)
+                return read(path.parent, Path(path.name), MAX_BYTES)
             case _:
                 return None
 
@@ -216,73 +206,6 @@ class InStep:
             case Entry(kind="link", target=target):
                 return os.fsencode(target or "")
             case Entry(kind="file"):
-                return read(self._view.upper(folder), change.name, _MAX_BYTES)
+                return read(self._view.upper(folder), change.name, MAX_BYTES)
             case _:
                 return None
-
-    def _text_change(self, path: Path, change: Change, old: FileText, new: FileText) -> FileChange:
-        history, after = self._documents.history, change.after
-        is_chmod = change.before is not None and after is not None and _mode_changed(change)
-        return FileChange(
-            uri=self._uri(path),
-            op=_op(change),
-            added=0,
-            removed=0,
-            sha256_before=history.put(old.text) if change.before or self._had(path) else None,
-            sha256_after=history.put(new.text) if after else None,
-            form=new.form.model_copy(update={"mode": after.mode}) if after else None,
-            mode_after=after.mode if after and is_chmod else None,
-        )
-
-    def _raw_change(
-        self, path: Path, change: Change, before: bytes | None, after: bytes | None
-    ) -> FileChange:
-        put = self._documents.history.blobs.put_blob
-        kind = (change.after or change.before or Entry("file", 0, 0)).kind
-        raw: Literal["bytes", "link", "folder"] = "link" if kind == "link" else "bytes"
-        return FileChange(
-            uri=self._uri(path),
-            op=_op(change),
-            added=0,
-            removed=0,
-            raw="folder" if kind == "folder" else raw,
-            sha256_before=None if before is None else put(before),
-            sha256_after=None if after is None else put(after),
-            mode_before=change.before.mode if change.before else None,
-            mode_after=change.after.mode if change.after else None,
-        )
-
-    def _had(self, path: Path) -> bool:
-        return path in self._began.handed_in
-
-    def _uri(self, path: Path) -> str:
-        return uri_from_path(self._documents.folders.as_opened(path))
-
-
-def _kinds(change: Change) -> set[str]:
-    return {entry.kind for entry in (change.before, change.after) if entry}
-
-
-def _op(change: Change) -> Literal["add", "modify", "delete"]:
-    if change.after is None:
-        return "delete"
-    return "add" if change.before is None else "modify"
-
-
-def _mode_changed(change: Change) -> bool:
-    return bool(change.before and change.after and change.before.mode != change.after.mode)
-
-
-def _same_form(old: FileText, new: FileText, change: Change) -> bool:
-    """Return whether a change of the text alone leads from one to the other."""
-    if change.before is None or change.after is None:
-        return True
-    if with_newlines(old.text) == with_newlines(new.text):
-        return False  # Line ends, encoding or permissions have changed.
-    return (old.encoding, old.bom, _line_end(old)) == (new.encoding, new.bom, _line_end(new))
-
-
-def _line_end(text: FileText) -> str:
-    if text.has_mixed_line_ends:
-        return "mixed"
-    return "\r\n" if "\r\n" in text.text else "\n"

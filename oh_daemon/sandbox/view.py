@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import bwrap, keeper, seccomp
-from oh_daemon.sandbox.inside import Inside
+from oh_daemon.sandbox.inside import Inside, open_in
 from oh_daemon.sandbox.layer import opened
 from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.trees import discard
@@ -27,6 +28,9 @@ from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
 
 _PATIENCE_S = 10.0
 _LOCK = "lock"
+_WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
+KEPT = "kept-"
+"""How the names of places begin whose layers outlive the daemon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +51,15 @@ class Ground:
 class View:
     """Safe from any thread. Raises `OSError` and `ToolError` when it cannot start."""
 
-    def __init__(self, host: Spawner, ground: Ground, place: Path) -> None:
-        """`place` is a folder of its own, outside all that the view can change."""
+    def __init__(
+        self, host: Spawner, ground: Ground, place: Path, *, outlives: bool = False
+    ) -> None:
+        """`place` is a folder of its own, outside all that the view can change.
+
+        If it `outlives` the view, the next one at the same place goes on with its layers.
+        """
         self._host = host
+        self._outlives = outlives
         self._ground = ground
         self._place = place
         self._lock = threading.Lock()
@@ -73,6 +83,27 @@ class View:
     def inside(self, folder: Path) -> Inside:
         """Return the way to write into the view below an open folder, once it has started."""
         return Inside(Path(f"/proc/{self.spawner.root}/root{folder}"))
+
+    def start(self) -> int:
+        """Return the number of process 1 inside, which is started if it is not there."""
+        if (root := self.spawner.root) is not None:
+            return root
+        words = (sys.executable, "-I", "-S", "-c", "")
+        self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S, cancel=CancelToken())
+        if (root := self.spawner.root) is None:
+            raise ToolError("the view has ended; try again")
+        note_holder(self._place, root)
+        return root
+
+    def open(self, folder: Path) -> int:
+        """Open an open folder as it is seen inside. Raises `OSError` and `ToolError`."""
+        root = self.start()
+        descriptor = open_in(root, folder)
+        if root == self.spawner.root:
+            return descriptor
+        # The number may be another process's by now, and the folder the disk's.
+        os.close(descriptor)
+        raise ToolError("the view has just ended; try again")
 
     @property
     def _places(self) -> Sequence[Path]:
@@ -105,10 +136,11 @@ class View:
             self._keeper.bring_up_to_date(self._covered())
 
     def close(self) -> None:
-        """End all that runs inside, and remove the layers with all that did not land."""
+        """End all that runs inside; if they do not outlive it, remove the layers."""
         self.spawner.close()
         self._let_go()
-        remove(self._place)
+        if not self._outlives:
+            remove(self._place)
 
     def _let_go(self) -> None:
         """Give up what holds the mounts of the last run; two on one layer are undefined."""
@@ -131,11 +163,29 @@ class View:
             readable=[shells.given, self._empty],
             writable=[shells.kept],
         )
-        self._open.callback(os.close, locked(self._place))
+        lock = self._locked()
+        self._open.callback(os.close, lock)
         refused = seccomp.memory_file(seccomp.for_view())
         self._open.callback(os.close, refused)
         words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
-        return Enclosure(words, [refused])
+        # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
+        return Enclosure(words, [refused, lock])
+
+    def _locked(self) -> int:
+        """Return a descriptor that holds the lock; wait for one that is about to be released."""
+        with suppress(BlockingIOError):
+            return locked(self._place)
+        with ExitStack() as on_failure:
+            lock = os.open(self._place / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            on_failure.callback(os.close, lock)
+            words = (sys.executable, "-I", "-S", "-c", _WAIT_FOR_LOCK)
+            env = clean_env(os.environ)
+            process = self._host.spawn(words, cwd=Path("/"), env=env, fds=[lock, None, None])
+            if process.wait(_PATIENCE_S) is None:
+                process.kill_tree(0)
+                raise ToolError("another process has this view open; close it there")
+            on_failure.pop_all()
+        return lock
 
     def _layer(self, number: int, place: Path) -> bwrap.Layer:
         upper, work = (_made(self._place / f"{name}-{number}") for name in ("upper", "work"))
@@ -178,9 +228,11 @@ class _Keeper:
 
 
 def sweep(places: Path) -> None:
-    """Remove the views of daemons that were killed."""
+    """Remove the views of daemons that were killed, except those that outlive them."""
     with suppress(FileNotFoundError):
         for place in places.iterdir():
+            if place.name.startswith(KEPT):
+                continue
             with suppress(OSError):
                 os.close(locked(place))
                 remove(place)
@@ -190,6 +242,20 @@ def remove(place: Path) -> None:
     """Remove a view's folder, with what commands left in it."""
     with suppress(OSError), opened(place.parent) as parent:
         discard(parent, place.name, place.with_name(f"{place.name}-gone"))
+
+
+def holder(place: Path) -> int | None:
+    """Return the number of process 1 of the view that runs at a place, if one does."""
+    with suppress(OSError, ValueError):
+        try:
+            os.close(locked(place))
+        except BlockingIOError:
+            return int((place / _LOCK).read_text())
+    return None
+
+
+def note_holder(place: Path, root: int) -> None:
+    (place / _LOCK).write_text(str(root))
 
 
 def _made(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""A separate program: `python -IS line_search.py JOB_FILE` prints the matching lines as JSON.
+"""A separate program: `python -IS line_search.py` reads a job, and prints the matching lines.
 
 Matching a model's pattern may never end, so it must not run inside the daemon. Uses the standard
 library only; matches within lines. Invariant: no link is followed, anywhere in a path.
@@ -14,7 +14,6 @@ import signal
 import stat
 import sys
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 _MAX_LINE_CHARS = 400
@@ -145,4 +144,4 @@ def _raise_out_of_time(*_: object) -> None:
 
 
 if __name__ == "__main__":
-    json.dump(search(json.loads(Path(sys.argv[1]).read_bytes())), sys.stdout)
+    json.dump(search(json.load(sys.stdin.buffer)), sys.stdout)

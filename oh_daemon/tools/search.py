@@ -158,9 +158,9 @@ class _Search:
     def list(self, args: Json, context: ToolContext) -> str:
         lines: list[str] = []
         for base in self._bases(args):
-            if not base.is_dir():
+            if self._folders.kind(base) != "folder":
                 raise ToolError(f"{self._name(base)!r} is a file; view it with edit")
-            files = list_files(base, self._spawner, context.cancel)
+            files = self._list_files(base, context.cancel)
             seen = {*files, *(above for path in files for above in path.parents)}
             lines += (f"{shown(base)}/", *self._tree(base, args.get("depth", 1), seen, "  "))
         notes = _cut(_MAX_ENTRIES, len(lines), "entries")
@@ -182,7 +182,7 @@ class _Search:
         if "path" not in args:
             return self._folders.roots
         path = self._folders.resolve(args["path"], writing=False)
-        if not path.exists():
+        if self._folders.kind(path) is None:
             raise ToolError(f"there is no {self._name(path)!r}; glob finds files by name")
         return (path,)
 
@@ -194,10 +194,10 @@ class _Search:
         files: set[Path] = set()
         notes: list[str] = []
         for base in self._bases(args):
-            if base.is_file():
+            if self._folders.kind(base) == "file":
                 files.add(base)
                 continue
-            listing = list_files(base, self._spawner, cancel)
+            listing = self._list_files(base, cancel)
             if len(listing) > MAX_FILES:
                 notes.append(f"only {MAX_FILES:,} files of {self._name(base)!r} were considered")
             new = (path for path in unsaved if path.is_relative_to(base) and not path.exists())
@@ -209,28 +209,35 @@ class _Search:
         # As paths compare themselves, but in a tenth of the time.
         return sorted(files.difference(secret), key=lambda path: path.parts), notes
 
+    def _list_files(self, base: Path, cancel: CancelToken) -> list[Path]:
+        where = self._folders.for_programs(base)
+        with self._folders.holding(base / "*") as top:
+            return [base / name for name in list_files(where, top, self._spawner, cancel)]
+
     def _matches(
         self, args: Json, files: list[Path], unsaved: dict[Path, str], cancel: CancelToken
     ) -> Json:
         is_content = args.get("mode", "content") == "content"
+        places = {str(self._folders.for_programs(path)): str(path) for path in files}
         job = {
             "pattern": args["pattern"],
             "ignore_case": args.get("ignore_case", False),
-            "paths": [str(path) for path in files],
+            "paths": [*places],
             "texts": {str(path): text for path, text in unsaved.items()},
             "context": args.get("context", 0),
             "limit": args.get("limit", _DEFAULT_LIMIT) if is_content else 0,
             "timeout_s": _MATCH_TIMEOUT_S,
         }
-        # A file for the job, since arguments are limited in size; only this user can read it.
-        with tempfile.NamedTemporaryFile(prefix="oh-grep-", suffix=".json") as file:
+        # A file for the job, since arguments are limited in size; it has no name.
+        with tempfile.TemporaryFile() as file:
             file.write(json.dumps(job).encode())
-            file.flush()
+            file.seek(0)
             done = self._spawner.run(
-                (sys.executable, "-IS", line_search.__file__, file.name),
-                cwd=self._folders.roots[0],
+                (sys.executable, "-IS", line_search.__file__),
+                cwd=self._folders.for_programs(self._folders.roots[0]),
                 timeout_s=_SPAWN_TIMEOUT_S,
                 cancel=cancel,
+                stdin=file.fileno(),
             )
         if done.exit_code != 0:
             raise ToolError("the search ended early; narrow the pattern, path or glob")
@@ -240,6 +247,8 @@ class _Search:
                 f"{args['pattern']!r} is not a Python regular expression: {found['error']}; escape"
                 " characters that stand for themselves with a backslash"
             )
+        for hit in found["files"]:
+            hit["path"] = places[hit["path"]]
         return found
 
     def _block(self, hit: Json, unsaved: Iterable[Path], masker: Masker) -> str:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePath
@@ -28,9 +29,12 @@ _LIST = (
 )
 
 
-def list_files(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[Path]:
-    """Return regular files below a real path, at most `MAX_FILES` + 1. Raises `Cancelled`."""
-    return list(islice(_files(folder, spawner, cancel), MAX_FILES + 1))
+def list_files(folder: Path, top: int, spawner: Spawner, cancel: CancelToken) -> list[str]:
+    """Return the names of regular files below a folder, at most `MAX_FILES` + 1.
+
+    `folder` is where programs find it, and `top` is the folder itself. Raises `Cancelled`.
+    """
+    return list(islice(_files(folder, top, "", spawner, cancel), MAX_FILES + 1))
 
 
 def list_names(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[str]:
@@ -39,23 +43,37 @@ def list_names(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[str]
     Some may be gone already. Repositories within this one are left out.
     """
     tracked = _tracked(folder, spawner, cancel)
-    names = tracked or (str(path.relative_to(folder)) for path in _all_files(folder))
-    return list(islice((name for name in names if not name.endswith("/")), MAX_FILES))
+    if tracked:
+        return list(islice((name for name in tracked if not name.endswith("/")), MAX_FILES))
+    with suppress(OSError), _opened(folder) as top:
+        return list(islice(_all_files(top, ""), MAX_FILES))
+    return []
 
 
-def _files(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterator[Path]:
-    names = _tracked(folder, spawner, cancel)
+@contextmanager
+def _opened(folder: Path) -> Generator[int]:
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield top
+    finally:
+        os.close(top)
+
+
+def _files(
+    folder: Path, top: int, prefix: str, spawner: Spawner, cancel: CancelToken
+) -> Iterator[str]:
+    names = _tracked(folder / prefix, spawner, cancel)
     if not names:
-        yield from _all_files(folder)
+        yield from _all_files(top, prefix)
         return
     for name in names:
-        path = os.path.join(folder, name)  # noqa: PTH118 - three times as fast as joining paths.
-        mode = _mode(path)
+        path = prefix + name
+        mode = _mode(path, top)
         if stat.S_ISREG(mode):
-            yield Path(path)
-        elif stat.S_ISDIR(mode) and Path(path) != folder:
+            yield path
+        elif stat.S_ISDIR(mode) and name != "./":
             # A repository inside this one: git lists only its folder.
-            yield from _files(Path(path), spawner, cancel)
+            yield from _files(folder, top, f"{path.rstrip('/')}/", spawner, cancel)
 
 
 def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
@@ -70,17 +88,19 @@ def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[st
     return dict.fromkeys(os.fsdecode(done.stdout).rstrip("\0").split("\0"))
 
 
-def _all_files(folder: Path) -> Iterator[Path]:
-    for above, folders, names, _ in os.fwalk(folder):  # Unlike os.walk, safe from swapped links.
+def _all_files(top: int, prefix: str) -> Iterator[str]:
+    start = f"./{prefix}".rstrip("/")
+    # Unlike os.walk, safe from swapped links.
+    for above, folders, names, descriptor in os.fwalk(start, dir_fd=top):
         left_out = _OURS if Path(above).name == ".openhands" else {".git"}
         folders[:] = sorted(name for name in folders if name not in left_out)
-        paths = (Path(above, name) for name in sorted(names))
-        yield from (path for path in paths if stat.S_ISREG(_mode(path)))
+        found = sorted(name for name in names if stat.S_ISREG(_mode(name, descriptor)))
+        yield from (f"{above}/{name}".removeprefix("./") for name in found)
 
 
-def _mode(path: Path | str) -> int:
+def _mode(name: str, folder: int) -> int:
     try:
-        return os.lstat(path).st_mode
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except OSError:
         return 0  # Tracked but deleted, or removed just now.
 

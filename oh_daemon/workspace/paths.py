@@ -11,13 +11,14 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from glob import iglob
 from itertools import islice
 from pathlib import Path, PurePath
+from typing import Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
@@ -103,10 +104,22 @@ def shown(text: PurePath | str, keep: str = "") -> str:
 
 
 @dataclass(frozen=True)
+class Apart:
+    """Where an isolated conversation has its folders. All names stay those of the open folders."""
+
+    open_root: Callable[[Path], int]
+    """Opens one of the roots there. Raises `ToolError`."""
+    for_programs: Callable[[Path], Path] = lambda path: path
+    """Returns the path under which the conversation's programs find what has this name."""
+
+
+@dataclass(frozen=True)
 class Folders:
     """The folders open in the editor; relative paths start at the first."""
 
     folders: tuple[Path, ...]
+    apart: Apart | None = None
+    """Set if what they hold is not read from the disk but where the conversation keeps it."""
 
     @cached_property
     def roots(self) -> tuple[Path, ...]:
@@ -176,6 +189,21 @@ class Folders:
         """Return whether the name itself is a link, so that its target has another name."""
         return self._absolute(text).is_symlink()
 
+    def kind(self, path: Path) -> Literal["file", "folder", "other"] | None:
+        """Return what stands under a real path, which no link leads to; None if nothing does."""
+        if path in self.roots:
+            return "folder"
+        try:
+            with self.holding(path) as folder:
+                mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+        except (OSError, ToolError):
+            return None
+        return "folder" if stat.S_ISDIR(mode) else "file" if stat.S_ISREG(mode) else "other"
+
+    def for_programs(self, path: Path) -> Path:
+        """Return the path under which the conversation's programs find a real path."""
+        return self.apart.for_programs(path) if self.apart else path
+
     def contains(self, path: Path) -> bool:
         """Return whether a real path lies inside one of the folders."""
         return self._root_of(path) is not None
@@ -206,7 +234,7 @@ class Folders:
         root = self._root_of(path)
         if root is None or path == root:
             raise PathOutsideWorkspaceError(f"{shown(path)!r} is not inside the open folders")
-        descriptor = _open_folder(str(root), path)
+        descriptor = self._open_root(root, path)
         try:
             for name in path.parent.relative_to(root).parts:
                 child = _open_folder(name, path, descriptor, create=create)
@@ -227,7 +255,7 @@ class Folders:
             return
         folder, names = root, path.relative_to(root).parts
         with ExitStack() as stack, suppress(FileNotFoundError, ToolError):
-            descriptor = _open_folder(str(folder), path)
+            descriptor = self._open_root(folder, path)
             stack.callback(lambda: os.close(descriptor))
             yield folder, descriptor
             for name in names:
@@ -250,6 +278,9 @@ class Folders:
                 f"{shown(text)!r}: '~' is not expanded; name a path inside {self._names()}"
             )
         return self.folders[0] / path
+
+    def _open_root(self, root: Path, path: Path) -> int:
+        return self.apart.open_root(root) if self.apart else _open_folder(str(root), path)
 
     def _root_of(self, path: Path) -> Path | None:
         return max(self._roots_of(path), key=lambda root: len(root.parts), default=None)

@@ -190,9 +190,15 @@ class Spawner:
             return self._request(words, cwd, env, descriptors)
 
     def run(
-        self, argv: Sequence[str], *, cwd: Path, timeout_s: float, cancel: CancelToken
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        timeout_s: float,
+        cancel: CancelToken,
+        stdin: int | None = None,
     ) -> Completed:
-        """Run `argv` to its end without input; its stderr is dropped.
+        """Run `argv` to its end; its stderr is dropped.
 
         It cannot write more than `MAX_OUTPUT_BYTES`. Raises `ToolError` when it cannot start or
         takes too long, and `Cancelled`; neither leaves a process behind.
@@ -200,7 +206,7 @@ class Spawner:
         with refusals(argv[0]):
             out = output_file()
         try:
-            process = self.spawn(argv, cwd=cwd, env=clean_env(os.environ), fds=[None, out, None])
+            process = self.spawn(argv, cwd=cwd, env=clean_env(os.environ), fds=[stdin, out, None])
             if process.wait(timeout_s, cancel) is None:
                 process.kill_tree()
                 cancel.raise_if_cancelled()
