@@ -32,6 +32,9 @@ from oh_daemon.workspace.paths import uri_from_path
 
 _MAX_NAMED = 20
 """How many restored files the model is told by name."""
+_GIT_STAYS = (
+    "what git did is not taken back with the files; use git for it, for instance `git reset`"
+)
 
 
 def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
@@ -123,6 +126,7 @@ def _restore(
     """Restore each file changed after `to_seq` separately; report those that stay as they are."""
     later = [record for record in records if record["seq"] > to_seq]
     bench, done, conflicts = live.workbench, list[str](), _unkept(live, records, later)
+    conflicts += _git_that_stays(later)
     documents = bench.documents
     pasts = pasts_of(later, documents, bench.checkpoints)
     watched = bench.watch_files(CancelToken()) if pasts and not is_dry else lambda: None
@@ -153,6 +157,18 @@ def _unkept(
         return []
     folders = live.workbench.folders.folders
     return [Conflict(uri=uri_from_path(folder), reason=reasons[-1]) for folder in folders]
+
+
+def _git_that_stays(later: Sequence[plain.Record]) -> list[Conflict]:
+    """Name what commands did to repositories since."""
+    events = [record["event"] for record in later]
+    items = [event["item"] for event in events if event["type"] == "item.completed"]
+    return [
+        Conflict(uri=change["repository"], reason=f"{change['title']}: {_GIT_STAYS}")
+        for item in items
+        if item["kind"] == "command"
+        for change in item.get("git", ())
+    ]
 
 
 def _why_unkept(event: plain.Event) -> str | None:

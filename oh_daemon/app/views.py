@@ -15,6 +15,8 @@ from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.landing import Keep
 from oh_daemon.core.ports import Json
+from oh_daemon.sandbox.git_landing import GitLanding
+from oh_daemon.sandbox.git_names import git_dirs_outside
 from oh_daemon.sandbox.landing import Began, InStep
 from oh_daemon.sandbox.levels import Row
 from oh_daemon.sandbox.masks import Masks
@@ -87,7 +89,9 @@ class Views:
             if owner_id not in self._views:
                 private = map(real_path, (self._home, Path(tempfile.gettempdir())))
                 masks = self._masks(folders)
-                ground = Ground(tried.program, folders, [*private], [Path("/run")], masks)
+                # What is committed there would not come back, so git itself says that it cannot.
+                fixed = git_dirs_outside(folders)
+                ground = Ground(tried.program, folders, [*private], [Path("/run")], masks, fixed)
                 view = View(self._spawner, ground, tried.place / uuid4().hex)
                 self._views[owner_id] = SharedView(view)
             return self._views[owner_id]
@@ -119,6 +123,7 @@ class ViewLandings:
         step: InStep,
         documents: Documents,
         watch: Watch,
+        host: Spawner,
     ) -> None:
         # The first is the owner: its turns outlast its sub-agents', so it collects what they left.
         self._is_owner = not shared.shells
@@ -128,6 +133,7 @@ class ViewLandings:
         self._step = step
         self._documents = documents
         self._watch = watch
+        self._git = GitLanding(host, documents.history.blobs.read_blob)
         self._jobs = frozenset[bytes]()
         """The jobs that ran when it was last collected."""
 
@@ -157,7 +163,7 @@ class ViewLandings:
             self._step.drop()
 
     def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
-        return LandingTool(self._documents, self._watch, landing, asks=asks)
+        return LandingTool(self._documents, self._watch, landing, self._git.land, asks=asks)
 
     def _collect(self, observed: Json, keep: Keep, *, with_held: bool = False) -> bool:
         with self._shared.changing:

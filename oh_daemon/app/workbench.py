@@ -88,7 +88,9 @@ class Workbench:
         if shared_view is not None and shared.views is not None:
             step = InStep(shared_view.view, self.documents, shared.spawner, shared_view.began)
             watch = self._watch(shared)
-            self.landings = ViewLandings(shared_view, self.shells, step, self.documents, watch)
+            self.landings = ViewLandings(
+                shared_view, self.shells, step, self.documents, watch, shared.spawner
+            )
             self._leave = partial(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()

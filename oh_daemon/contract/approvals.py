@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.git import GitChange
 from oh_daemon.contract.items import FileChange, NamedHunk, Risk, Scope
 
 
@@ -25,6 +26,8 @@ class FileChangeSubject(Contract):
     """If `editable`, all hunks of the edit. An `editedSubject` has those that the user keeps."""
     origin: Literal["command"] | None = None
     """Set if a command made the changes, in its view; what is asked is whether they are kept."""
+    git: tuple[GitChange, ...] | None = None
+    """What the command did to repositories: it is kept with all of the changes, or not at all."""
 
 
 class ToolSubject(Contract):

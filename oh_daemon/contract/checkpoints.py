@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.git import RepositoryLanding
 from oh_daemon.contract.items import FileChange
 
 
@@ -18,6 +19,10 @@ class LandingPlanned(Contract):
     """From what the command began with, to what it left."""
     left_out: dict[str, str] = Field(default_factory=dict)
     """What does not land, by path, with the reason."""
+    git: tuple[RepositoryLanding, ...] = ()
+    """What it did to repositories, which lands after all changes of files have."""
+    notes: tuple[str, ...] = ()
+    """What the model is told beside that."""
     observed: dict[str, Any]
     """The fields of the item that the command itself gave: its output, its exit code."""
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.content import Part
+from oh_daemon.contract.git import GitChange
 
 Risk = Literal["low", "medium", "high", "unknown"]
 ItemStatus = Literal[
@@ -201,6 +202,8 @@ class CommandItem(ToolItemBase):
     truncated: bool | None = None
     changes: tuple[FileChange, ...] | None = None
     """What it changed in the open folders, once that has landed there."""
+    git: tuple[GitChange, ...] | None = None
+    """What it did to repositories, once that has landed; a rollback does not take it back."""
 
 
 class FileChangeItem(ToolItemBase):

@@ -283,6 +283,7 @@ if TYPE_CHECKING:
         signal: NotRequired[int]
         truncated: NotRequired[bool]
         changes: NotRequired[list[FileChange]]
+        git: NotRequired[list[GitChange]]
 
     class FileChange(TypedDict):
         uri: str
@@ -302,6 +303,13 @@ if TYPE_CHECKING:
         encoding: str
         bom: bool
         mode: NotRequired[int]
+
+    class GitChange(TypedDict):
+        repository: str
+        title: str
+        ref: NotRequired[str]
+        before: NotRequired[str]
+        after: NotRequired[str]
 
     class FileChangeItem(ToolItemBase):
         kind: Literal["fileChange"]
@@ -385,6 +393,7 @@ if TYPE_CHECKING:
         changes: list[FileChange]
         hunks: NotRequired[list[NamedHunk]]
         origin: NotRequired[Literal["command"]]
+        git: NotRequired[list[GitChange]]
 
     class Hunk(TypedDict):
         oldStart: int
@@ -473,7 +482,33 @@ if TYPE_CHECKING:
         type: Literal["landing.planned"]
         changes: list[FileChange]
         leftOut: dict[str, str]
+        git: list[RepositoryLanding]
+        notes: list[str]
         observed: dict[str, Any]
+
+    class RepositoryLanding(TypedDict):
+        gitDir: str
+        workTree: NotRequired[str]
+        refs: list[RefMove]
+        stash: NotRequired[StashMove]
+        index: NotRequired[str]
+        pack: NotRequired[str]
+        ends: list[str]
+        moved: NotRequired[str]
+        shown: list[GitChange]
+
+    class RefMove(TypedDict):
+        ref: str
+        before: NotRequired[str]
+        after: NotRequired[str]
+
+    class StashMove(TypedDict):
+        before: list[StashEntry]
+        after: list[StashEntry]
+
+    class StashEntry(TypedDict):
+        commit: str
+        message: str
 
     class ChangesUpdated(TypedDict):
         type: Literal["changes.updated"]

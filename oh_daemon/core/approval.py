@@ -136,7 +136,8 @@ def grant_key(subject: plain.Subject) -> str:
         case "command":
             covered: object = [subject["command"], subject["cwd"]]
         case "fileChange":
-            covered = [change["uri"] for change in subject["changes"]]
+            git = [[row["repository"], row.get("ref")] for row in subject.get("git", ())]
+            covered = [*(change["uri"] for change in subject["changes"]), *git]
         case "saveDocuments":
             covered = []
         case _:
@@ -150,7 +151,9 @@ def whole_text(subject: plain.Subject) -> str:
         case "command":
             return subject["command"]
         case "fileChange":
-            return "\n".join(change.get("patch", "") for change in subject["changes"])
+            titles = [change["title"] for change in subject.get("git", ())]
+            patches = [change.get("patch", "") for change in subject["changes"]]
+            return "\n".join((*titles, *patches))
         case "tool":
             return json.dumps(subject["args"], ensure_ascii=False, indent=1)
         case "trust":

@@ -97,8 +97,10 @@ def ended_with(landing: plain.LandingPlanned, told: str, **fields: Any) -> ToolR
 
 def without_landing(landing: plain.LandingPlanned, why: str) -> ToolResult:
     """Return the observation of a command whose changes were not taken."""
-    names = ", ".join(_name(change) for change in landing["changes"][:_MAX_NAMED])
-    more = len(landing["changes"]) - _MAX_NAMED
+    titles = [row["title"] for each in landing.get("git", ()) for row in each.get("shown", ())]
+    all_names = [*titles, *map(_name, landing["changes"])]
+    names = ", ".join(all_names[:_MAX_NAMED])
+    more = len(all_names) - _MAX_NAMED
     which = f"{names} and {more} more" if more > 0 else names
     return ended_with(landing, f"[not kept: {which}] {why} The files are as before the command.")
 

@@ -20,7 +20,7 @@ from oh_daemon.sandbox.layer import parents
 
 _STATE = ".openhands/conversations/"
 """Where the conversations of a project are kept; never changed by commands."""
-_SLACK_NS = 20_000_000
+SLACK_NS = 20_000_000
 """How far the clock of files may lag behind."""
 _FIRST_ASKED = 1_000
 _MAX_NAMES = 200_000
@@ -69,7 +69,7 @@ class Collected:
     """What is no change and should be taken out."""
     ignored: Mapping[Path, int]
     """The topmost names that git ignores, with the number of files, at most 10,000 of each."""
-    git: Sequence[Path]
+    git: Sequence[Change]
     """Changed names of repositories' own files."""
     held: frozenset[Path]
     """What is written to by a process that still lives."""
@@ -134,7 +134,7 @@ def collect(
         changes=sorted(sorts["change"], key=lambda change: change.name),
         same=names["same"],
         ignored=dict(sorted(counts.items())),
-        git=names["git"],
+        git=sorted(sorts["git"], key=lambda change: change.name),
         held=frozenset(names["held"]),
     )
 
@@ -257,7 +257,7 @@ def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
         name=Path(pair.name),
         before=_entry(roots.disk, pair.name, pair.disk),
         after=_entry(roots.layer, pair.name, pair.layer),
-        is_stale=pair.disk is not None and pair.disk.st_ctime_ns > since_ns - _SLACK_NS,
+        is_stale=pair.disk is not None and pair.disk.st_ctime_ns > since_ns - SLACK_NS,
     )
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import tempfile
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.workspace.spawner import Spawner, clean_env
+from oh_daemon.sandbox.git_process import run_git
+from oh_daemon.workspace.spawner import Spawner
 
 logger = logging.getLogger(__name__)
 
 _TIMEOUT_S = 10.0
-_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _IGNORED = ("check-ignore", "-z", "--stdin")
 
 
@@ -68,19 +67,10 @@ def ask_git(
     host: Spawner, repository: Path, words: Sequence[str], names: Sequence[str] = ()
 ) -> list[str]:
     """Return the names that git prints, given some on stdin; none if it cannot be asked."""
-    env = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
-    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as told:
-        asked.write(b"".join(os.fsencode(name) + b"\0" for name in names))
-        asked.seek(0)
-        fds = [asked.fileno(), told.fileno(), None]
-        try:
-            process = host.spawn((*_GIT, *words), cwd=repository, env=env, fds=fds)
-        except ToolError as exc:
-            logger.info("git was not asked: %s", exc)
-            return []
-        if process.wait(_TIMEOUT_S) is None:
-            process.kill_tree(0.1)
-            logger.warning("git takes too long in %s to say what it knows", repository)
-            return []
-        told.seek(0)
-        return os.fsdecode(told.read()).split("\0")[:-1]
+    asked = b"".join(os.fsencode(name) + b"\0" for name in names)
+    try:
+        told = run_git(host, *words, cwd=repository, stdin=asked, timeout_s=_TIMEOUT_S)
+    except ToolError as exc:
+        logger.warning("git says nothing about %s: %s", repository, exc)
+        return []
+    return os.fsdecode(told.output).split("\0")[:-1]

@@ -18,6 +18,7 @@ from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
 from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
+from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 from oh_daemon.sandbox.ignored import ignored_by_git
 from oh_daemon.sandbox.in_use import held_open, live
 from oh_daemon.sandbox.layer import read
@@ -27,7 +28,6 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.spawner import Spawner
 
-_GIT = "what git keeps is not brought back from here; run git outside the sandbox"
 _RACE = "somebody else changed it while the command ran"
 
 
@@ -60,6 +60,9 @@ class InStep:
         self._host = host
         self._began = began
         self._planned: list[tuple[Path, list[Path]]] = []
+        self._git = Repositories(
+            view.spawner, host, documents.history.blobs.put_blob, self._uri, self._git_name
+        )
 
     def begin(self) -> None:
         """Let the view show the disk with the unsaved texts above it; call before a command."""
@@ -86,7 +89,8 @@ class InStep:
         changes: list[FileChange] = []
         left_out: dict[str, str] = {}
         self._planned = []
-        for found in self._collected(with_held=with_held):
+        all_found = [*self._collected(with_held=with_held)]
+        for found in all_found:
             folder, collected = found.folder, found.collected
             for change in collected.changes:
                 planned = self._planned_change(folder, change)
@@ -96,14 +100,32 @@ class InStep:
                     left_out[str(change.name)] = planned
                 else:
                     changes.append(planned)
-            if collected.git:
-                left_out[str(collected.git[0])] = _GIT
             names = [c.name for c in collected.changes if c.name not in found.held]
-            self._planned.append((folder, [*names, *collected.git]))
-        if not changes and not left_out:
+            self._planned.append((folder, names))
+        git = self._git_planned(all_found)
+        if not (changes or left_out or git.landings or git.notes):
             self.settle()
             return None
-        return LandingPlanned(changes=tuple(changes), left_out=left_out, observed=observed)
+        return LandingPlanned(
+            changes=tuple(changes),
+            left_out=left_out,
+            git=tuple(git.landings),
+            notes=tuple(git.notes),
+            observed=observed,
+        )
+
+    def _git_planned(self, all_found: Sequence[_Found]) -> GitPlanned:
+        changed = [(found.folder, found.collected.git) for found in all_found]
+        if any(changes for _, changes in changed):
+            self._view.refresh()
+        planned = self._git.plan(changed, self._began.at_ns)
+        self._planned += [(folder, [*names]) for folder, names in planned.taken.items()]
+        return planned
+
+    def _git_name(self, top: Path) -> str:
+        """Return what people call a repository; empty for that of the first folder."""
+        folders = self._documents.folders
+        return "" if folders.roots[0].is_relative_to(top) else folders.name(top)
 
     def settle(self) -> None:
         """Take what was planned out of the view, which then shows the disk again."""
@@ -115,8 +137,9 @@ class InStep:
     def drop(self) -> None:
         """See `core.landing.Landings`."""
         for found in self._collected():
-            names = [change.name for change in found.collected.changes]
-            self._take_out(found.folder, [*names, *found.collected.git])
+            changes = (*found.collected.changes, *found.collected.git)
+            self._take_out(found.folder, [change.name for change in changes])
+        self._git.forget()
         self._view.refresh()
 
     def _new_of_held(self, path: Path, planned: FileChange | str) -> Sequence[FileChange]:
@@ -198,7 +221,7 @@ class InStep:
         """Return whether the disk has what a process that goes on writing had written before."""
         kept = self._began.held.get(path)
         return kept is not None and kept == sha256_of(
-            read(path.parent, Path(path.name), _MAX_BYTES)
+            read(path.parent, Path(path.name), MAX_BYTES)
         )
 
     def _after(self, folder: Path, change: Change) -> bytes | None:

@@ -46,6 +46,8 @@ class Ground:
     hidden: Sequence[Path] = ()
     masks: Masks | None = None
     """Finds what may hold secrets; without, nothing is covered."""
+    fixed: Sequence[Path] = ()
+    """Real paths of folders that nothing inside can write to, even below those above."""
 
 
 class View:
@@ -160,7 +162,7 @@ class View:
             hidden=[*self._ground.hidden, self._place.parent],
             covered=[*self._covered()],
             empty=self._empty,
-            readable=[shells.given, self._empty],
+            readable=[shells.given, self._empty, *self._ground.fixed],
             writable=[shells.kept],
         )
         lock = self._locked()

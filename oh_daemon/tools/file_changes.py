@@ -129,6 +129,11 @@ class FileChanges:
             undo_label=label,
         )
 
+    def leaves_out(self, steps: Sequence[Step], args: Json) -> bool:
+        """Return whether the user chose only some of the hunks."""
+        chosen = {step.path: step.after for step in self._chosen(steps, args)}
+        return any(chosen.get(step.path, step.before) != step.after for step in steps)
+
     def _chosen(self, steps: Sequence[Step], args: Json) -> list[Step]:
         """Return the steps with only those hunks that the user chose."""
         if "hunks" not in args:

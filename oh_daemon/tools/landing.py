@@ -1,12 +1,13 @@
 """Lands what a command changed in its view: the second part of that command's action.
 
 Texts land as edits do, all of them or none: in open buffers, with undo, and merged with what the
-user has typed since. Other files follow one by one. The model does not see this tool.
+user has typed since. Other files follow one by one, and commits once all files have landed. The
+model does not see this tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from pathlib import Path
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import FileChangeSubject
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.git import GitChange, RepositoryLanding
 from oh_daemon.contract.items import FileChange, Location, Risk
 from oh_daemon.core.cancel import Cancelled
 from oh_daemon.core.landing import TOOL, ended_with, without_landing
@@ -35,6 +37,10 @@ _LOCK_FILES = frozenset(
     packages.lock.json pubspec.lock""".split()  # noqa: SIM905
 )
 """What package managers write; a command that may run without a question may change these."""
+
+
+_MAX_TITLES = 2
+_NEXT = "In git, all is as before the command: look at `git status`, then do it again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +69,25 @@ class LandingTool:
     spec = ToolSpec(TOOL, "Lands what a command changed.", {"type": "object"}, kind="edit")
 
     def __init__(
-        self, documents: Documents, watch: Watch, landing: plain.LandingPlanned, *, asks: bool
+        self,
+        documents: Documents,
+        watch: Watch,
+        landing: plain.LandingPlanned,
+        land_git: Callable[[Sequence[RepositoryLanding]], None],
+        *,
+        asks: bool,
     ) -> None:
-        """If nobody is asked, protected files are left out and named."""
+        """If nobody is asked, protected files are left out and named.
+
+        `land_git` brings what the command did to repositories onto the disk, or raises `ToolError`.
+        """
         self._documents = documents
         self._folders = documents.folders
         self._raw = RawFiles(documents)
         self._changes = FileChanges(documents, watch, splits=len(landing["changes"]) <= MAX_SHOWN)
         self._landing = landing
+        self._land_git = land_git
+        self._git = [RepositoryLanding.model_validate(each) for each in landing.get("git", ())]
         self._asks = asks
 
     def plan(self, args: Json) -> Intent:
@@ -83,27 +100,37 @@ class LandingTool:
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
         reasons = tuple(dict.fromkeys((*found.protected, *intent.reasons)))
-        risk: Risk = "high" if reasons else "medium" if changes else "low"
+        git = () if self._why_no_git(found, args) else self._git_changes
+        risk: Risk = "high" if reasons else "medium" if changes or git else "low"
         return replace(
             intent,
-            title=f"Keep changes to {self._named(changes)}",
+            title=f"Keep {self._titled(changes, git)}",
             subject=FileChangeSubject(
-                changes=changes, hunks=hunks if is_small else None, origin="command"
+                changes=changes,
+                hunks=hunks if is_small else None,
+                origin="command",
+                git=git or None,
             ),
             editable=intent.editable and is_small,
             risk=risk,
             reasons=reasons,
-            digest_material=(*intent.digest_material, *(str(path) for path, _ in found.raw)),
+            digest_material=(
+                *intent.digest_material,
+                *(str(path) for path, _ in found.raw),
+                *(f"{each.pack} {each.index}" for each in self._git),
+            ),
             locations=tuple(Location(uri=change.uri) for change in changes),
             item_fields={},
             outside_floor=bool(found.protected),
             footprint=Footprint(
-                writes=bool(changes), paths=frozenset(str(path) for path in found.paths)
+                writes=bool(changes or git),
+                paths=frozenset((*map(str, found.paths), *(each.git_dir for each in self._git))),
             ),
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         found = self._found
+        why_no_git = self._why_no_git(found, args)
         try:
             made = self._changes.make("command", found.steps, args, context)
         except (ToolError, Cancelled) as exc:
@@ -119,7 +146,40 @@ class LandingTool:
         left = {**found.left_out, **failed}
         rows += [f"Left as it was: {name}: {why}." for name, why in left.items()]
         changes = (*found.done, *texts, *raw)
-        return ended_with(self._landing, _told(rows), changes=changes or None)
+        git, told = self._landed_git(why_no_git or _which(failed))
+        told = "\n".join(filter(None, (_told(rows), *told, *self._landing.get("notes", ()))))
+        return ended_with(self._landing, told, changes=changes or None, git=git or None)
+
+    def _why_no_git(self, found: _Plan, args: Json) -> str | None:
+        """Return why commits must not land: some of the files will not be as they are there."""
+        if self._changes.leaves_out(found.steps, args):
+            return "the user left out some of the changes."
+        return _which(found.left_out)
+
+    @property
+    def _git_changes(self) -> tuple[GitChange, ...]:
+        return tuple(shown for each in self._git for shown in each.shown)
+
+    def _landed_git(self, why_not: str | None) -> tuple[tuple[GitChange, ...], list[str]]:
+        """Bring commits and what is staged onto the disk; return what landed and what is told."""
+        if not self._git:
+            return (), []
+        if why_not is None:
+            try:
+                self._land_git(self._git)
+            except ToolError as exc:
+                why_not = f"{exc}. {self._where_commits_are()}"
+        titles = [change.title for change in self._git_changes]
+        if why_not is None:
+            return self._git_changes, ["[git]", *(f"Kept: {title}." for title in titles)]
+        return (), [f"[git] Not kept: {'; '.join(titles)}: {why_not} {_NEXT}"]
+
+    def _where_commits_are(self) -> str:
+        moves = [move for each in self._git for move in each.refs if each.pack]
+        commits = dict.fromkeys(
+            m.after for m in moves if m.after and not m.after.startswith("refs/")
+        )
+        return f"The objects are there: {', '.join(commits)} can be cherry-picked." * bool(commits)
 
     @cached_property
     def _found(self) -> _Plan:
@@ -195,11 +255,28 @@ class LandingTool:
                 failed[self._folders.name(path)] = str(exc).partition("\n")[0]
         return made, failed
 
+    def _titled(self, changes: Sequence[FileChange], git: Sequence[GitChange]) -> str:
+        titles = [change.title for change in git[:_MAX_TITLES]]
+        if len(git) > _MAX_TITLES:
+            titles.append(f"{len(git) - _MAX_TITLES} more in git")
+        if not titles:
+            return f"changes to {self._named(changes)}"
+        titles += [f"and {self._named(changes)}"] if changes else []
+        return ", ".join(titles)
+
     def _named(self, changes: Sequence[FileChange]) -> str:
         if len(changes) != 1:
             return f"{len(changes)} files"
         path = path_from_uri(changes[0].uri)
         return self._folders.name(real_path(path.parent) / path.name) if path else "1 file"
+
+
+def _which(left_out: Mapping[str, str]) -> str | None:
+    if not left_out:
+        return None
+    name = next(iter(left_out))
+    more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+    return f"{name}{more} did not land."
 
 
 def _order(row: tuple[Path, FileChange]) -> tuple[bool, int]:

@@ -6,6 +6,7 @@ in a blob, with secrets masked. An exit code is a fact for the model, not an err
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -62,14 +63,22 @@ _OUTSIDE = {
     "minLength": 1,
     "maxLength": 300,
     "description": "Why this must run outside the sandbox: it needs the network, a device, Docker,"
-    " or a place outside the workspace. The user is asked each time.",
+    " keys to sign with, or a place outside the workspace. The user is asked each time.",
 }
 _IN_A_VIEW = """
 Commands run in a sandbox without network, which sees the workspace with the unsaved texts of the \
 editor. What they change in the workspace is shown to the user, and kept if he agrees; the result \
 says what was. Changes elsewhere are lost. What git ignores stays in the sandbox. Secrets that git \
 does not track, such as .env, keys and credentials, are empty files there: ask the user to lend a \
-secret, or to name the file in the setting sandboxReads."""
+secret, or to name the file in the setting sandboxReads.
+git works: commits, branches, stashes and what is staged are kept with all files of a command, or \
+not at all. Only outside: git push, fetch, pull, clone, init, config, and signed commits."""
+_NEEDS_OUTSIDE = re.compile(
+    r"gpg failed to sign|Could not read from remote repository|fatal: unable to access '"
+    r"|\.git/.*: Read-only file system"
+)
+"""What git says when it misses the network, a key, or a repository that is not in the sandbox."""
+_HINT = "[the sandbox keeps git from that: give the reason in outside, and the user is asked]"
 
 
 def _held(schema: Json) -> Json:
@@ -243,9 +252,15 @@ class TerminalTool:
             f"[from jobs in the background]\n{late}\n[now]" if late.strip() else "",
             _render_output(self._safe_to_cut(output), where),
             outcome.note,
+            self._hint(outcome),
             f"[{_state_line(outcome, terminal_id)}]",
         )
         return self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part)), blob
+
+    def _hint(self, outcome: CommandOutcome) -> str:
+        is_refused = self._shells.are_held and outcome.exit_code not in {None, 0}
+        said = f"{outcome.output.head}\n{outcome.output.tail}" if is_refused else ""
+        return _HINT if _NEEDS_OUTSIDE.search(said) else ""
 
     def _safe_to_cut(self, output: Output) -> Output:
         """Mask both ends, also secrets that the cut split, whose rest would not be recognised."""

@@ -52,7 +52,11 @@ _QUIET = {
     "TERM": "dumb",
     "VIRTUAL_ENV_DISABLE_PROMPT": "1",
 }
-_GIT_STARTS_NOTHING = (("log.showSignature", "false"), ("core.fsmonitor", "false"))
+_GIT_STARTS_NOTHING = (
+    *(("log.showSignature", "false"), ("core.fsmonitor", "false")),
+    # It would pack a repository again after each command, in a layer where that does not stay.
+    *(("gc.auto", "0"), ("maintenance.auto", "false")),
+)
 """Settings of git that come last, so they win over those of the user and of the repository."""
 _WAYS_OUT = {
     errno.EAGAIN: "no more processes can be started; end some background commands and try again",

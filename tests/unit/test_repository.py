@@ -122,7 +122,7 @@ TYPES: dict[str, Any] = {"Item": items.Item} | {
         (events, ("Record",)),
         (turns, ("Turn",)),
         (inputs, ("InputRequest",)),
-        (approvals, ("Approval", "TrustSubject")),
+        (approvals, ("Approval", "FileChangeSubject", "TrustSubject")),
         (items, ("FileChange",)),
         (messages, ("ConversationInfo", "Option")),
     )

@@ -340,6 +340,7 @@ export interface FileChangeSubject {
   changes: readonly FileChange[];
   hunks?: readonly NamedHunk[];
   origin?: "command";
+  git?: readonly GitChange[];
 }
 
 /** One file before and after a change; the texts themselves are stored as blobs, by hash. */
@@ -372,6 +373,15 @@ export interface NamedHunk {
   newStart: number;
   newLines: number;
   uri: string;
+}
+
+/** A branch, a tag, the stash, HEAD, or what is staged, of one repository. */
+export interface GitChange {
+  repository: string;
+  title: string;
+  ref?: string;
+  before?: string;
+  after?: string;
 }
 
 export interface ToolSubject {
@@ -879,6 +889,7 @@ export interface CommandItem {
   signal?: number;
   truncated?: boolean;
   changes?: readonly FileChange[];
+  git?: readonly GitChange[];
 }
 
 export interface FileChangeItem {
@@ -1255,7 +1266,40 @@ export interface LandingPlanned {
   type: "landing.planned";
   changes: readonly FileChange[];
   leftOut: Record<string, string>;
+  git: readonly RepositoryLanding[];
+  notes: readonly string[];
   observed: Record<string, unknown>;
+}
+
+/** What of one repository waits to land, all of it or nothing. */
+export interface RepositoryLanding {
+  gitDir: string;
+  workTree?: string;
+  refs: readonly RefMove[];
+  stash?: StashMove;
+  index?: string;
+  pack?: string;
+  ends: readonly string[];
+  moved?: string;
+  shown: readonly GitChange[];
+}
+
+/** A branch, a tag or HEAD that moves, if it is still where it was. */
+export interface RefMove {
+  ref: string;
+  before?: string;
+  after?: string;
+}
+
+/** All entries of the stash, the newest first. */
+export interface StashMove {
+  before: readonly StashEntry[];
+  after: readonly StashEntry[];
+}
+
+export interface StashEntry {
+  commit: string;
+  message: string;
 }
 
 /** All files that differ from before the turn, each with its first and last hash. */

@@ -83,6 +83,7 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
     ),
     by !== undefined && h("p.why", {}, `Asked by the sub-agent ${by}`),
     approval.reason !== undefined && h("p.why", {}, approval.reason),
+    ...gitRows(approval.subject),
     subject.element,
     approval.description !== undefined &&
       h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
@@ -153,6 +154,12 @@ function headline({ subject, title }: Approval): string {
     case "saveDocuments":
       return "Save these files first?";
   }
+}
+
+/** What a command did to repositories; it is kept with all of its changes, or not at all. */
+function gitRows(subject: Subject): HTMLElement[] {
+  const changes = subject.kind === "fileChange" ? (subject.git ?? []) : [];
+  return changes.map(({ title }) => h("p.why", {}, visible(`git: ${title}`)));
 }
 
 interface SubjectView {

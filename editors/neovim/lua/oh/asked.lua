@@ -59,6 +59,9 @@ function M.subject(to, subject, view)
       to:line(("in %s"):format(subject.cwd), "OhDim")
     end
   elseif subject.kind == "fileChange" then
+    for _, change in ipairs(subject.git or {}) do
+      to:line(("git: %s"):format(blocks.escaped(change.title)), "OhNotice")
+    end
     for _, change in ipairs(subject.changes) do
       if #subject.changes > 1 then
         to:line(("%s %s"):format(change.op, blocks.path(change.uri)), "OhDim")

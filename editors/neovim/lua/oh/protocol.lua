@@ -303,6 +303,7 @@
 ---@field changes oh.protocol.FileChange[]
 ---@field hunks? oh.protocol.NamedHunk[]
 ---@field origin? "command"
+---@field git? oh.protocol.GitChange[]
 
 --- One file before and after a change; the texts themselves are stored as blobs, by hash.
 ---@class (exact) oh.protocol.FileChange
@@ -332,6 +333,14 @@
 ---@field newStart integer
 ---@field newLines integer
 ---@field uri string
+
+--- A branch, a tag, the stash, HEAD, or what is staged, of one repository.
+---@class (exact) oh.protocol.GitChange
+---@field repository string
+---@field title string
+---@field ref? string
+---@field before? string
+---@field after? string
 
 ---@class (exact) oh.protocol.ToolSubject
 ---@field kind "tool"
@@ -772,6 +781,7 @@
 ---@field signal? integer
 ---@field truncated? boolean
 ---@field changes? oh.protocol.FileChange[]
+---@field git? oh.protocol.GitChange[]
 
 ---@class (exact) oh.protocol.FileChangeItem
 ---@field id string
@@ -1108,7 +1118,36 @@
 ---@field type "landing.planned"
 ---@field changes oh.protocol.FileChange[]
 ---@field leftOut table<string, string>
+---@field git oh.protocol.RepositoryLanding[]
+---@field notes string[]
 ---@field observed table<string, any>
+
+--- What of one repository waits to land, all of it or nothing.
+---@class (exact) oh.protocol.RepositoryLanding
+---@field gitDir string
+---@field workTree? string
+---@field refs oh.protocol.RefMove[]
+---@field stash? oh.protocol.StashMove
+---@field index? string
+---@field pack? string
+---@field ends string[]
+---@field moved? string
+---@field shown oh.protocol.GitChange[]
+
+--- A branch, a tag or HEAD that moves, if it is still where it was.
+---@class (exact) oh.protocol.RefMove
+---@field ref string
+---@field before? string
+---@field after? string
+
+--- All entries of the stash, the newest first.
+---@class (exact) oh.protocol.StashMove
+---@field before oh.protocol.StashEntry[]
+---@field after oh.protocol.StashEntry[]
+
+---@class (exact) oh.protocol.StashEntry
+---@field commit string
+---@field message string
 
 --- All files that differ from before the turn, each with its first and last hash.
 ---@class (exact) oh.protocol.ChangesUpdated

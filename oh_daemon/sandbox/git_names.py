@@ -1,0 +1,159 @@
+"""Which repositories changed names in a layer belong to, and what each name is to git."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from oh_daemon.sandbox.changes import Change
+from oh_daemon.sandbox.git_process import Repository
+
+_REFS = re.compile(r"(packed-refs|refs/(heads|tags)/.*|(logs/)?refs/stash|reftable/.*)")
+_OPERATIONS = {
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+    "sequencer": "cherry-pick",
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "BISECT_LOG": "bisect",
+}
+"""What git has while an operation waits for the user, and the command whose `--quit` removes it."""
+_BOOKKEEPING = re.compile(
+    r"(index|HEAD|objects/(?!info/)|objects/info/(packs|commit-graphs?)|logs/|refs/(bisect|rewritten)"
+    r"|refs/worktree|[A-Z]+_(HEAD|MSG|MODE|RR|EDITMSG|MERGE|AUTOSTASH|LOG|START|TERMS|NAMES|RUN"
+    r"|EXPECTED_REV|ANCESTORS_OK|FIRST_PARENT)|MERGE_\w+|rebase-\w+|sequencer|rr-cache|branches"
+    r"|sharedindex\.|next-index-|gc\.(pid|log)|info/refs|.*\.lock$|description$)"
+)
+"""What follows from what is compared, or is only of use while git runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The changed names of one repository, or of one of its linked work trees."""
+
+    repository: Repository
+    common: Path
+    """Where refs and objects are: the same for all work trees of a repository."""
+    changes: Mapping[str, Change]
+    """By name below `git_dir`."""
+
+    @property
+    def has_refs(self) -> bool:
+        is_common = self.common == self.repository.git_dir
+        return is_common and any(map(_REFS.fullmatch, self.changes))
+
+    @property
+    def has_head(self) -> bool:
+        return "HEAD" in self.changes
+
+    @property
+    def has_index(self) -> bool:
+        return any(name == "index" or name.startswith("sharedindex.") for name in self.changes)
+
+    @property
+    def operation(self) -> str | None:
+        """What the view is in the middle of, and the disk is not."""
+        begun = (name for name, change in self.changes.items() if change.after is not None)
+        return next(iter(_operations(begun)), None)
+
+    @property
+    def ended(self) -> Sequence[str]:
+        """What the disk is in the middle of, and a command ended."""
+        gone = (name for name, change in self.changes.items() if change.after is None)
+        return [*dict.fromkeys(_operations(gone))]
+
+    @property
+    def others(self) -> list[str]:
+        """What is neither compared nor of no interest: settings, hooks, refs of others."""
+        known = (_REFS.fullmatch, _BOOKKEEPING.match)
+        return [name for name in self.changes if not any(is_known(name) for is_known in known)]
+
+
+def _operations(names: Iterable[str]) -> Iterable[str]:
+    tops = (name.partition("/")[0] for name in names)
+    return (_OPERATIONS[top] for top in tops if top in _OPERATIONS)
+
+
+class Grouping:
+    """Sorts changed names of git's own files below an open folder by repository."""
+
+    def __init__(self, folder: Path, changes: Iterable[Change]) -> None:
+        self._folder = folder
+        self._known: dict[Path, Path | None] = {}
+        self.strays: list[Path] = []
+        """What belongs to no repository that the disk has."""
+        found: dict[Path, dict[str, Change]] = {}
+        for change in changes:
+            git_dir = self._git_dir(change.name.parent)
+            if git_dir is None:
+                self.strays.append(change.name)
+            else:
+                name = (folder / change.name).relative_to(git_dir)
+                found.setdefault(git_dir, {})[str(name)] = change
+        self._found = found
+
+    @cached_property
+    def groups(self) -> Mapping[Path, Sequence[Names]]:
+        """The names of each repository with its linked work trees, by `Names.common`."""
+        groups: dict[Path, list[Names]] = {}
+        for git_dir, changes in self._found.items():
+            names = Names(Repository(git_dir, _work_tree(git_dir)), _common(git_dir), changes)
+            groups.setdefault(names.common, []).append(names)
+        return groups
+
+    def _git_dir(self, name: Path) -> Path | None:
+        """Return the innermost folder on the disk that git keeps a repository in."""
+        if name not in self._known:
+            here, is_top = self._folder / name, name == Path()
+            found = here if is_git_dir(here) and here.resolve() == here else None
+            self._known[name] = found or (None if is_top else self._git_dir(name.parent))
+        return self._known[name]
+
+
+def is_git_dir(place: Path) -> bool:
+    has_more = (place / "objects").is_dir() or (place / "commondir").is_file()
+    return (place / "HEAD").is_file() and has_more
+
+
+def _common(git_dir: Path) -> Path:
+    try:
+        told = (git_dir / "commondir").read_text("utf-8").strip()
+    except OSError:
+        return git_dir
+    return (git_dir / told).resolve()
+
+
+def _work_tree(git_dir: Path) -> Path | None:
+    """Return where a repository's files are, if its place says so; see gitrepository-layout(5)."""
+    try:
+        return Path((git_dir / "gitdir").read_text("utf-8").strip()).parent
+    except OSError:
+        return git_dir.parent if git_dir.name == ".git" else None
+
+
+def git_dirs_outside(folders: Sequence[Path]) -> list[Path]:
+    """Return where git keeps what belongs to open folders, and is in none of them.
+
+    So it is for linked work trees, and for folders of a larger repository.
+    """
+    found: dict[Path, None] = {}
+    for folder in folders:
+        top = next((up for up in (folder, *folder.parents) if (up / ".git").exists()), None)
+        git_dir = _led_to(top / ".git") if top else None
+        if git_dir is not None and is_git_dir(git_dir):
+            found |= dict.fromkeys((_common(git_dir), git_dir))
+    return [each for each in found if not any(map(each.is_relative_to, folders))]
+
+
+def _led_to(place: Path) -> Path | None:
+    try:
+        if place.is_dir():
+            return place.resolve()
+        kind, _, told = place.read_text("utf-8").strip().partition(": ")
+        return (place.parent / told).resolve() if kind == "gitdir" else None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,249 @@
+"""What commands in a view did to repositories, compared with the disk and kept as blobs.
+
+git is asked on both sides. What the view's git says is a claim: its objects are checked by the
+host's git, in a folder of their own, before anybody is asked about them.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
+from oh_daemon.sandbox.changes import SLACK_NS, Change
+from oh_daemon.sandbox.git_index import IndexChange, compared
+from oh_daemon.sandbox.git_names import Grouping, Names
+from oh_daemon.sandbox.git_process import Git
+from oh_daemon.sandbox.git_refs import HEAD, head_of, is_object, refs_of, stash_of
+from oh_daemon.sandbox.git_words import Words
+from oh_daemon.workspace.spawner import Spawner
+
+_MAX_NAMED = 3
+_NEW = (
+    "it is no repository outside the sandbox: run `git init`, `git worktree add` or the like there"
+)
+_OTHERS = "git's settings, hooks and refs of others do not come back from the sandbox"
+_HELD = (
+    "[git] A {operation} is under way in {name}. Its commits stay in the sandbox until it is"
+    " finished or aborted; then all of them come back together."
+)
+
+
+@dataclass(slots=True)
+class GitPlanned:
+    """What becomes of git's own files."""
+
+    landings: list[RepositoryLanding] = field(default_factory=list[RepositoryLanding])
+    notes: list[str] = field(default_factory=list[str])
+    """For the model."""
+    taken: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
+    """Names below each open folder that are to be taken out of the layer; others stay there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What differs in one repository."""
+
+    refs: Sequence[RefMove]
+    stash: StashMove | None
+    index: IndexChange | None
+
+    @property
+    def tips(self) -> set[str]:
+        """Names of all objects that the disk must have."""
+        tips = {move.after for move in self.refs if move.after and is_object(move.after)}
+        tips |= {entry.commit for entry in self.stash.after} if self.stash else set()
+        return tips | (self.index.objects if self.index else set())
+
+
+class Repositories:
+    """Those in the open folders of one view. Blocks."""
+
+    def __init__(
+        self,
+        view: Spawner,
+        host: Spawner,
+        put_blob: Callable[[bytes], str],
+        uri_of: Callable[[Path], str],
+        name_of: Callable[[Path], str],
+    ) -> None:
+        """`name_of` returns what people call a path; empty for the usual repository."""
+        self._view = view
+        self._host = host
+        self._put_blob = put_blob
+        self._uri_of = uri_of
+        self._name_of = name_of
+        self._held: dict[Path, int] = {}
+        """Repositories in the middle of something, and when that began."""
+
+    def plan(self, found: Sequence[tuple[Path, Sequence[Change]]], since_ns: int) -> GitPlanned:
+        """Decide what becomes of changed names of git's own files below open folders."""
+        planned = GitPlanned()
+        held: dict[Path, int] = {}
+        for folder, changes in found:
+            grouping = Grouping(folder, changes)
+            taken = planned.taken.setdefault(folder, [*grouping.strays])
+            if grouping.strays:
+                planned.notes.append(_left([str(name) for name in grouping.strays], _NEW))
+            for common, group in grouping.groups.items():
+                began_ns = self._held.get(common, since_ns)
+                operation = next((each.operation for each in group if each.operation), None)
+                if operation is None:
+                    self._plan_group(planned, group, began_ns)
+                    taken += [change.name for each in group for change in each.changes.values()]
+                    continue
+                held[common] = began_ns
+                if common not in self._held:
+                    name = self._name_of(common.parent) or "the repository"
+                    planned.notes.append(_HELD.format(operation=operation, name=name))
+        self._held = held
+        return planned
+
+    def forget(self) -> None:
+        """Everything was taken out of the layers."""
+        self._held = {}
+
+    def _plan_group(self, planned: GitPlanned, group: Sequence[Names], since_ns: int) -> None:
+        """Plan what was done to a repository and its linked work trees: all of it or nothing."""
+        found: list[RepositoryLanding] = []
+        for names in group:
+            name = self._name_of(names.repository.git_dir)
+            if names.others:
+                others = [f"{name}/{each}" for each in names.others]
+                planned.notes.append(_left(others, _OTHERS))
+            try:
+                found += self._landings(names, since_ns)
+            except ToolError as exc:
+                planned.notes.append(_left([name], f"{exc}"))
+                return
+        has_refs = any(landing.refs for landing in found)
+        # What is staged follows from a commit, also in the index of another work tree.
+        planned.landings += [
+            landing.model_copy(update={"shown": ()})
+            if has_refs and not (landing.refs or landing.stash)
+            else landing
+            for landing in found
+        ]
+
+    def _landings(self, names: Names, since_ns: int) -> Sequence[RepositoryLanding]:
+        disk, view = Git(self._host, names.repository), Git(self._view, names.repository)
+        found = _compared(names, disk, view)
+        return [self._landing(names, found, disk, view, since_ns)] if found else []
+
+    def _landing(
+        self, names: Names, found: _Found, disk: Git, view: Git, since_ns: int
+    ) -> RepositoryLanding:
+        pack = _pack(found.tips, disk, view)
+        top = _top(disk)
+        name = self._name_of(top)
+        with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
+            checked = _checked(disk, names, pack, found.tips, Path(apart))
+            words = Words(checked, self._uri_of(top), f" in {name}" if name else "")
+            shown = tuple(words.changes(found.refs, found.stash, found.index))
+        work_tree = names.repository.work_tree
+        return RepositoryLanding(
+            git_dir=str(names.repository.git_dir),
+            work_tree=str(work_tree) if work_tree else None,
+            refs=tuple(found.refs),
+            stash=found.stash,
+            index=self._put_blob(found.index.encoded()) if found.index else None,
+            pack=self._put_blob(pack) if pack else None,
+            ends=tuple(names.ended),
+            moved=_moved(names, found, disk, since_ns),
+            shown=shown,
+        )
+
+
+def _left(names: Sequence[str], why: str) -> str:
+    more = len(names) - _MAX_NAMED
+    which = ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"Left as it was: {which}: {why}."
+
+
+def _compared(names: Names, disk: Git, view: Git) -> _Found | None:
+    moves: list[RefMove] = []
+    stash = None
+    if names.has_refs:
+        before, after = refs_of(disk), refs_of(view)
+        moves += [
+            RefMove(ref=ref, before=before.get(ref), after=after.get(ref))
+            for ref in sorted(before.keys() | after.keys())
+            if before.get(ref) != after.get(ref)
+        ]
+        had, has = stash_of(disk), stash_of(view)
+        stash = StashMove(before=had, after=has) if had != has else None
+    if names.has_head and (was := head_of(disk)) != (now := head_of(view)):
+        moves.append(RefMove(ref=HEAD, before=was, after=now))
+    index = compared(disk, view) if names.has_index else None
+    return _Found(moves, stash, index) if moves or stash or index else None
+
+
+def _pack(tips: set[str], disk: Git, view: Git) -> bytes:
+    """Return the objects that only the view has; empty if there are none."""
+    known = {*disk.rows("for-each-ref", "--format=%(objectname)"), head_of(disk, peeled=True)}
+    asked = [*sorted(tips), *(f"^{each}" for each in sorted(filter(None, known)))]
+    words = ("pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset")
+    pack = view.run(*words, stdin=_lines(asked)) if tips else b""
+    n_objects = int.from_bytes(pack[8:12], "big")  # See gitformat-pack(5).
+    return pack if n_objects else b""
+
+
+def _checked(disk: Git, names: Names, pack: bytes, tips: set[str], apart: Path) -> Git:
+    """Return a git that sees the new objects beside those of the disk, all of them checked."""
+    places = {
+        "GIT_OBJECT_DIRECTORY": str(apart),
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(names.common / "objects"),
+    }
+    checked = Git(disk.spawner, disk.repository, places)
+    if pack:
+        checked.run("index-pack", "--stdin", "--strict", stdin=pack)
+    if tips:
+        # As git itself does after a fetch: nothing that the tips lead to is missing.
+        words = ("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all")
+        checked.run(*words, stdin=_lines(sorted(tips)))
+    return checked
+
+
+def _lines(rows: Sequence[str]) -> bytes:
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+def _top(disk: Git) -> Path:
+    if disk.repository.work_tree is not None:
+        return disk.repository.work_tree
+    answer = disk.ask("rev-parse", "--show-toplevel")
+    told = answer.output.decode("utf-8", "surrogateescape").removesuffix("\n")
+    return Path(told) if told and not answer.exit_code else disk.repository.git_dir
+
+
+def _moved(names: Names, found: _Found, disk: Git, since_ns: int) -> str | None:
+    """Return what somebody else has moved since a time."""
+    places = [(move.ref, _file_of(names, move.ref)) for move in found.refs if move.before]
+    places += [("the stash", names.common / "logs/refs/stash")] if found.stash else []
+    for name, place in places:
+        if _is_newer(place, since_ns):
+            return name.removeprefix("refs/heads/")
+    if found.index is not None and _is_newer(names.repository.git_dir / "index", since_ns):
+        # Whoever looks at the index may write it, too: the times of files are in it.
+        answer = disk.ask("diff-index", "--cached", "--name-only", "-z", "HEAD", "--")
+        staged = set(answer.output.split(b"\0")) & found.index.paths
+        return "what is staged" if staged or answer.exit_code else None
+    return None
+
+
+def _file_of(names: Names, ref: str) -> Path:
+    """Return the file on the disk that is written when a ref moves."""
+    if ref == HEAD:
+        return names.repository.git_dir / HEAD
+    candidates = (ref, "packed-refs", "reftable/tables.list")
+    return next((p for each in candidates if (p := names.common / each).exists()), names.common)
+
+
+def _is_newer(place: Path, since_ns: int) -> bool:
+    try:
+        return place.lstat().st_ctime_ns > since_ns - SLACK_NS
+    except OSError:
+        return False

@@ -1,0 +1,243 @@
+"""What git does in a view, planned and landed without a daemon: the cases that need care."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Generator
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from view_desk import Desk, desk_at
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.git import RepositoryLanding
+from oh_daemon.sandbox.git_landing import GitLanding
+from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
+
+
+def git(place: Path, *words: str) -> str:
+    """Run git as the user does, outside of any view."""
+    settings = ("-c", "user.name=Somebody", "-c", "user.email=s@example.org")
+    allowed = ("-c", "protocol.file.allow=always")
+    argv = ["git", *settings, *allowed, *words]
+    done = subprocess.run(argv, cwd=place, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def repository(place: Path) -> Path:
+    place.mkdir(exist_ok=True, parents=True)
+    git(place, "init", "-qb", "main")
+    for name in ("a.txt", "b.txt"):
+        (place / name).write_text("one\n")
+    git(place, "add", ".")
+    git(place, "commit", "-qm", "First")
+    return place
+
+
+@dataclass
+class Bench:
+    """A project with a repository, and what brings back what is done to it in a view."""
+
+    desk: Desk
+    repositories: Repositories
+    blobs: dict[str, bytes]
+
+    @property
+    def project(self) -> Path:
+        return self.desk.project
+
+    def run(self, command: str, *, is_stale: bool = False) -> GitPlanned:
+        """Run a command, plan what it did to repositories, and let its files land."""
+        since_ns = 0 if is_stale else time.time_ns() + 10**9
+        self.desk.view.refresh()
+        self.output = self.desk.run(command)
+        found = self.desk.collect()
+        self.desk.view.refresh()
+        planned = self.repositories.plan([(self.project, found.git)], since_ns)
+        for change in found.changes:
+            self._copy(change.name)
+        names = [change.name for change in found.changes]
+        self.desk.take_out(*names, *planned.taken.get(self.project, ()))
+        return planned
+
+    def _copy(self, name: Path) -> None:
+        source = self.desk.upper / name
+        if source.is_file() or source.is_symlink():
+            (self.project / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, self.project / name, follow_symlinks=False)
+        elif not source.is_dir():
+            (self.project / name).unlink()
+
+    def land(self, planned: GitPlanned) -> list[str]:
+        landings = [
+            RepositoryLanding.model_validate_json(x.model_dump_json()) for x in planned.landings
+        ]
+        GitLanding(self.desk.host, self.blobs.__getitem__).land(landings)
+        self.desk.view.refresh()
+        return [row.title for landing in landings for row in landing.shown]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Generator[Bench]:
+    blobs: dict[str, bytes] = {}
+
+    def put(data: bytes) -> str:
+        name = sha256(data).hexdigest()
+        blobs[name] = data
+        return name
+
+    with desk_at(tmp_path) as desk:
+        repository(desk.project)
+        (desk.home / ".gitconfig").write_text("[user]\nname = Agent\nemail = a@example.org\n")
+        desk.run(f"export HOME={desk.home}")
+
+        def name_of(top: Path) -> str:
+            return "" if top == desk.project else str(top.relative_to(desk.project))
+
+        repositories = Repositories(desk.view.spawner, desk.host, put, Path.as_uri, name_of)
+        yield Bench(desk, repositories, blobs)
+
+
+def status(place: Path) -> str:
+    git(place, "fsck", "--strict", "--no-dangling")
+    return git(place, "status", "--porcelain")
+
+
+def test_switching_and_the_stash(bench: Bench) -> None:
+    stashed = bench.run("echo 2 > a.txt; git stash push -qm One; echo 3 > b.txt; git stash -q")
+    first, second = bench.land(stashed)
+    assert first.startswith("stash: WIP on main")
+    assert second == "stash: On main: One"
+    assert bench.land(bench.run("git switch -qc topic; git stash pop; git commit -qam Two")) == [
+        "new branch topic at {}: Two".format(git(bench.project, "rev-parse", "topic")[:8]),
+        "switch to topic",
+        f"drop {first}",
+    ]
+    assert status(bench.project) == ""
+    assert git(bench.project, "stash", "list") == "stash@{0}: On main: One"
+    # The way back is known outside, too.
+    git(bench.project, "switch", "-q", "-")
+    assert git(bench.project, "symbolic-ref", "HEAD") == "refs/heads/main"
+    assert bench.land(bench.run("git stash drop -q; git branch -D topic")) == [
+        "delete branch topic",
+        "drop stash: On main: One",
+    ]
+
+
+def test_bookkeeping_is_no_change(bench: Bench) -> None:
+    looks = "touch a.txt; GIT_OPTIONAL_LOCKS=1 git status; git diff; git hash-object -w a.txt"
+    back = "git commit --allow-empty -qm x; git reset -q --hard HEAD~1; git checkout -q --detach"
+    planned = bench.run(f"{looks}; {back}; git switch -q main; rm -rf .git/objects/??")
+    assert (planned.landings, planned.notes) == ([], [])
+    assert planned.taken
+    assert status(bench.project) == ""
+
+
+def test_the_index_comes_back_with_all_that_is_in_it(bench: Bench) -> None:
+    git(bench.project, "switch", "-qc", "theirs")
+    (bench.project / "a.txt").write_text("theirs\n")
+    git(bench.project, "commit", "-qam", "Theirs")
+    git(bench.project, "switch", "-q", "main")
+    strange = "t\u00e4b\tand\nline.txt"
+    staged = f"echo x > '{strange}'; git add .; echo later > later.txt; git add -N later.txt"
+    modes = "; chmod +x b.txt; git update-index --chmod=+x b.txt; ln -s a.txt link; git add link"
+    conflict = (
+        "; echo ours > a.txt; git commit -qm Ours a.txt; git merge -q theirs; rm .git/MERGE_*"
+    )
+    planned = bench.run(staged + modes)
+    assert len(bench.land(planned)) == 1
+    assert git(bench.project, "status", "--porcelain", "-z").split("\0")[:-1] == [
+        "M  b.txt",
+        " A later.txt",
+        "A  link",
+        f"A  {strange}",
+    ]
+    git(bench.project, "reset", "-q", "--hard")
+    bench.land(bench.run(conflict[2:]))
+    stages = git(bench.project, "ls-files", "-u").split("\n")
+    assert [row.split()[2] for row in stages] == ["1", "2", "3"]
+
+
+def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> None:
+    planned = bench.run("echo two > a.txt; git commit -qam Two", is_stale=True)
+    assert [landing.moved for landing in planned.landings] == ["main"]
+    with pytest.raises(ToolError, match="main was moved by somebody else"):
+        bench.land(planned)
+    assert git(bench.project, "log", "--format=%s") == "First"
+    assert git(bench.project, "show", "--format=%s", planned.landings[0].refs[0].after or "")
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "named"),
+    [
+        (("commit", "-q", "--allow-empty", "-m", "Theirs"), "main"),
+        (("switch", "-qc", "other"), "HEAD"),
+        (("rm", "-q", "--cached", "a.txt"), "what is staged"),
+    ],
+)
+def test_what_moves_before_the_answer_wins(
+    bench: Bench, meanwhile: tuple[str, ...], named: str
+) -> None:
+    planned = bench.run("echo two > a.txt; git commit -qam Two; git switch -qc topic main")
+    git(bench.project, *meanwhile)
+    before = git(bench.project, "for-each-ref"), git(bench.project, "ls-files", "-s")
+    with pytest.raises(ToolError, match=f"{named} was moved by somebody else"):
+        bench.land(planned)
+    assert before == (git(bench.project, "for-each-ref"), git(bench.project, "ls-files", "-s"))
+    assert not (bench.project / ".git/index.lock").exists()
+
+
+def test_a_landing_that_was_cut_off_can_be_done_once_more(bench: Bench) -> None:
+    planned = bench.run(
+        "echo two > a.txt; git commit -qam Two; git switch -qc topic; git stash list"
+    )
+    bench.land(planned)
+    bench.land(planned)
+    assert git(bench.project, "log", "--format=%s", "topic") == "Two\nFirst"
+    assert status(bench.project) == ""
+
+
+def test_the_users_merge_is_finished(bench: Bench) -> None:
+    for branch, text in (("theirs", "theirs"), ("main", "ours")):
+        git(bench.project, "switch", "-qC", branch, "main")
+        (bench.project / "a.txt").write_text(f"{text}\n")
+        git(bench.project, "commit", "-qam", f"On {branch}")
+    subprocess.run(["git", "merge", "-q", "theirs"], cwd=bench.project, check=False)
+    staged = bench.run("echo both > a.txt; git add a.txt")
+    assert len(bench.land(staged)) == 1
+    assert (bench.project / ".git/MERGE_HEAD").exists()
+    assert bench.land(bench.run("git commit -qm Merged")) == ["2 commits on main, the last: Merged"]
+    assert not (bench.project / ".git/MERGE_HEAD").exists()
+    assert status(bench.project) == ""
+
+
+def test_submodules_and_linked_work_trees(bench: Bench, tmp_path: Path) -> None:
+    library = repository(tmp_path / "library")
+    git(bench.project, "submodule", "--quiet", "add", str(library), "libs/one")
+    git(bench.project, "commit", "-qm", "With a library")
+    git(bench.project, "worktree", "add", "-q", "side")
+    bench.desk.run("echo side >> .git/info/exclude")
+    command = "cd libs/one && echo two > a.txt && git commit -qam Inner && cd ../.. && git add libs"
+    assert bench.land(bench.run(f"({command} && git commit -qm Outer)")) == [
+        "commit on main: Outer",
+        "commit on main in libs/one: Inner",
+    ]
+    inner = git(bench.project / "libs/one", "rev-parse", "HEAD")
+    assert git(bench.project, "rev-parse", "HEAD:libs/one") == inner
+    assert status(bench.project / "libs/one") == ""
+    planned = bench.run("cd side && echo three > b.txt && git commit -qam Side && cd ..")
+    assert bench.land(planned) == ["commit on side: Side"]
+    assert status(bench.project / "side") == ""
+    assert status(bench.project) == "?? side/"
+
+
+def test_a_repository_that_the_disk_does_not_have_does_not_come_back(bench: Bench) -> None:
+    planned = bench.run(
+        "git init -q new; cd new; echo x > x.txt; git add .; git commit -qm New; cd .."
+    )
+    assert planned.landings == []
+    [note] = planned.notes
+    assert note.startswith("Left as it was: new/.git/")
+    assert "git init" in note
