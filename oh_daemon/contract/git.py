@@ -45,6 +45,8 @@ class RepositoryLanding(Contract):
     git_dir: str
     work_tree: str | None = None
     """Absent for what has none, or has it in its settings."""
+    is_new: bool | None = None
+    """Set if the disk has no repository there; then it is made first, with the user's settings."""
     refs: tuple[RefMove, ...] = ()
     stash: StashMove | None = None
     index: str | None = None

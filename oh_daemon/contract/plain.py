@@ -489,6 +489,7 @@ if TYPE_CHECKING:
     class RepositoryLanding(TypedDict):
         gitDir: str
         workTree: NotRequired[str]
+        isNew: NotRequired[bool]
         refs: list[RefMove]
         stash: NotRequired[StashMove]
         index: NotRequired[str]

@@ -5,6 +5,7 @@ The file itself is never taken over: what a command wrote there goes through git
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ _ROW = re.compile(rb"(100644|100755|120000|160000) ([0-9a-f]{40}|[0-9a-f]{64}) [
 _DEBUG = re.compile(rb"  ctime: .*?\tflags: ([0-9a-f]+)\n", re.DOTALL)
 _INTENT_TO_ADD, _SKIP_WORKTREE = 1 << 29, 1 << 30
 """Flags that `git ls-files --debug` shows; see CE_INTENT_TO_ADD in git's read-cache-ll.h."""
+_LITERAL = b":(top,literal)"
+_MAX_NAMED_CHARS = 1 << 16
+"""So much fits into a command line; of more paths, git lists all."""
 _BEFORE, _AFTER, _TO_ADD, _SKIPPED = b"-", b"+", b"N", b"S"
 
 
@@ -86,7 +90,9 @@ def compared(disk: Git, view: Git) -> IndexChange | None:
 
 
 def _marked(change: IndexChange, view: Git) -> IndexChange:
-    parts = view.run("ls-files", "-s", "-z", "--debug").split(b"\0")
+    paths = [os.fsdecode(_LITERAL + path) for path in change.paths]
+    some = ("--", *paths) if sum(map(len, paths)) < _MAX_NAMED_CHARS else ()
+    parts = view.run("ls-files", "-s", "-z", "--debug", *some).split(b"\0")
     to_add: set[bytes] = set()
     skipped: set[bytes] = set()
     row = parts[0]
@@ -110,7 +116,7 @@ def make_change(git: Git, index: Path, change: IndexChange) -> None:
     own.run("update-index", "-z", "--index-info", stdin=_lines([*gone, *there]))
     if change.to_add:
         words = ("--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
-        literal = [b":(top,literal)" + path for path in change.to_add]
+        literal = [_LITERAL + path for path in change.to_add]
         own.run("add", *words, stdin=_lines(literal))
     if change.skipped:
         own.run("update-index", "-z", "--skip-worktree", "--stdin", stdin=_lines(change.skipped))

@@ -17,7 +17,8 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
 from oh_daemon.sandbox.git_index import IndexChange, decoded, make_change, rows_at, rows_of
-from oh_daemon.sandbox.git_process import Git, Repository
+from oh_daemon.sandbox.git_names import is_git_dir
+from oh_daemon.sandbox.git_process import Git, Repository, init
 from oh_daemon.sandbox.git_refs import HEAD, STASH, head_of, is_object, refs_of, stash_of
 from oh_daemon.workspace.spawner import Spawner
 
@@ -68,6 +69,12 @@ class _One:
             self._change = decoded(read_blob(landing.index))
 
     def import_objects(self) -> None:
+        place, work_tree = self._git.repository.git_dir, self._git.repository.work_tree
+        is_missing = work_tree and work_tree.resolve() == work_tree and not os.path.lexists(place)
+        if self._landing.is_new and work_tree and is_missing:
+            init(self._git.spawner, work_tree)
+        if not is_git_dir(place) or place.resolve() != place:
+            raise ToolError(f"there is no repository at {str(place)!r} any more")
         if self._landing.pack is not None:
             pack = self._read_blob(self._landing.pack)
             self._git.run("index-pack", "--stdin", "--strict", "--fix-thin", stdin=pack)

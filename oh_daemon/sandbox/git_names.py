@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,8 @@ _BOOKKEEPING = re.compile(
     r"|sharedindex\.|next-index-|gc\.(pid|log)|info/refs|.*\.lock$|description$)"
 )
 """What follows from what is compared, or is only of use while git runs."""
+_OF_A_NEW_ONE = re.compile(r"(config$|hooks/.*\.sample$|info/exclude$)")
+"""What `git init` puts there, as it does when a repository is made on the disk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class Names:
     """Where refs and objects are: the same for all work trees of a repository."""
     changes: Mapping[str, Change]
     """By name below `git_dir`."""
+    is_new: bool = False
+    """Whether the disk has no repository there."""
 
     @property
     def has_refs(self) -> bool:
@@ -69,8 +74,14 @@ class Names:
     @property
     def others(self) -> list[str]:
         """What is neither compared nor of no interest: settings, hooks, refs of others."""
-        known = (_REFS.fullmatch, _BOOKKEEPING.match)
-        return [name for name in self.changes if not any(is_known(name) for is_known in known)]
+        known = (_REFS.fullmatch, _BOOKKEEPING.match, *([_OF_A_NEW_ONE.match] * self.is_new))
+        files = (n for n, change in self.changes.items() if not _is_folder(change))
+        return [name for name in files if not any(is_known(name) for is_known in known)]
+
+
+def _is_folder(change: Change) -> bool:
+    entry = change.after or change.before
+    return entry is not None and entry.kind == "folder"
 
 
 def _operations(names: Iterable[str]) -> Iterable[str]:
@@ -81,8 +92,11 @@ def _operations(names: Iterable[str]) -> Iterable[str]:
 class Grouping:
     """Sorts changed names of git's own files below an open folder by repository."""
 
-    def __init__(self, folder: Path, changes: Iterable[Change]) -> None:
+    def __init__(self, folder: Path, changes: Sequence[Change]) -> None:
         self._folder = folder
+        made = {change.name for change in changes if change.name.name == "HEAD" and change.after}
+        self._made = {name.parent for name in made if name.parent.name == ".git"}
+        """Names of repositories that commands made, if the disk has none there."""
         self._known: dict[Path, Path | None] = {}
         self.strays: list[Path] = []
         """What belongs to no repository that the disk has."""
@@ -95,42 +109,50 @@ class Grouping:
                 name = (folder / change.name).relative_to(git_dir)
                 found.setdefault(git_dir, {})[str(name)] = change
         self._found = found
+        self._new = {git_dir for git_dir in found if not is_git_dir(git_dir)}
 
     @cached_property
     def groups(self) -> Mapping[Path, Sequence[Names]]:
         """The names of each repository with its linked work trees, by `Names.common`."""
         groups: dict[Path, list[Names]] = {}
         for git_dir, changes in self._found.items():
-            names = Names(Repository(git_dir, _work_tree(git_dir)), _common(git_dir), changes)
-            groups.setdefault(names.common, []).append(names)
+            repository, common = Repository(git_dir, _work_tree(git_dir)), _common(git_dir)
+            names = Names(repository, common, changes, git_dir in self._new)
+            groups.setdefault(common, []).append(names)
         return groups
 
     def _git_dir(self, name: Path) -> Path | None:
-        """Return the innermost folder on the disk that git keeps a repository in."""
+        """Return the innermost folder that git keeps a repository in, on the disk if it can be."""
         if name not in self._known:
             here, is_top = self._folder / name, name == Path()
-            found = here if is_git_dir(here) and here.resolve() == here else None
+            is_new = name in self._made and not os.path.lexists(here)
+            is_one = is_new or (is_git_dir(here) and here.resolve() == here)
+            found = here if is_one else None
             self._known[name] = found or (None if is_top else self._git_dir(name.parent))
         return self._known[name]
 
 
 def is_git_dir(place: Path) -> bool:
+    """Return whether the disk has a repository, or a linked work tree's part of one, there."""
     has_more = (place / "objects").is_dir() or (place / "commondir").is_file()
     return (place / "HEAD").is_file() and has_more
 
 
 def _common(git_dir: Path) -> Path:
     try:
-        told = (git_dir / "commondir").read_text("utf-8").strip()
+        return (git_dir / _line_of(git_dir / "commondir")).resolve()
     except OSError:
         return git_dir
-    return (git_dir / told).resolve()
+
+
+def _line_of(place: Path) -> str:
+    return os.fsdecode(place.read_bytes()).strip()
 
 
 def _work_tree(git_dir: Path) -> Path | None:
     """Return where a repository's files are, if its place says so; see gitrepository-layout(5)."""
     try:
-        return Path((git_dir / "gitdir").read_text("utf-8").strip()).parent
+        return Path(_line_of(git_dir / "gitdir")).parent
     except OSError:
         return git_dir.parent if git_dir.name == ".git" else None
 
@@ -153,7 +175,7 @@ def _led_to(place: Path) -> Path | None:
     try:
         if place.is_dir():
             return place.resolve()
-        kind, _, told = place.read_text("utf-8").strip().partition(": ")
+        kind, _, told = _line_of(place).partition(": ")
         return (place.parent / told).resolve() if kind == "gitdir" else None
-    except (OSError, ValueError):
+    except OSError:
         return None

@@ -16,16 +16,14 @@ from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
 from oh_daemon.sandbox.changes import SLACK_NS, Change
 from oh_daemon.sandbox.git_index import IndexChange, compared
 from oh_daemon.sandbox.git_names import Grouping, Names
-from oh_daemon.sandbox.git_process import Git
+from oh_daemon.sandbox.git_process import Git, Repository, init
 from oh_daemon.sandbox.git_refs import HEAD, head_of, is_object, refs_of, stash_of
 from oh_daemon.sandbox.git_words import Words
 from oh_daemon.workspace.spawner import Spawner
 
 _MAX_NAMED = 3
-_NEW = (
-    "it is no repository outside the sandbox: run `git init`, `git worktree add` or the like there"
-)
-_OTHERS = "git's settings, hooks and refs of others do not come back from the sandbox"
+_NEW = "bare repositories, work trees and submodules have to be made outside the sandbox"
+OTHERS = "git's settings, hooks and refs of others do not come back from the sandbox"
 _HELD = (
     "[git] A {operation} is under way in {name}. Its commits stay in the sandbox until it is"
     " finished or aborted; then all of them come back together."
@@ -47,9 +45,9 @@ class GitPlanned:
 class _Found:
     """What differs in one repository."""
 
-    refs: Sequence[RefMove]
-    stash: StashMove | None
-    index: IndexChange | None
+    refs: Sequence[RefMove] = ()
+    stash: StashMove | None = None
+    index: IndexChange | None = None
 
     @property
     def tips(self) -> set[str]:
@@ -113,7 +111,7 @@ class Repositories:
             name = self._name_of(names.repository.git_dir)
             if names.others:
                 others = [f"{name}/{each}" for each in names.others]
-                planned.notes.append(_left(others, _OTHERS))
+                planned.notes.append(_left(others, OTHERS))
             try:
                 found += self._landings(names, since_ns)
             except ToolError as exc:
@@ -129,31 +127,47 @@ class Repositories:
         ]
 
     def _landings(self, names: Names, since_ns: int) -> Sequence[RepositoryLanding]:
-        disk, view = Git(self._host, names.repository), Git(self._view, names.repository)
-        found = _compared(names, disk, view)
-        return [self._landing(names, found, disk, view, since_ns)] if found else []
+        repository, view = names.repository, Git(self._view, names.repository)
+        with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
+            objects = names.common / "objects"
+            if names.is_new:
+                repository = Repository(Path(apart, "new/.git"), Path(apart, "new"))
+                init(self._host, Path(apart, "new"))
+                objects = repository.git_dir / "objects"
+            disk = Git(self._host, repository)
+            found = _compared(names, disk, view)
+            if found is None and not names.is_new:
+                return []
+            apart_too = {
+                "GIT_OBJECT_DIRECTORY": f"{apart}/objects",
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
+            }
+            Path(apart, "objects").mkdir()
+            checked = Git(self._host, repository, apart_too)
+            return [self._landing(names, found or _Found(), view, disk, checked, since_ns)]
 
     def _landing(
-        self, names: Names, found: _Found, disk: Git, view: Git, since_ns: int
+        self, names: Names, found: _Found, view: Git, disk: Git, checked: Git, since_ns: int
     ) -> RepositoryLanding:
         pack = _pack(found.tips, disk, view)
-        top = _top(disk)
-        name = self._name_of(top)
-        with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
-            checked = _checked(disk, names, pack, found.tips, Path(apart))
-            words = Words(checked, self._uri_of(top), f" in {name}" if name else "")
-            shown = tuple(words.changes(found.refs, found.stash, found.index))
+        _check(checked, pack, found.tips)
         work_tree = names.repository.work_tree
+        top = work_tree or _top(disk)
+        name = self._name_of(top)
+        words = Words(checked, self._uri_of(top), f" in {name}" if name else "")
+        shown = [*words.changes(found.refs, found.stash, found.index)]
+        shown += [words.new()] if names.is_new and not shown else []
         return RepositoryLanding(
             git_dir=str(names.repository.git_dir),
             work_tree=str(work_tree) if work_tree else None,
+            is_new=names.is_new or None,
             refs=tuple(found.refs),
             stash=found.stash,
             index=self._put_blob(found.index.encoded()) if found.index else None,
             pack=self._put_blob(pack) if pack else None,
             ends=tuple(names.ended),
             moved=_moved(names, found, disk, since_ns),
-            shown=shown,
+            shown=tuple(shown),
         )
 
 
@@ -191,20 +205,14 @@ def _pack(tips: set[str], disk: Git, view: Git) -> bytes:
     return pack if n_objects else b""
 
 
-def _checked(disk: Git, names: Names, pack: bytes, tips: set[str], apart: Path) -> Git:
-    """Return a git that sees the new objects beside those of the disk, all of them checked."""
-    places = {
-        "GIT_OBJECT_DIRECTORY": str(apart),
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(names.common / "objects"),
-    }
-    checked = Git(disk.spawner, disk.repository, places)
+def _check(checked: Git, pack: bytes, tips: set[str]) -> None:
+    """Check the new objects, for a git that puts them beside those of the disk."""
     if pack:
         checked.run("index-pack", "--stdin", "--strict", stdin=pack)
     if tips:
         # As git itself does after a fetch: nothing that the tips lead to is missing.
         words = ("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all")
         checked.run(*words, stdin=_lines(sorted(tips)))
-    return checked
 
 
 def _lines(rows: Sequence[str]) -> bytes:
@@ -212,8 +220,6 @@ def _lines(rows: Sequence[str]) -> bytes:
 
 
 def _top(disk: Git) -> Path:
-    if disk.repository.work_tree is not None:
-        return disk.repository.work_tree
     answer = disk.ask("rev-parse", "--show-toplevel")
     told = answer.output.decode("utf-8", "surrogateescape").removesuffix("\n")
     return Path(told) if told and not answer.exit_code else disk.repository.git_dir

@@ -80,6 +80,13 @@ class Repository:
     """None for what has none, or has it in its settings."""
 
 
+def init(host: Spawner, work_tree: Path) -> None:
+    """Make a repository with the user's own settings. Raises `ToolError`."""
+    answer = run_git(host, "init", "-q", "--", str(work_tree))
+    if answer.exit_code:
+        raise ToolError(f"git init: {answer.error.strip()}")
+
+
 @dataclass(frozen=True, slots=True)
 class Git:
     """git for one repository. Raises `ToolError`."""

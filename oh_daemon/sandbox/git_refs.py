@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from oh_daemon.contract.git import StashEntry
+from oh_daemon.core.plain_text import well_formed
 from oh_daemon.sandbox.git_process import Git
 
 HEAD = "HEAD"
 STASH = "refs/stash"
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\]+")
+_REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\\ud800-\udfff]+")
+"""A name that git allows, and that fits into a log."""
 
 
 def is_object(text: str) -> bool:
@@ -52,7 +54,7 @@ def stash_of(git: Git) -> tuple[StashEntry, ...]:
     words = ("log", "--walk-reflogs", "--no-show-signature", "--no-patch", "--format=%H %gs")
     parts = [row.partition(" ") for row in git.rows(*words, STASH, "--")]
     return tuple(
-        StashEntry(commit=commit, message=message)
+        StashEntry(commit=commit, message=well_formed(message))
         for commit, _, message in parts
         if is_object(commit)
     )

@@ -44,6 +44,9 @@ class Words:
                 repository=self.uri, title=f"what is staged{self.where}: {_named(index)}"
             )
 
+    def new(self) -> GitChange:
+        return GitChange(repository=self.uri, title=f"a new repository{self.where}")
+
     def _title(self, move: RefMove) -> str:
         name = shown(move.ref.removeprefix(_BRANCH).removeprefix(_TAG)) + self.where
         if move.ref == "HEAD":

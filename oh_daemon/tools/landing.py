@@ -124,7 +124,9 @@ class LandingTool:
             outside_floor=bool(found.protected),
             footprint=Footprint(
                 writes=bool(changes or git),
-                paths=frozenset((*map(str, found.paths), *(each.git_dir for each in self._git))),
+                paths=frozenset(
+                    (*map(str, found.paths), *(each.git_dir for each in self._git if git))
+                ),
             ),
         )
 

@@ -72,7 +72,7 @@ says what was. Changes elsewhere are lost. What git ignores stays in the sandbox
 does not track, such as .env, keys and credentials, are empty files there: ask the user to lend a \
 secret, or to name the file in the setting sandboxReads.
 git works: commits, branches, stashes and what is staged are kept with all files of a command, or \
-not at all. Only outside: git push, fetch, pull, clone, init, config, and signed commits."""
+not at all. Only outside: git push, fetch, pull and config, signed commits, new submodules."""
 _NEEDS_OUTSIDE = re.compile(
     r"gpg failed to sign|Could not read from remote repository|fatal: unable to access '"
     r"|\.git/.*: Read-only file system"

@@ -13,6 +13,7 @@ from view_desk import Desk, desk_at
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import RepositoryLanding
+from oh_daemon.sandbox import git_plan
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 
@@ -233,11 +234,31 @@ def test_submodules_and_linked_work_trees(bench: Bench, tmp_path: Path) -> None:
     assert status(bench.project) == "?? side/"
 
 
-def test_a_repository_that_the_disk_does_not_have_does_not_come_back(bench: Bench) -> None:
+def test_a_new_repository_is_made_outside_too_but_without_what_was_set_in_it(bench: Bench) -> None:
     planned = bench.run(
-        "git init -q new; cd new; echo x > x.txt; git add .; git commit -qm New; cd .."
+        "mkdir new; cd new; git init -qb trunk; git config core.pager evil; echo > .git/hooks/evil;"
+        " echo x > x.txt; git add .; git commit -qm New; cd .."
     )
-    assert planned.landings == []
-    [note] = planned.notes
-    assert note.startswith("Left as it was: new/.git/")
-    assert "git init" in note
+    assert bench.land(planned) == [
+        "new branch trunk in new at {}: New".format(
+            git(bench.project / "new", "rev-parse", "HEAD")[:8]
+        ),
+        "switch to trunk in new",
+    ]
+    assert planned.notes == [f"Left as it was: new/.git/hooks/evil: {git_plan.OTHERS}."]
+    assert status(bench.project / "new") == ""
+    assert not (bench.project / "new/.git/hooks/evil").exists()
+    assert "evil" not in (bench.project / "new/.git/config").read_text()
+    assert bench.land(bench.run("git init -q . ; mkdir two; git init -q two")) == [
+        "a new repository in two"
+    ]
+
+
+def test_what_is_no_common_repository_does_not_come_back(bench: Bench) -> None:
+    planned = bench.run("git init -q --bare bare.git; git worktree add -q tree; cd tree; cd ..")
+    assert bench.land(planned) == [
+        "new branch tree at {}: First".format(git(bench.project, "rev-parse", "main")[:8])
+    ]
+    assert len(planned.notes) == 2
+    assert not (bench.project / "bare.git").exists()
+    assert git(bench.project, "worktree", "list").count("\n") == 0

@@ -1275,6 +1275,7 @@ export interface LandingPlanned {
 export interface RepositoryLanding {
   gitDir: string;
   workTree?: string;
+  isNew?: boolean;
   refs: readonly RefMove[];
   stash?: StashMove;
   index?: string;

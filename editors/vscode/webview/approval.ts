@@ -126,7 +126,7 @@ function covered(subject: Subject): string {
     case "command":
       return "You are not asked again about exactly this command";
     case "fileChange":
-      return `Further edits of ${subject.changes.map(({ uri }) => fileName(uri)).join(", ")} are not asked about`;
+      return `Further changes of ${changed(subject).join(", ")} are not asked about`;
     case "saveDocuments":
       return "Files are saved without asking";
     case "trust":
@@ -154,6 +154,10 @@ function headline({ subject, title }: Approval): string {
     case "saveDocuments":
       return "Save these files first?";
   }
+}
+
+function changed({ changes, git = [] }: Extract<Subject, { kind: "fileChange" }>): string[] {
+  return [...changes.map(({ uri }) => fileName(uri)), ...git.map(({ ref }) => ref ?? "what is staged")];
 }
 
 /** What a command did to repositories; it is kept with all of its changes, or not at all. */

@@ -1126,6 +1126,7 @@
 ---@class (exact) oh.protocol.RepositoryLanding
 ---@field gitDir string
 ---@field workTree? string
+---@field isNew? boolean
 ---@field refs oh.protocol.RefMove[]
 ---@field stash? oh.protocol.StashMove
 ---@field index? string
