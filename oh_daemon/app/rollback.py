@@ -166,7 +166,7 @@ def _git_that_stays(later: Sequence[plain.Record]) -> list[Conflict]:
     return [
         Conflict(uri=change["repository"], reason=f"{change['title']}: {_GIT_STAYS}")
         for item in items
-        if item["kind"] == "command"
+        if item["kind"] == "command" or item["kind"] == "fileChange"
         for change in item.get("git", ())
     ]
 

@@ -211,6 +211,8 @@ class FileChangeItem(ToolItemBase):
     changes: tuple[FileChange, ...] = ()
     route: Literal["editor", "disk"] | None = None
     undo_label: str | None = None
+    git: tuple[GitChange, ...] | None = None
+    """As in a command's item, if programs in the background made the changes."""
     origin: Literal["command"] | None = None
     """Set if the daemon itself lands what ran in the view beside the commands in front: jobs in the
     background, hooks. The model made no such call; it gets `content` as a note."""

@@ -316,6 +316,7 @@ if TYPE_CHECKING:
         changes: list[FileChange]
         route: NotRequired[Literal["editor", "disk"]]
         undoLabel: NotRequired[str]
+        git: NotRequired[list[GitChange]]
         origin: NotRequired[Literal["command"]]
 
     class PlanItem(ToolItemBase):

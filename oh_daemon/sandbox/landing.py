@@ -26,6 +26,7 @@ from oh_daemon.sandbox.taking import take_out
 from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of
+from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 
 _RACE = "somebody else changed it while the command ran"
@@ -121,6 +122,9 @@ class InStep:
         planned = self._git.plan(changed, self._began.at_ns)
         self._planned += [(folder, [*names]) for folder, names in planned.taken.items()]
         return planned
+
+    def _uri(self, path: Path) -> str:
+        return uri_from_path(self._documents.folders.as_opened(path))
 
     def _git_name(self, top: Path) -> str:
         """Return what people call a repository; empty for that of the first folder."""
@@ -220,9 +224,7 @@ class InStep:
     def _is_landed(self, path: Path) -> bool:
         """Return whether the disk has what a process that goes on writing had written before."""
         kept = self._began.held.get(path)
-        return kept is not None and kept == sha256_of(
-            read(path.parent, Path(path.name), MAX_BYTES)
-        )
+        return kept is not None and kept == sha256_of(read(path.parent, Path(path.name), MAX_BYTES))
 
     def _after(self, folder: Path, change: Change) -> bytes | None:
         match change.after:

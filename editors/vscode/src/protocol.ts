@@ -915,6 +915,7 @@ export interface FileChangeItem {
   changes: readonly FileChange[];
   route?: "editor" | "disk";
   undoLabel?: string;
+  git?: readonly GitChange[];
   origin?: "command";
 }
 

@@ -806,6 +806,7 @@
 ---@field changes oh.protocol.FileChange[]
 ---@field route? "editor" | "disk"
 ---@field undoLabel? string
+---@field git? oh.protocol.GitChange[]
 ---@field origin? "command"
 
 ---@class (exact) oh.protocol.PlanItem
