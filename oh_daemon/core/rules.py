@@ -14,10 +14,9 @@ from functools import lru_cache
 
 from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import Ruling
-from oh_daemon.core.risk import rate_command
-from oh_daemon.core.risk_paths import UNKNOWN
-from oh_daemon.core.risk_programs import bare_name
-from oh_daemon.core.risk_uses import may_run_others
+from oh_daemon.core.risk.paths import UNKNOWN
+from oh_daemon.core.risk.rating import rate_command
+from oh_daemon.core.risk.uses import bare_name, find_program
 
 Segments = Sequence[Sequence[str]]
 
@@ -110,7 +109,11 @@ def _meets(rule: Rule, words: Sequence[str]) -> bool:
     be the rule's program.
     """
     plain = _plain(words)
-    starts = range(len(plain)) if plain and may_run_others(plain[0]) else range(min(1, len(plain)))
+    starts = (
+        range(len(plain))
+        if plain and find_program(plain[0]).runs_others()
+        else range(min(1, len(plain)))
+    )
     return any(_in_order(rule, plain[start:]) for start in starts)
 
 
@@ -125,7 +128,9 @@ def _may_meet(rule: Rule, words: Sequence[str]) -> bool:
     if not words or not _is_known(words[0]):
         return True
     is_program = words[0].rpartition("/")[2] in _choices(rule.argv[0])
-    return is_program and len(rule.argv) > 1 and not all(map(_is_known, words))
+    program = find_program(bare_name(words[0]))
+    may_run = program.usual != "unknown" and program.runs_others()
+    return ((is_program and len(rule.argv) > 1) or may_run) and not all(map(_is_known, words))
 
 
 def _plain(words: Sequence[str]) -> list[str]:

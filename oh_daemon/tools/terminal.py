@@ -16,7 +16,7 @@ from oh_daemon.contract.approvals import CommandSubject
 from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.core.risk import Rating
+from oh_daemon.core.risk.rating import Rating
 from oh_daemon.core.secrets import MaskedStream
 from oh_daemon.tools.forms import takes
 from oh_daemon.workspace.bash import Bash

@@ -58,8 +58,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "rich": ("fronts/cli/", "app/event_lines"),
     "markdown_it": ("app/export_page",),
     "yaml": ("core/front_matter", "workspace/skill_files"),
-    "tree_sitter": ("core/risk",),
-    "tree_sitter_bash": ("core/risk",),
+    "tree_sitter": ("core/risk/script",),
+    "tree_sitter_bash": ("core/risk/script",),
     **dict.fromkeys(("subprocess", "pty", "multiprocessing"), PROCESSES),
 }
 """Library -> the folders (with a slash) or modules (the start of their path) that may import it."""
@@ -86,7 +86,7 @@ LAST_RESORTS = {
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
     "core/consent": "judgement of a program: what breaks there is asked about",
     "core/lent_secrets": "a program's function: what it raises may hold the secret",
-    "core/risk": "a rating: what breaks there is high, so a person is asked",
+    "core/risk/rating": "a rating: what breaks there is high, so a person is asked",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
     "model/io_loop": "a model call: what it raises is raised again where somebody waits for it",
     "mcp_servers/server": "an MCP server: whatever it sends ends that server only",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import subprocess
 import time
 from pathlib import Path
 
@@ -15,9 +14,8 @@ from hypothesis import strategies as st
 
 from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.risk import Rating, rate_command
-from oh_daemon.core.risk_braces import expand_braces
-from oh_daemon.core.risk_paths import Disk
+from oh_daemon.core.risk.paths import Disk
+from oh_daemon.core.risk.rating import Rating, rate_command
 
 HARMLESS = Disk(*[lambda _path: False] * 3)
 _FOLDER = "/home/u/project"
@@ -152,53 +150,9 @@ def test_where_a_command_starts_counts_for_its_paths() -> None:
     assert rate_command("touch /b/x", ["/a", "/b"], None, HARMLESS).risk == "medium"
 
 
-@pytest.mark.parametrize(
-    ("braces", "expanded"),
-    [
-        ("cat a{,/../..}", "cat a a/../.."),
-        ("cat {.env,a.txt}", "cat .env a.txt"),
-        ("cat ~/{a,.ssh/id_rsa}", "cat ~/a ~/.ssh/id_rsa"),
-        ("cat .e{m..o}v", "cat .emv .env .eov"),
-        ('cat {"$PWD",~}/.ssh/{config,x}', "cat ./.ssh/config ~/.ssh/config"),
-        ("rm -rf {a,/}", "rm -rf a /"),
-        ("rm -rf ./{*,.*}", "rm -rf ./* ./.*"),
-        ("git push{,\\ x} --{force,tags}", "git push 'push x' --force --tags"),
-        ("cat a{'{b,/etc/shadow}',c}", "cat 'a{b,/etc/shadow}' ac"),
-        ("mkdir -p src/{a,b}/{1..3}", "mkdir -p src/a/1 src/b/3"),
-        ("cat {a,b}.txt", "cat a.txt b.txt"),
-    ],
-)
-def test_a_list_in_braces_is_rated_like_its_words(braces: str, expanded: str) -> None:
-    assert rate(braces).risk == rate(expanded).risk
-
-
 def test_commands_in_each_other_without_end_are_high() -> None:
     for command in ("env ", "frobnicate nice ", "uv run ", "xargs "):
         assert rate(command * 500 + "ls").risk == "high"
-
-
-def test_lists_without_end_are_high() -> None:
-    for braces in ("{1..9999999999}", "{a,b}" * 30, "{" * 20_000, "{a," * 5000 + "}" * 5000):
-        assert rate(f"cat {braces}").risk == "high"
-
-
-# No capitals: a range from Z to a has a backslash and a backquote, on which bash itself breaks.
-_BRACES = ["{", "}", ",", "..", "a", "z", "/", "-1", "03", "{}", "{a,b}", "{1..3}", "{e..a..2}"]
-
-
-def test_braces_are_expanded_as_bash_does() -> None:
-    choose = random.Random(os.environ["OH_TEST_SEED"])
-    words = ["".join(choose.choices(_BRACES, k=choose.randint(1, 9))) for _ in range(3000)]
-    script = "".join(f"printf '%s\\0' {word}; echo\n" for word in words)
-    done = subprocess.run(["bash"], input=script, capture_output=True, text=True, check=True)
-    n_same = 0
-    for word, line in zip(words, done.stdout.split("\n"), strict=False):
-        # Bash leaves out empty words, so they do not count on either side.
-        theirs, ours = set(line.split("\0")) | {""}, expand_braces(word)
-        assert ours is None or theirs <= {*ours, ""}, word
-        n_same += len(theirs) > 128 if ours is None else theirs == {*ours, ""}
-    # Where bash 5.3 differs from older versions, `expand_braces` gives the words of both.
-    assert n_same > 0.99 * len(words)
 
 
 def test_without_folders_nothing_is_inside() -> None:
@@ -215,7 +169,7 @@ def test_the_reasons_are_sentences_about_what_the_command_names() -> None:
 
 def test_the_reasons_are_those_of_the_worst_command() -> None:
     rating = rate("ls && make; sudo id")
-    assert rating.reasons == ("sudo uses or gives other rights",)
+    assert [reason.split()[0] for reason in rating.reasons] == ["sudo"]
     assert rating.segments == (("ls",), ("make",), ("sudo", "id"))
 
 

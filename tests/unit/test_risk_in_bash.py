@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.core.risk import rate_command
+from oh_daemon.core.risk.rating import rate_command
 
 _LEFT = """x='a[$(sudo id)]'; y='$(sudo id)'; a=(1 2); set -- "$x" "$y"; shopt -s extglob
 eval "$SCRIPT"

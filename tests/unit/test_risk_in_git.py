@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.risk import rate_command
-from oh_daemon.core.risk_paths import Disk
+from oh_daemon.core.risk.paths import Disk
+from oh_daemon.core.risk.rating import rate_command
 from oh_daemon.workspace.paths import Folders, in_bare_repository
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner

@@ -8,7 +8,7 @@ import pytest
 
 from oh_daemon.contract.rules import Rule, read_rules
 from oh_daemon.contract.settings import Layer, merge_settings
-from oh_daemon.core.risk import rate_command
+from oh_daemon.core.risk.rating import rate_command
 from oh_daemon.core.rules import check_rules, ruling_of
 
 DENY_PUSH = Rule(decision="deny", argv=("git", "push"), match=("git push",))

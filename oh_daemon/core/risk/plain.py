@@ -13,8 +13,8 @@ from itertools import takewhile
 from posixpath import join
 from typing import NamedTuple
 
-from oh_daemon.core.risk_commands import rate_path
-from oh_daemon.core.risk_paths import Ground
+from oh_daemon.core.risk.commands import rate_path
+from oh_daemon.core.risk.paths import Ground
 
 # A row has a program, what its operands are (see `_OPERANDS`), and all the options that it may
 # have: `-ab` are two letters; `-n#` has a number after it and `-e=` a text, in the same word or as

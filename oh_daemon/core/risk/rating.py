@@ -15,10 +15,10 @@ from typing import NamedTuple
 from oh_daemon.contract.items import Risk
 from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.plain_text import is_hidden
-from oh_daemon.core.risk_commands import Finding
-from oh_daemon.core.risk_paths import UNKNOWN, UNSEEN, Disk, Ground
-from oh_daemon.core.risk_plain import why_not_plain
-from oh_daemon.core.risk_script import rate_code
+from oh_daemon.core.risk.commands import Finding
+from oh_daemon.core.risk.paths import UNKNOWN, UNSEEN, Disk, Ground
+from oh_daemon.core.risk.plain import why_not_plain
+from oh_daemon.core.risk.script import rate_code
 
 _MAX_CHARS = 16_384
 """The parser needs seconds for longer texts that are no script, and no thread runs meanwhile."""
@@ -48,7 +48,7 @@ def rate_command(
 ) -> Rating:
     """Rate a command for bash that starts in `cwd`, by default the first folder. Never raises.
 
-    Only what is on the short list of `risk_plain` is low, so nothing is without a look at `disk`.
+    Only what is on the short list of `plain` is low, so nothing is without a look at `disk`.
     """
     if len(command) > _MAX_CHARS:
         return Rating("high", (f"it has more than {_MAX_CHARS:,} characters",))
@@ -68,8 +68,8 @@ def rate_command(
 
 
 def _summarize(findings: list[Finding]) -> Rating:
-    kinds = [finding.kind for finding in findings]
-    if "fetch" in kinds and {"run", "unknown"} & {*kinds[kinds.index("fetch") :]}:
+    effects = [finding.effect for finding in findings]
+    if "fetch" in effects and {"run", "unknown"} & {*effects[effects.index("fetch") :]}:
         findings.append(Finding("high", "it runs code after it fetched something"))
     worst = max((Finding("low", ""), *findings), key=lambda found: RISK_ORDER[found.risk]).risk
     reasons = (found.reason for found in findings if found.risk == worst and found.reason)
