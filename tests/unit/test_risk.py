@@ -151,7 +151,7 @@ def test_where_a_command_starts_counts_for_its_paths() -> None:
 
 
 def test_commands_in_each_other_without_end_are_high() -> None:
-    for command in ("env ", "frobnicate nice ", "uv run ", "xargs "):
+    for command in ("env ", "frobnicate nice ", "uv run ", "xargs ", "eval "):
         assert rate(command * 500 + "ls").risk == "high"
 
 

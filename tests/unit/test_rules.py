@@ -42,6 +42,12 @@ def _ruling(command: str, rules: list[Rule] = RULES) -> str | None:
         ("find . -exec git push ;", "reject"),
         ("git $VERB", "ask"),
         ("$X push", "ask"),
+        ("sudo $X", "ask"),
+        ("for c in git; do nice $c push; done", "ask"),
+        ("git pus{h,}", "ask"),
+        ("echo $((x))", "ask"),
+        ("f() { git push; }; f", "reject"),
+        ("cd src; bash -c 'git push'", "reject"),
         ("echo 'unbalanced", "ask"),
         ("git pushy", None),
         ("git status", None),
@@ -61,6 +67,8 @@ def _ruling(command: str, rules: list[Rule] = RULES) -> str | None:
         ("timeout 5 rm x", None),
         ("./make test", None),
         ("make $X", None),
+        ("make test $((x))", "ask"),
+        ("make {test,install}", "ask"),
     ],
 )
 def test_what_rules_say_about_a_command(command: str, effect: str | None):

@@ -21,6 +21,7 @@ from oh_daemon.core.risk.uses import (
     find_effect,
     find_inner,
     find_program,
+    is_known,
     is_option,
 )
 
@@ -84,21 +85,22 @@ def _rate_call(program: Program, args: Sequence[str], ground: Ground) -> Found:
     effect, shown = find_effect(program, own)
     if effect in EFFECTS:
         risk, use, meaning = EFFECTS[effect]
-        yield Finding(risk, " ".join(filter(None, (program.name, shown, meaning))), effect)
+        reason = " ".join(filter(None, (program.name, shown, meaning)))
+        # Nobody sees here which commands the code holds.
+        yield Finding(risk, reason, effect, words=(UNKNOWN,) if effect == "inline" else ())
         yield from _rate_folders(program, own, ground)
         paths = _without_pattern(own) if effect == "search" else own
         yield from rate_paths(paths if use != "text" else (), ground, use)
     if program.usual == "names":
         names = (arg.partition("=") for arg in args if not is_option(arg))
         yield from (rate_variable(name, value if sign else UNKNOWN) for name, sign, value in names)
-    if program.usual in _RUNNERS and effect == "text":
-        return
     if program.usual in _RUNNERS:
-        yield from _RUNNERS[program.usual](program, effect, args, ground)
-    elif len(inner) == 1 and " " in inner[0]:
-        yield Inner(inner[0], ground)
+        yield from (
+            _RUNNERS[program.usual](program, effect, args, ground) if effect != "text" else ()
+        )
     elif inner:
-        yield Inner(inner, ground)
+        is_text = len(inner) == 1 and " " in inner[0]
+        yield Inner(inner[0] if is_text else inner, ground)
     if program.usual in ("run", "unknown"):
         yield from _rate_texts(program, args, ground)
 
@@ -116,14 +118,11 @@ def _rate_texts(program: Program, args: Sequence[str], ground: Ground) -> Found:
     for arg in args:
         text = re.sub(r"^[A-Z_]+=", "", arg)
         is_text = " " in text and (text != arg or program.usual == "unknown")
-        if is_text and find_program(bare_name(text.partition(" ")[0])).usual != "unknown":
+        if is_text and is_known(bare_name(text.partition(" ")[0])):
             yield Inner(text, ground)
     if program.usual == "unknown":
-        names = (
-            n for n, arg in enumerate(args) if arg != "." and find_program(arg).usual != "unknown"
-        )
-        guess = tuple(args[next(names, len(args)) :])
-        yield Inner(guess, ground, is_guess=True)
+        known = (n for n, arg in enumerate(args) if arg != "." and is_known(arg))
+        yield Inner(args[next(known, len(args)) :], ground, is_guess=True)
 
 
 def _without_pattern(args: Sequence[str]) -> Sequence[str]:
@@ -169,8 +168,8 @@ def _rate_interpreter(program: Program, effect: str, args: Sequence[str], ground
     flags = "".join(re.findall(r" [-+](\w+)", " " + " ".join(options)))
     module = re.fullmatch(r"-[bBdEiIOqsSuvx]*m(.*)", " ".join(options[-1:]))
     is_shell = program.usual == "shell"
-    if module and program.name.startswith("py"):
-        words = [*filter(None, [module[1]]), *operands]
+    words = [*filter(None, [module and module[1]]), *operands]
+    if module and words and program.name.startswith("py"):
         yield Finding("medium", f"{program.name} runs the module {words[0]}", "run")
         yield Inner(words, ground)
     elif is_shell and "c" in flags and operands and UNKNOWN not in operands[0]:
@@ -210,9 +209,7 @@ def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Found
         return
     program = find_program(" ".join(("git", *rest[:1])))
     if program.usual == "unknown" or program.name.split()[1:] != rest[:1] or not is_safe:
-        why = (
-            "may be an alias for any command" if is_safe else "runs with options that name programs"
-        )
+        why = "may be an alias for any command" if is_safe else "has options that name programs"
         yield Finding("high", f"{program.name.replace(UNKNOWN, '…')} {why}")
         return
     # In a folder outside every word would count as a path outside, even a message.

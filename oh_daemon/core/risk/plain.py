@@ -15,11 +15,12 @@ from typing import NamedTuple
 
 from oh_daemon.core.risk.commands import rate_path
 from oh_daemon.core.risk.paths import Ground
+from oh_daemon.core.risk.table import read_rows
 
-# A row has a program, what its operands are (see `_OPERANDS`), and all the options that it may
-# have: `-ab` are two letters; `-n#` has a number after it and `-e=` a text, in the same word or as
-# the next; `-#` is a number alone; a long one stands here in full, with `=` when it has a value.
-# The tests of find stand here with a second dash.
+# A row, as `table` reads it, says what the operands of programs are (see `_OPERANDS`), and has all
+# the options that they may have: `-ab` are two letters; `-n#` has a number after it and `-e=` a
+# text, in the same word or as the next; `-#` is a number alone; a long one stands here in full,
+# with `=` when it has a value. The tests of find stand here with a second dash.
 #
 # What may stand here: no option that writes a file, starts a program, follows links, reads folders
 # with all that is in them, or reads settings or names of files from a file; none that GNU, BSD and
@@ -27,9 +28,7 @@ from oh_daemon.core.risk.paths import Ground
 # project. A branch is only listed, so `git branch` has no operand; the second one of uniq is
 # written to.
 ROWS = """
-echo: words
-true: words
-false: words
+echo true false: words
 pwd: none -LP
 which: texts -a
 type: texts -at
@@ -45,8 +44,7 @@ file: names -bi --brief --mime --mime-type
 find: search --iname= --ipath= --maxdepth= --mindepth= --mmin= --mtime= --name= --path= --size=
     --type= --a --and --empty --not --o --or --print --print0 --prune
 cat: files -AbeEnstTuv --number --show-all
-head: files -qv -c# -n# -# --lines= --bytes=
-tail: files -qv -c# -n# -# --lines= --bytes=
+head tail: files -qv -c# -n# -# --lines= --bytes=
 nl: files -b= -s= -w#
 wc: files -cmlLw --bytes --chars --lines --words
 cut: files -nsz -b= -c= -d= -f= --characters= --complement --delimiter= --fields=
@@ -56,30 +54,31 @@ uniq: file -cdDiuz -f# -s# -w# --count --repeated --unique
 comm: files -123
 cmp: files -bls -n#
 diff: files -abBcdinpqstuwy -C# -U# -W# --brief --color= --side-by-side --unified --unified=
-md5sum: files -b
-sha256sum: files -b
+md5sum sha256sum: files -b
 grep: pattern -abcEFGhHilLnoPqsvwx -A# -B# -C# -m# -# -e= --after-context= --before-context=
     --color= --context= --count --extended-regexp --files-with-matches --files-without-match
     --fixed-strings --ignore-case --invert-match --line-number --max-count= --only-matching
     --perl-regexp --regexp= --word-regexp
-git status: tracked -bsv --branch --ignored --long --porcelain --porcelain= --short
+"""
+GIT_ROWS = """
+status: tracked -bsv --branch --ignored --long --porcelain --porcelain= --short
     --untracked-files=
-git diff: tracked -bpwz -U# --cached --color= --diff-filter= --exit-code --ignore-all-space
+diff: tracked -bpwz -U# --cached --color= --diff-filter= --exit-code --ignore-all-space
     --ignore-space-change --merge-base --name-only --name-status --no-color --no-renames --numstat
     --patch --raw --shortstat --staged --stat --stat= --summary --unified= --word-diff
-git log: tracked -Eipw -n# -# -G= -S= -U# --abbrev-commit --after= --all --author= --before=
+log: tracked -Eipw -n# -# -G= -S= -U# --abbrev-commit --after= --all --author= --before=
     --branches --color= --date= --decorate --diff-filter= --first-parent --follow --graph --grep=
     --max-count= --merges --name-only --name-status --no-color --no-decorate --no-merges --numstat
     --oneline --patch --raw --remotes --reverse --shortstat --since= --skip= --stat --stat= --tags
     --until=
-git show: tracked -bpw -U# --color= --name-only --name-status --no-color --no-patch --numstat
+show: tracked -bpw -U# --color= --name-only --name-status --no-color --no-patch --numstat
     --oneline --patch --raw --shortstat --stat --stat= --summary
-git blame: tracked -elstw -L= --date= --line-porcelain --porcelain
-git ls-files: tracked -cdmostz --cached --deleted --exclude-standard --modified --others --stage
-git rev-parse: tracked -q --abbrev-ref --git-dir --is-inside-work-tree --short --show-prefix
+blame: tracked -elstw -L= --date= --line-porcelain --porcelain
+ls-files: tracked -cdmostz --cached --deleted --exclude-standard --modified --others --stage
+rev-parse: tracked -q --abbrev-ref --git-dir --is-inside-work-tree --short --show-prefix
     --show-toplevel --symbolic-full-name --verify
-git branch: none -arv --all --list --remotes --show-current
-git --version: none
+branch: none -arv --all --list --remotes --show-current
+--version: none
 """
 
 
@@ -88,12 +87,6 @@ class Form(NamedTuple):
 
     operands: str
     options: Mapping[str, str]
-
-
-def read_rows(rows: str) -> dict[str, Form]:
-    """Return the forms that rows like those of `ROWS` describe, by program."""
-    found = re.findall(r"^(.+): (\w+)((?:\s+-\S+)*)$", rows, re.MULTILINE)
-    return {name: Form(kind, dict(_options(texts.split()))) for name, kind, texts in found}
 
 
 def _options(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -120,7 +113,9 @@ WORD = r"-[\w./:=@%+,^-]*|([\w./:@%+,^-]|(?<=[\w^])~)+"
 
 @cache
 def short_list() -> Plain:
-    return Plain(read_rows(ROWS), WORD)
+    rows = {**read_rows(ROWS), **read_rows(GIT_ROWS, "git ")}
+    forms = {name: Form(part.kind, dict(_options(part.words))) for name, [part] in rows.items()}
+    return Plain(forms, WORD)
 
 
 def why_not_plain(command: str, ground: Ground, plain: Plain | None = None) -> str | None:

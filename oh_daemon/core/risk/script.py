@@ -15,7 +15,7 @@ from tree_sitter import Language, Node, Parser
 
 from oh_daemon.core.risk.commands import Finding, Inner, rate_path, rate_variable, rate_words
 from oh_daemon.core.risk.paths import UNKNOWN, Ground
-from oh_daemon.core.risk.uses import find_program
+from oh_daemon.core.risk.uses import is_known
 
 _UNDERSTOOD = frozenset(
     """program list compound_statement do_group if_statement elif_clause else_clause case_statement
@@ -60,14 +60,17 @@ _MAX_DEPTH = 16
 _SECRET = r"\$\{?[A-Z_\d]*(?i:key\b|keys\b|_key_|token|secret|passw|credential|_pat\b|auth)"  # noqa: S105
 
 
-def rate_code(code: str, ground: Ground) -> Iterator[Finding]:
-    """Yield a finding for everything that the code does when a shell runs it."""
+def rate_code(code: str, ground: Ground, depth: int = 0) -> Iterator[Finding]:
+    """Yield a finding for everything that the code does when a shell runs it.
+
+    `depth` is the number of commands that it stands in.
+    """
     root = Parser(_language()).parse(code.encode("utf-8", "surrogatepass")).root_node
     # The grammar joins a line that is only a backslash with the wrong line.
     if root.has_error or re.search(r"(^|\n)\s*\\\n", code):
         yield Finding("high", "it cannot be understood as a shell command", words=(UNKNOWN,))
         return
-    script = _Script(code, ground)
+    script = _Script(code, ground, depth)
     script.walk(root)
     yield from script.findings
     for text in _evaluated_texts(root):
@@ -107,7 +110,7 @@ def _rate_inner(inner: Inner, depth: int) -> Iterator[Finding]:
     if depth > _MAX_DEPTH:
         yield Finding("high", "too many commands stand in each other", words=(UNKNOWN,))
     elif isinstance(code, str):
-        yield from rate_code(code, ground)
+        yield from rate_code(code, ground, depth)
     else:
         for n, found in enumerate(rate_words(code, ground)):
             if isinstance(found, Inner):
@@ -119,8 +122,9 @@ def _rate_inner(inner: Inner, depth: int) -> Iterator[Finding]:
 class _Script:
     """The findings so far, and where relative paths start at this point."""
 
-    def __init__(self, code: str, ground: Ground) -> None:
+    def __init__(self, code: str, ground: Ground, depth: int) -> None:
         self.findings: list[Finding] = []
+        self._depth = depth
         self._start = ground
         moves = _MOVES.fullmatch(code)
         if moves or _MOVE.search(code):
@@ -150,7 +154,7 @@ class _Script:
             else:
                 words.append(self._word(part))
         ground = self._start if words[:1] == ["cd"] else self._ground
-        self.findings += _rate_inner(Inner(words, ground), 0)
+        self.findings += _rate_inner(Inner(words, ground), self._depth)
 
     def visit_redirected(self, node: Node) -> None:
         body = node.child_by_field_name("body")
@@ -181,7 +185,7 @@ class _Script:
     def visit_function(self, node: Node) -> None:
         name, body = text_of(node.children[0]), node.children[-1]
         self.findings.append(Finding("medium", f"it defines the function {name}"))
-        if find_program(name).usual != "unknown":
+        if is_known(name):
             self._high(f"it gives {name} another meaning")
         if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text_of(body)):
             self._high("it defines a function that calls itself")

@@ -65,6 +65,11 @@ def find_program(name: str) -> Program:
     return _program(next((stem for stem in stems if stem in _rows()), name))
 
 
+def is_known(name: str) -> bool:
+    """Return whether a program has a row."""
+    return find_program(name).usual != "unknown"
+
+
 def find_effect(program: Program, args: Args) -> tuple[str, str]:
     """Return the effect of a program with these arguments, and the words that show it."""
     fits = [
