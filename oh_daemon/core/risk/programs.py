@@ -112,12 +112,12 @@ setcap setfacl chown chgrp sudo doas su pkexec runuser gosu sg newgrp chroot uns
  inline --{pre,pager,exec,*-program,*-command,*plugin*,*filter*,config*,lesskey}, ~^-J|^@
 <run> <unknown>: send {publish,deploy,upload,push,login,logout}, ~^(publish|deploy|upload)|:publish;
  lose ~(?i:\b(drop|truncate)\s(table|database|schema)|\bdelete\sfrom\b), --{delete,prune,purge};
- lose ~\bdb:(drop|reset|purge|wipe)|schema:drop|migrate:(fresh|reset)|ecto\.(drop|reset);
  inline -{exec,toolexec,wrapper,vettool}, ~\beval\b|^install-|^(npm|jsr):, --*{command,call,git};
  inline --*{eval,exec,execute,shell,escape,extension,registry,index,config,node-options}*;
  send ~^(?!https?|file|git)[a-z+]+://|\b0\.0\.0\.0\b; lose migrate reset
 <unknown>: lose {erase,destroy,delete,purge,wipe,flash,reset,revert,forget,apply,remove};
  inline ~^-ex?$
+<run> <unknown> <code>: lose ~\bdb:(drop|reset|purge|wipe)|schema:drop|migrate:(fresh|reset)|\.drop$
 <code>: lose * {flush,sqlflush}; inline * shell; inline -e, --{eval,print,execute,exec}
 <cloud>: with --{namespace,context,profile,region,repo,output}=; inline --{post-renderer,pipe,eval};
  ask {,* }{get,get-*,list,list-*,ls,show,show-*,view,status,describe,describe-*,version,help,logs};
@@ -139,7 +139,8 @@ yum dnf apk brew snap: ask {list,ls,show,search,info,deps}
 conda mamba: ask {list,info,search}; run {run,install,create}, env {create,update}; inner run;
  with -n= -p= --name= --prefix=
 npm pnpm yarn pip uv poetry pdm pipenv hatch rye: read {,pip }{ls,list,show,freeze}, why, prefix;
- system -g, --{global,location,user,break-system-packages,root}, {config,set,link,tool,cache,self};
+ system -g, --{global,location,user,break-system-packages,root}, {config,set,link,global,tool,self};
+ system cache;
  send npm publish, {adduser,token,owner,access,unpublish,deprecate,dist-tag}; inline x, -i;
  inline {dlx,create}, init [!-]*, ~://|git@|git\+, {,pip }{install,download} -f, --*{proxy,links}*;
  system python install
@@ -150,6 +151,7 @@ npm: inline exec
 cargo go composer bundle: send {yank,owner}; system --{global,root}, env {-w,-u}; inner watch -s;
  inline create-project, run ~@(latest|v\d)
 cargo go gem: system {install,uninstall}; read {doc,env}
+dotnet: system -g, --global
 dotnet mvn gradle gradlew sbt mix: send ~publish|deploy|upload|release:, push; inline run -e
 make gmake ninja cmake meson: inline ~^-E$; system ~^(un)?install$|LAUNCHER
 bun deno: inline -p, --print, {x,create,repl}, ~://, $, run -; system {add,install,i} {-g,--global}
@@ -264,6 +266,7 @@ clean: change -n, --dry-run
 config: with --{local,global,system}; read --get, get, *.* $; ask list, -l, --list; later edit;
  secret ~(?i:extraheader|password|token|cookie)
 diff: deep --no-index
+gc: lose --{prune,aggressive}
 lfs: read {ls-files,status,env,version}; change {fetch,pull,checkout,track}
 rebase: lose -i, --{interactive,root,autosquash}; inline -x
 reflog: lose {delete,expire,write}
