@@ -23,7 +23,7 @@ from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.recovery import dropped, stopping_events
+from oh_daemon.core.recovery import dropped, stopping_events, withdrawn_offers
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
 from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
@@ -209,6 +209,7 @@ def _require_message(conversation: Conversation, item_id: str) -> None:
 def _ending(conversation: Conversation) -> Sequence[Contract]:
     """Return the events that end what is on hold, because nobody can resume it any more."""
     state, now = conversation.state, conversation.clock.now()
+    offers = withdrawn_offers(state)
     if state.turn is not None:
-        return stopping_events(state, now, is_closing=False)
-    return dropped(state, now)
+        return [*offers, *stopping_events(state, now, is_closing=False)]
+    return [*offers, *dropped(state, now)]

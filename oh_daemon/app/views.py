@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +15,7 @@ from uuid import uuid4
 from oh_daemon.contract import plain
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.landing import Keep
+from oh_daemon.core.landing import Keep, LeftInside
 from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.sandbox.git_names import git_dirs_outside
@@ -24,7 +26,7 @@ from oh_daemon.sandbox.view import Ground, View, sweep
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.paths import real_path
+from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner, refusals
 
@@ -157,6 +159,37 @@ class ViewLandings:
         if not (has_news or (ends_turn and (self._is_owner or jobs))):
             return False
         return self._collect(observed, keep, with_held=ends_turn)
+
+    def left_inside(self) -> Sequence[LeftInside]:
+        if not self._is_owner:
+            return ()
+        found = ((path, n, self._step.stands(path)) for path, n in self._step.ignored.items())
+        return [self._left(path, n, status) for path, n, status in found if status]
+
+    def _left(self, path: Path, n_files: int, status: os.stat_result) -> LeftInside:
+        folders = self._documents.folders
+        try:
+            folders.resolve(str(path), writing=True)
+            protected = folders.is_protected(path)
+        except ToolError as exc:
+            protected = str(exc)
+        return LeftInside(
+            uri=uri_from_path(folders.as_opened(path)),
+            name=folders.name(path),
+            n_files=n_files,
+            op="modify" if path.is_dir() else "add",
+            is_folder=stat.S_ISDIR(status.st_mode),
+            protected=protected,
+        )
+
+    def keep_whole(self, uri: str) -> None:
+        opened = path_from_uri(uri)
+        if opened is None:
+            raise ToolError("it is no file of this machine")
+        path = real_path(opened.parent) / opened.name
+        self._documents.folders.resolve(str(path), writing=True)
+        with self._shared.changing:
+            self._step.keep_whole(path)
 
     def drop(self) -> None:
         with self._shared.changing:

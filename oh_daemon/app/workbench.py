@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -86,10 +87,22 @@ class Workbench:
         self.for_project = shared_view.spawner if shared_view else None
         """Starts what the project runs by itself, in the view if there is one."""
         if shared_view is not None and shared.views is not None:
-            step = InStep(shared_view.view, self.documents, shared.spawner, shared_view.began)
+            kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
+            step = InStep(
+                shared_view.view,
+                self.documents,
+                shared.spawner,
+                shared_view.began,
+                kept / "replaced",
+            )
             watch = self._watch(shared)
             self.landings = ViewLandings(
-                shared_view, self.shells, step, self.documents, watch, shared.spawner
+                shared_view,
+                self.shells,
+                step,
+                self.documents,
+                watch,
+                shared.spawner,
             )
             self._leave = partial(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None

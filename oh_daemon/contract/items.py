@@ -248,6 +248,8 @@ class NoticeItem(ItemBase):
     """The text for the model, if the notice is for the model too."""
     skill: str | None = None
     """Name of the skill whose text is in `note`."""
+    settles: str | None = None
+    """Id of the notice on which an offer hung that was answered; this says what came of it."""
 
 
 class CondensationItem(ItemBase):

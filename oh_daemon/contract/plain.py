@@ -342,6 +342,7 @@ if TYPE_CHECKING:
         description: NotRequired[str]
         note: NotRequired[str]
         skill: NotRequired[str]
+        settles: NotRequired[str]
 
     class CondensationItem(ItemBase):
         kind: Literal["condensation"]

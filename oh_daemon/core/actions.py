@@ -130,7 +130,7 @@ class Actions:
             if batch.running:
                 changed.wait_for(lambda: self._mark(batch) != mark)
                 return
-            if cancel.is_cancelled or self._mark(batch) != mark or not state.pending:
+            if cancel.is_cancelled or self._mark(batch) != mark or not state.awaited:
                 return
             if state.pause_requested:
                 conversation.pause_turn("user")

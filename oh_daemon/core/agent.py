@@ -40,6 +40,7 @@ from oh_daemon.core.endings import (
 )
 from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.journal import new_id
+from oh_daemon.core.offers import Offers
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
 from oh_daemon.core.runtime import Runtime
@@ -63,6 +64,7 @@ class AgentLoop:
         self._runtime = runtime
         self._hooks = HookPoints(conversation, runtime.policy.hooks)
         self._actions = Actions(conversation, runtime, self._hooks)
+        self._offers = Offers(conversation, runtime)
         view = View(conversation.state.agent["systemPrompt"])
         before = self._hooks.before_condensing
         self._condensing = Condensing(conversation, view, runtime.condenser, before)
@@ -127,6 +129,8 @@ class AgentLoop:
         conversation, state = self.conversation, self.conversation.state
         if conversation.halted is not None:
             return False
+        if self._offers.are_answered:
+            return True
         if state.turn is not None:
             return not conversation.is_paused or state.status == "interrupting"
         return self._next_queued() is not None
@@ -146,8 +150,7 @@ class AgentLoop:
         try:
             try:
                 with self._runtime.slots.taken(cancel):
-                    self._begin_queued_turn()
-                    rest = self._through_hooks(cancel)
+                    rest = self._rest_of_turn(cancel)
                     if rest is not None:
                         self._forget_plan()
                         self._rest(rest)
@@ -164,6 +167,14 @@ class AgentLoop:
         except StorageError as exc:
             logger.error("conversation %s: %s", conversation.id, exc)  # noqa: TRY400 - no bug.
             conversation.halt(exc)
+
+    def _rest_of_turn(self, cancel: CancelToken) -> Rest | None:
+        """Act on answered offers, and work on the turn, if one can go on."""
+        self._offers.settle()
+        if not self._has_work():
+            return None
+        self._begin_queued_turn()
+        return self._through_hooks(cancel)
 
     def _begin_queued_turn(self) -> None:
         conversation = self.conversation
@@ -183,10 +194,12 @@ class AgentLoop:
 
     def _land_rest(self, cancel: CancelToken) -> bool:
         """Land what is left of the turn; return whether the user said more meanwhile."""
-        if not self._actions.begin_landing(ends_turn=True):
-            return False
-        self._actions.run_open(cancel)
-        return not self.conversation.is_paused and self.conversation.has_steering()
+        if self._actions.begin_landing(ends_turn=True):
+            self._actions.run_open(cancel)
+            if not self.conversation.is_paused and self.conversation.has_steering():
+                return True
+        self._offers.make()
+        return False
 
     def _steps(self, cancel: CancelToken) -> Rest | None:
         """Work until the turn comes to rest and return how; None when it was paused already."""
@@ -198,6 +211,7 @@ class AgentLoop:
             if conversation.is_paused:
                 return None
             cancel.raise_if_cancelled()
+            self._offers.settle()
             if state.pause_requested:
                 conversation.pause_turn("user")
                 return None

@@ -157,6 +157,8 @@ def _item_completed(state: State, event: plain.ItemCompleted, _record: plain.Rec
     item = event["item"]
     _put_item(state, item)
     state.decisions.pop(item["id"], None)
+    if item["kind"] == "notice":
+        state.decisions.pop(item.get("settles", ""), None)
     state.landings.pop(item["id"], None)
     for change in changes_made(item):
         _changed(state, change)

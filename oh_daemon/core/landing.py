@@ -6,19 +6,38 @@ the log, with the texts as blobs, so it outlives the view and the daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.events import ActionDecided
-from oh_daemon.contract.items import FileChangeItem, ModelCall
+from oh_daemon.contract.items import FileChange, FileChangeItem, ModelCall
 from oh_daemon.core.ports import Intent, Json, Tool, ToolResult
 
 TOOL = "landing"
 """The name by which rules can mean the changes of commands."""
 Keep = Callable[[LandingPlanned], bool]
 """Makes a plan durable; returns False when nobody wants the changes any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftInside:
+    """A folder or a file that git ignores, and that differs in the view."""
+
+    uri: str
+    name: str
+    n_files: int
+    op: Literal["add", "modify"]
+    is_folder: bool
+    protected: str | None
+    """Why it is asked about in any case, if it is."""
+
+    @property
+    def title(self) -> str:
+        files = "1 file" if self.n_files == 1 else f"{self.n_files:,} files"
+        return f"{self.name} ({files})" if self.is_folder else self.name
 
 
 class Landings(Protocol):
@@ -38,6 +57,14 @@ class Landings(Protocol):
 
         Unless the turn ends, that is nothing as long as no job has ended.
         """
+        ...
+
+    def left_inside(self) -> Sequence[LeftInside]:
+        """Return what git ignores and only the view has, as `collect_rest` found it."""
+        ...
+
+    def keep_whole(self, uri: str) -> None:
+        """Give the disk what the view has there. Raises `ToolError` and `OSError`."""
         ...
 
     def drop(self) -> None:
@@ -92,21 +119,32 @@ def ended_with(landing: plain.LandingPlanned, told: str, **fields: Any) -> ToolR
     if told:
         content.append({"type": "text", "text": told})
     kept = {name: value for name, value in landing["observed"].items() if name != "content"}
-    return ToolResult(tuple(content), item_fields={**kept, **fields})
+    known = {name: value for name, value in fields.items() if value is not None}
+    return ToolResult(tuple(content), item_fields={**kept, **known})
 
 
-def without_landing(landing: plain.LandingPlanned, why: str) -> ToolResult:
-    """Return the observation of a command whose changes were not taken."""
+def without_landing(
+    landing: plain.LandingPlanned, why: str, done: Sequence[FileChange] = ()
+) -> ToolResult:
+    """Return the observation of a command whose changes were not taken, but for what was `done`."""
+    landed = {change.uri for change in done}
     titles = [row["title"] for each in landing.get("git", ()) for row in each.get("shown", ())]
-    all_names = [*titles, *map(_name, landing["changes"])]
-    names = ", ".join(all_names[:_MAX_NAMED])
-    more = len(all_names) - _MAX_NAMED
-    which = f"{names} and {more} more" if more > 0 else names
-    return ended_with(landing, f"[not kept: {which}] {why} The files are as before the command.")
+    left = [change["uri"] for change in landing["changes"] if change["uri"] not in landed]
+    told = f"[not kept: {_names([*titles, *map(_name, left)])}] {why}"
+    told += " The files are as before the command."
+    if landed:
+        told += f"\n[changed files, all the same] {_names([*map(_name, landed)])}"
+    return ended_with(landing, told, changes=tuple(done) or None)
 
 
 _MAX_NAMED = 20
 
 
-def _name(change: plain.FileChange) -> str:
-    return change["uri"].rpartition("/")[2]
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMED
+    first = ", ".join(names[:_MAX_NAMED])
+    return f"{first} and {more} more" if more > 0 else first
+
+
+def _name(uri: str) -> str:
+    return uri.rpartition("/")[2]

@@ -76,9 +76,16 @@ def withdrawn(
         e.ApprovalResolved(approval_id=asked["id"], decision=rejected, by=by)
         if asked["id"] in state.approvals
         else e.InputResolved(input_id=asked["id"], action="cancel", by=by)
-        for asked in state.pending.values()
+        for asked in state.awaited.values()
         if item_id in {None, asked["itemId"]}
     ]
+
+
+def withdrawn_offers(state: State) -> list[Contract]:
+    """Resolve all offers, since what was before them is rolled back."""
+    rejected = e.Decision(effect="reject")
+    offers = state.pending.keys() - state.awaited.keys()
+    return [e.ApprovalResolved(approval_id=o, decision=rejected, by="changed") for o in offers]
 
 
 def answering_events(
@@ -101,7 +108,7 @@ def superseding_events(state: State, now: str) -> list[Contract]:
     rejected = e.Decision(effect="reject")
     events: list[Contract] = [
         e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="superseded")
-        for approval_id in state.approvals
+        for approval_id in state.approvals.keys() & state.awaited.keys()
     ]
     asking = {question["itemId"]: input_id for input_id, question in state.questions.items()}
     for item in state.open_tool_items():

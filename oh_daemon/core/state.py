@@ -165,6 +165,22 @@ class State:
         """Everything that waits for the user, by id."""
         return {**self.approvals, **self.questions}
 
+    @property
+    def awaited(self) -> dict[str, plain.Approval | plain.InputRequest]:
+        """What a turn waits for: no offers, which hang on items that have ended."""
+        return {key: asked for key, asked in self.pending.items() if self._is_open(asked)}
+
+    def _is_open(self, asked: plain.Approval | plain.InputRequest) -> bool:
+        return asked["itemId"] in self.open_items
+
+    def answered_offers(self) -> dict[str, Decided]:
+        """Return the answers to offers on which nobody has acted yet, by item id."""
+        return {
+            item_id: next(iter(decided.values()))
+            for item_id, decided in self.decisions.items()
+            if decided and item_id in self.positions and item_id not in self.open_items
+        }
+
     def open_tool_items(self) -> list[plain.ToolItem]:
         """Return the actions without an observation, in the order the model asked for them."""
         return [item for item in map(self.item, self.open_items) if is_tool_item(item)]

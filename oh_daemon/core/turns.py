@@ -85,11 +85,11 @@ class Turns(Journal):
 
     def _supersede(self) -> None:
         """A new message replaces the actions that still wait for an answer."""
-        if self.state.pending:
+        if self.state.awaited:
             self.append(*superseding_events(self.state, self.clock.now()))
 
     def _continue_turn(self, cause: e.Cause | None) -> None:
-        status = self.status_event("waiting" if self.state.pending else "running")
+        status = self.status_event("waiting" if self.state.awaited else "running")
         self.append(e.TurnResumed(), status, cause=cause)
 
     def _user_message(self, message: QueuedMessage) -> e.ItemCompleted:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,14 +22,16 @@ from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 from oh_daemon.sandbox.ignored import ignored_by_git
 from oh_daemon.sandbox.in_use import held_open, live
-from oh_daemon.sandbox.layer import read
+from oh_daemon.sandbox.layer import is_whiteout, names_below, opened, read, status, within
 from oh_daemon.sandbox.taking import take_out
 from oh_daemon.sandbox.view import View
+from oh_daemon.sandbox.whole import keep_whole
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 
+_MAX_NAMES = 1_000_000
 _RACE = "somebody else changed it while the command ran"
 
 
@@ -55,15 +58,21 @@ class _Found:
 class InStep:
     """One view and the documents of its conversation. Blocks; raises `OSError` and `ToolError`."""
 
-    def __init__(self, view: View, documents: Documents, host: Spawner, began: Began) -> None:
+    def __init__(
+        self, view: View, documents: Documents, host: Spawner, began: Began, aside: Path
+    ) -> None:
+        """`aside` gets what the disk loses when a whole folder is kept."""
         self._view = view
         self._documents = documents
         self._host = host
         self._began = began
+        self._aside = aside
         self._planned: list[tuple[Path, list[Path]]] = []
         self._git = Repositories(
             view.spawner, host, documents.history.blobs.put_blob, self._uri, self._git_name
         )
+        self.ignored: dict[Path, int] = {}
+        """What git ignores in the view, with the number of files, when it was last collected."""
 
     def begin(self) -> None:
         """Let the view show the disk with the unsaved texts above it; call before a command."""
@@ -90,6 +99,7 @@ class InStep:
         changes: list[FileChange] = []
         left_out: dict[str, str] = {}
         self._planned = []
+        self.ignored = {}
         all_found = [*self._collected(with_held=with_held)]
         for found in all_found:
             folder, collected = found.folder, found.collected
@@ -101,6 +111,7 @@ class InStep:
                     left_out[str(change.name)] = planned
                 else:
                     changes.append(planned)
+            self.ignored |= {folder / name: n for name, n in collected.ignored.items()}
             names = [c.name for c in collected.changes if c.name not in found.held]
             self._planned.append((folder, names))
         git = self._git_planned(all_found)
@@ -137,6 +148,26 @@ class InStep:
             self._take_out(folder, names)
         self._planned = []
         self._view.refresh()
+
+    def keep_whole(self, path: Path) -> None:
+        """Give the disk what the view has there, and take it out of the view."""
+        folder, name = self._split(path)
+        upper = self._view.upper(folder)
+        keep_whole(upper, folder, str(name), self._aside)
+        self._take_out(folder, [name, *names_below(upper, name, _MAX_NAMES)])
+        self._view.refresh()
+
+    def stands(self, path: Path) -> os.stat_result | None:
+        """Return what the layer has there; None if it is nothing or only a mark of a deletion."""
+        folder, name = self._split(path)
+        with (
+            suppress(OSError),
+            opened(self._view.upper(folder)) as root,
+            within(root, str(name.parent)) as above,
+        ):
+            found = status(above, name.name)
+            return None if found and is_whiteout(above, name.name, found) else found
+        return None
 
     def drop(self) -> None:
         """See `core.landing.Landings`."""

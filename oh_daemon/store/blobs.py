@@ -28,6 +28,8 @@ class Blobs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._durable = set[str]()
+        """Names that this process has synced."""
 
     def put(self, data: bytes) -> str:
         """Store `data` durably and return its name. Raises `StorageError`."""
@@ -47,12 +49,16 @@ class Blobs:
     def _store(self, sha256: str, fill: Callable[[Path], object]) -> str:
         temp = self._folder / f".{uuid.uuid4().hex}.tmp"
         try:
-            if not (self._folder / sha256).exists():
+            is_there = (self._folder / sha256).exists()
+            if is_there and sha256 in self._durable:
+                return sha256
+            if not is_there:
                 fill(temp)
                 sync_path(temp)
                 temp.rename(self._folder / sha256)
             # Also when the blob existed: whoever stored it may have died before this sync.
             sync_path(self._folder)
+            self._durable.add(sha256)
         except OSError as exc:
             temp.unlink(missing_ok=True)
             raise storage_error(self._folder, exc) from exc

@@ -8,9 +8,8 @@ model does not see this tool.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from oh_daemon.contract import plain
@@ -19,15 +18,14 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import GitChange, RepositoryLanding
 from oh_daemon.contract.items import FileChange, Location, Risk
 from oh_daemon.core.cancel import Cancelled
-from oh_daemon.core.landing import TOOL, ended_with, without_landing
+from oh_daemon.core.landing import CLASH, TOOL, ended_with, without_landing
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.file_changes import FileChanges, Step
+from oh_daemon.tools.landing_texts import plan_text
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import path_from_uri, real_path
 from oh_daemon.workspace.raw_files import RawFiles
-from oh_daemon.workspace.review import Rewrite
-from oh_daemon.workspace.text_changes import Create, with_newlines
 
 MAX_SHOWN = 200
 """Above this number of files only their names are shown, and none can be left out."""
@@ -51,7 +49,7 @@ class _Plan:
     modes: Sequence[tuple[Path, int]]
     """Texts whose permissions change too."""
     raw: Sequence[tuple[Path, FileChange]]
-    done: Sequence[FileChange]
+    done: Sequence[tuple[Path, FileChange]]
     """What has landed already: the daemon ended while it landed."""
     left_out: dict[str, str]
     protected: Sequence[str]
@@ -95,8 +93,6 @@ class LandingTool:
         intent = self._changes.intent("Keep changes to", found.steps, args)
         shown_ones = intent.subject.changes if isinstance(intent.subject, FileChangeSubject) else ()
         changes = (*shown_ones, *(change for _, change in found.raw))
-        if len(changes) > MAX_SHOWN:
-            changes = tuple(change.model_copy(update={"patch": None}) for change in changes)
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
         reasons = tuple(dict.fromkeys((*found.protected, *intent.reasons)))
@@ -106,7 +102,7 @@ class LandingTool:
             intent,
             title=f"Keep {self._titled(changes, git)}",
             subject=FileChangeSubject(
-                changes=changes,
+                changes=_listed(changes),
                 hunks=hunks if is_small else None,
                 origin="command",
                 git=git or None,
@@ -119,7 +115,7 @@ class LandingTool:
                 *(str(path) for path, _ in found.raw),
                 *(f"{each.pack} {each.index}" for each in self._git),
             ),
-            locations=tuple(Location(uri=change.uri) for change in changes),
+            locations=tuple(Location(uri=change.uri) for change in changes[:MAX_SHOWN]),
             item_fields={},
             outside_floor=bool(found.protected),
             footprint=Footprint(
@@ -133,24 +129,25 @@ class LandingTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         found = self._found
         why_no_git = self._why_no_git(found, args)
+        for path in {path.parent: path for path, _ in found.done}.values():
+            self._documents.sweep(path)  # A kill may have left a file that was being written.
         try:
             made = self._changes.make("command", found.steps, args, context)
         except (ToolError, Cancelled) as exc:
-            return without_landing(self._landing, f"{exc or 'Interrupted.'}")
-        texts = made.item_fields["changes"]
-        for path, mode in found.modes:
-            self._raw.set_mode(path, mode)
-        raw, failed = self._made_raw(found.raw)
+            done = [change for _, change in found.done]
+            return without_landing(self._landing, f"{exc or 'Interrupted.'}", done)
+        raw, failed = self._made_raw(found)
+        whole = [*found.done, *raw]
         rows = [part["text"] for part in made.content if part["text"]]
-        rows += [
-            _row(change, self._folders.name(path)) for path, change in found.raw if change in raw
-        ]
+        if len(found.steps) > MAX_SHOWN:
+            rows = "\n".join(rows).splitlines()
+        rows += [_row(change, self._folders.name(path)) for path, change in whole]
         left = {**found.left_out, **failed}
         rows += [f"Left as it was: {name}: {why}." for name, why in left.items()]
-        changes = (*found.done, *texts, *raw)
+        changes = [*made.item_fields["changes"], *(change for _, change in whole)]
         git, told = self._landed_git(why_no_git or _which(failed))
         told = "\n".join(filter(None, (_told(rows), *told, *self._landing.get("notes", ()))))
-        return ended_with(self._landing, told, changes=changes or None, git=git or None)
+        return ended_with(self._landing, told, changes=_listed(changes) or None, git=git or None)
 
     def _why_no_git(self, found: _Plan, args: Json) -> str | None:
         """Return why commits must not land: some of the files will not be as they are there."""
@@ -188,7 +185,7 @@ class LandingTool:
         steps: list[Step] = []
         modes: list[tuple[Path, int]] = []
         raw: list[tuple[Path, FileChange]] = []
-        done: list[FileChange] = []
+        done: list[tuple[Path, FileChange]] = []
         left_out = dict(self._landing.get("leftOut", {}))
         protected: list[str] = []
         for change in map(FileChange.model_validate, self._landing["changes"]):
@@ -199,14 +196,21 @@ class LandingTool:
                 if why and not self._asks and path.name.casefold() not in _LOCK_FILES:
                     left_out[name] = f"{why}; ask the user to change it"
                     continue
-                if self._is_done(path, change):
-                    done.append(change)
-                elif change.raw is not None:
-                    raw.append((path, change))
-                else:
-                    steps.append(self._step(path, change))
-                    modes += [(path, change.mode_after)] if change.mode_after is not None else []
                 protected += [why] if why else []
+                if change.raw is not None:
+                    is_done = self._raw.is_done(path, change)
+                    (done if is_done else raw).append((path, change))
+                    continue
+                landed = plan_text(self._documents, path, change)
+                if landed.clashes and not self._asks:
+                    left_out[name] = "the user changed the same lines meanwhile, and theirs stay"
+                    continue
+                protected += [CLASH] if landed.clashes else []
+                modes += [(path, change.mode_after)] if change.mode_after is not None else []
+                if landed.step is None:
+                    done.append((path, change))
+                else:
+                    steps.append(landed.step)
             except ToolError as exc:
                 left_out[name] = str(exc).partition("\n")[0]
         return _Plan(steps, modes, raw, done, left_out, protected if self._asks else ())
@@ -226,35 +230,18 @@ class LandingTool:
             path = self._folders.resolve(str(opened), writing=True)
         return path, self._folders.is_protected(opened)
 
-    def _is_done(self, path: Path, change: FileChange) -> bool:
-        if change.raw is not None:
-            return self._raw.is_done(path, change)
-        with suppress(ToolError):
-            text, after = self._documents.look(path).text, self._text(change.sha256_after)
-            return (None if text is None else with_newlines(text)) == after
-        return False
-
-    def _step(self, path: Path, change: FileChange) -> Step:
-        before, after = self._text(change.sha256_before), self._text(change.sha256_after)
-        wanted = Create(after or "", change.form) if before is None else Rewrite(before, after)
-        planned = self._documents.plan(path, wanted)
-        return Step(path, wanted, planned.before, planned.after, None)
-
-    def _text(self, sha256: str | None) -> str | None:
-        return None if sha256 is None else with_newlines(self._documents.history.text(sha256))
-
-    def _made_raw(
-        self, wanted: Sequence[tuple[Path, FileChange]]
-    ) -> tuple[list[FileChange], dict[str, str]]:
-        made: list[FileChange] = []
+    def _made_raw(self, found: _Plan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
         failed: dict[str, str] = {}
+        wanted = [(path, partial(self._raw.set_mode, path, mode)) for path, mode in found.modes]
         # What is deeper goes first, so that a folder is empty when it is removed.
-        for path, change in sorted(wanted, key=_order):
+        ordered = sorted(found.raw, key=_order)
+        wanted += [(path, partial(self._raw.make, path, change)) for path, change in ordered]
+        for path, make in wanted:
             try:
-                self._raw.make(path, change)
-                made.append(change)
+                make()
             except (ToolError, OSError) as exc:
                 failed[self._folders.name(path)] = str(exc).partition("\n")[0]
+        made = [row for row in ordered if self._folders.name(row[0]) not in failed]
         return made, failed
 
     def _titled(self, changes: Sequence[FileChange], git: Sequence[GitChange]) -> str:
@@ -279,6 +266,13 @@ def _which(left_out: Mapping[str, str]) -> str | None:
     name = next(iter(left_out))
     more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
     return f"{name}{more} did not land."
+
+
+def _listed(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
+    """Return the changes, of many only the names: nobody reads that many patches."""
+    if len(changes) <= MAX_SHOWN:
+        return tuple(changes)
+    return tuple(change.model_copy(update={"patch": None}) for change in changes)
 
 
 def _order(row: tuple[Path, FileChange]) -> tuple[bool, int]:

@@ -158,6 +158,7 @@ class Files:
                 with _temporary(folder, data, 0o666) as (temp, descriptor):
                     if mode is not None:
                         os.fchmod(descriptor, mode)
+                    os.fsync(descriptor)
                     _name(folder, temp, path.name)
             except FileExistsError as exc:
                 raise EditRejectedError(
@@ -223,12 +224,11 @@ def _replace_by_rename(folder: int, path: Path, new: bytes, expected_sha256: str
 
 @contextmanager
 def _temporary(folder: int, data: bytes, mode: int) -> Generator[tuple[str, int]]:
-    """Write `data` to a synced temporary file; it is removed unless it was renamed by the end."""
+    """Write `data` to a temporary file, not synced; it is removed if it has the name at the end."""
     _sweep(folder)
     name, descriptor = _locked_file(folder, mode)
     try:
         _write_all(descriptor, data)
-        os.fsync(descriptor)
         yield name, descriptor
     finally:
         with suppress(FileNotFoundError):

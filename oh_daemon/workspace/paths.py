@@ -290,11 +290,14 @@ class Folders:
 
     def _guises(self, lexical: Path, real: Path) -> set[str]:
         """Return the path below a folder, as written and resolved, normalised for the patterns."""
+        # Called for thousands of paths, so string operations replace `Path`.
+        paths = {f"{path}/" for path in (lexical, os.path.normpath(lexical), real)}
+        bases = {os.path.join(folder, "") for folder in (*self.folders, *self.roots)}  # noqa: PTH118
         return {
-            _normalised(path.relative_to(base).as_posix())
-            for path in {lexical, Path(os.path.normpath(lexical)), real}
-            for base in {*self.folders, *self.roots}
-            if path.is_relative_to(base)
+            _normalised(path[len(base) : -1] or ".")
+            for path in paths
+            for base in bases
+            if path.startswith(base)
         }
 
     def _linked_names(self, real: Path) -> Iterator[str]:

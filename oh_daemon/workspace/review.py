@@ -6,6 +6,7 @@ the same lines, the user's stay.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError
@@ -39,13 +40,27 @@ def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:
     """Merge the changes from `origin` to `ours` into `theirs`, and count those that do not fit."""
     their_edits = list(line_hunks(origin, 0, theirs))
     our_edits = [edit for edit in line_hunks(origin, 0, ours) if edit not in their_edits]
-    fitting = [
-        our
-        for our in our_edits
-        if not any(our.start <= their.end and their.start <= our.end for their in their_edits)
+    fitting = _apart(our_edits, their_edits)
+    return _both(origin, fitting, their_edits), len(our_edits) - len(fitting)
+
+
+def forced(origin: str, ours: str, theirs: str) -> str:
+    """Merge as `merged` does, but where both changed the same lines, ours win."""
+    our_edits, their_edits = [*line_hunks(origin, 0, ours)], [*line_hunks(origin, 0, theirs)]
+    return _both(origin, our_edits, _apart(their_edits, our_edits))
+
+
+def _apart(some: Sequence[TextEdit], others: Sequence[TextEdit]) -> list[TextEdit]:
+    """Return those edits that touch no lines of the others."""
+    return [
+        edit
+        for edit in some
+        if not any(edit.start <= other.end and other.start <= edit.end for other in others)
     ]
-    both = sorted([*fitting, *their_edits], key=lambda edit: edit.start)
-    return applied(origin, both), len(our_edits) - len(fitting)
+
+
+def _both(origin: str, some: Sequence[TextEdit], others: Sequence[TextEdit]) -> str:
+    return applied(origin, sorted([*some, *others], key=lambda edit: edit.start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +72,9 @@ class Rewrite:
     """None means no file."""
 
     def edits(self, plain: str) -> list[TextEdit]:
-        wanted, n_lost = merged(self.before, self.after or "", plain)
+        wanted, n_lost = self.after or "", 0
+        if plain != self.before:
+            wanted, n_lost = merged(self.before, wanted, plain)
         if n_lost or (self.after is None and wanted):
             raise EditRejectedError("the same lines were changed since; nothing was done")
         return [TextEdit(0, len(plain), wanted)]

@@ -5,9 +5,9 @@ import signal
 from typing import Any
 
 import pytest
-from editor import Editor
+from editor import Buffer, Editor
 from fake_llm import call, say
-from raw_client import RawClient
+from raw_client import NoAnswer, RawClient
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
@@ -211,3 +211,52 @@ def test_without_a_view_what_seems_to_read_runs_where_it_can_only_read(world: Wo
     assert hid["terminalId"] == "reading"
     assert content_of(where).startswith(f"{world.project}/sub\n")
     assert "pwned.txt" not in {path.name for path in world.project.rglob("*")}
+
+
+def test_a_landing_that_a_kill_cut_short_goes_on_without_asking_again(world: World) -> None:
+    project_of(world)
+    world.script(call("terminal", command="sed -i s/typed/landed/ *.txt; rm c.txt"), say("Done."))
+    editor = Editor(world, settings=VIEW)
+    first = editor.open(world.project / "a.txt", "one\ntyped\n")
+    second = editor.open(world.project / "b.txt", "two\ntyped\n")
+    process = editor.client.process
+
+    def kill(_buffer: Buffer) -> None:
+        os.kill(process.pid, signal.SIGKILL)
+        raise NoAnswer
+
+    editor.habits = [lambda _buffer: None, kill]
+    conversation = world.start(editor.client, options=ASKS)
+    answer(editor.client, asked(editor.client), "allow-once")
+    process.wait()
+    assert (first.text, second.text) == ("one\nlanded\n", "two\ntyped\n")
+    assert (world.project / "c.txt").exists()
+    again = Editor(world, settings=VIEW)
+    buffers = [again.open(each.path, each.text) for each in (first, second)]
+    again.client.request("conversation/open", {"conversationId": conversation})
+    again.client.request("conversation/resume", {"conversationId": conversation})
+    world.turn(again.client)
+    assert [buffer.text for buffer in buffers] == ["one\nlanded\n", "two\nlanded\n"]
+    assert not (world.project / "c.txt").exists()
+    [item] = items(again.client, "command")
+    assert (item["status"], len(item["changes"])) == ("completed", 3)
+    assert len(again.edits()) == 1
+
+
+def test_where_the_user_typed_in_the_same_lines_the_question_shows_both(world: World) -> None:
+    (world.project / "a.txt").write_text("one\nkept\nlast\n")
+    world.script(call("terminal", command="sed -i s/one/landed/ a.txt; echo x > d.txt"), say("Ok."))
+    editor = Editor(world, settings=VIEW)
+    buffer = editor.open(world.project / "a.txt")
+    world.start(editor.client, options=ASKS)
+    first = asked(editor.client)
+    editor.type(buffer.path, "mine\nkept\nLAST\n")
+    answer(editor.client, first, "allow-once")
+    second = asked(editor.client, 2)
+    patch = second["subject"]["changes"][0]["patch"]
+    assert "-mine\n" in patch
+    assert "+landed\n" in patch
+    assert "you changed the same lines meanwhile" in second["reason"]
+    answer(editor.client, second, "allow-once")
+    world.turn(editor.client)
+    assert buffer.text == "landed\nkept\nLAST\n"

@@ -974,6 +974,7 @@ export interface NoticeItem {
   description?: string;
   note?: string;
   skill?: string;
+  settles?: string;
 }
 
 /** From here on, the model gets `summary` in place of everything before `keepFrom`. */

@@ -861,6 +861,7 @@
 ---@field description? string
 ---@field note? string
 ---@field skill? string
+---@field settles? string
 
 --- From here on, the model gets `summary` in place of everything before `keepFrom`.
 ---@class (exact) oh.protocol.CondensationItem
