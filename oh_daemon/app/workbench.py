@@ -25,8 +25,8 @@ from oh_daemon.core.ports import (
     ToolContext,
 )
 from oh_daemon.core.prompt import ContextFile
-from oh_daemon.core.risk.rating import Rating, rate_command
 from oh_daemon.core.risk.paths import Disk
+from oh_daemon.core.risk.rating import Rating, rate_command
 from oh_daemon.core.runtime import no_watch
 from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.sandbox import landlock
