@@ -55,6 +55,8 @@ class RepositoryLanding(Contract):
     """Hash of a blob with the objects that the repository lacks, as git packs them."""
     ends: tuple[str, ...] = ()
     """Operations such as `merge` that the disk is still in and the command has ended."""
+    protected: tuple[str, ...] = ()
+    """Names in new commits, or of what is staged, that steer builds, editors or agents."""
     moved: str | None = None
     """What somebody else moved while the command ran, so that this cannot land."""
     shown: tuple[GitChange, ...] = ()

@@ -497,6 +497,7 @@ if TYPE_CHECKING:
         index: NotRequired[str]
         pack: NotRequired[str]
         ends: list[str]
+        protected: list[str]
         moved: NotRequired[str]
         shown: list[GitChange]
 

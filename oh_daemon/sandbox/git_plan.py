@@ -13,6 +13,8 @@ from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
+from oh_daemon.core.plain_text import well_formed
+from oh_daemon.core.risk_paths import guarded
 from oh_daemon.sandbox.changes import SLACK_NS, Change
 from oh_daemon.sandbox.git_index import IndexChange, compared
 from oh_daemon.sandbox.git_names import Grouping, Names
@@ -150,7 +152,7 @@ class Repositories:
         self, names: Names, found: _Found, view: Git, disk: Git, checked: Git, since_ns: int
     ) -> RepositoryLanding:
         pack = _pack(found.tips, disk, view)
-        _check(checked, pack, found.tips)
+        new_names = _check(checked, pack, found.tips)
         work_tree = names.repository.work_tree
         top = work_tree or _top(disk)
         name = self._name_of(top)
@@ -166,6 +168,7 @@ class Repositories:
             index=self._put_blob(found.index.encoded()) if found.index else None,
             pack=self._put_blob(pack) if pack else None,
             ends=tuple(names.ended),
+            protected=tuple(well_formed(name) for name in new_names if _is_protected(name)),
             moved=_moved(names, found, disk, since_ns),
             shown=tuple(shown),
         )
@@ -205,14 +208,25 @@ def _pack(tips: set[str], disk: Git, view: Git) -> bytes:
     return pack if n_objects else b""
 
 
-def _check(checked: Git, pack: bytes, tips: set[str]) -> None:
-    """Check the new objects, for a git that puts them beside those of the disk."""
+def _check(checked: Git, pack: bytes, tips: set[str]) -> Sequence[str]:
+    """Check the new objects, for a git that puts them beside those of the disk; return their names.
+
+    These are of files and of folders.
+    """
     if pack:
         checked.run("index-pack", "--stdin", "--strict", stdin=pack)
-    if tips:
-        # As git itself does after a fetch: nothing that the tips lead to is missing.
-        words = ("rev-list", "--objects", "--quiet", "--stdin", "--not", "--all")
-        checked.run(*words, stdin=_lines(sorted(tips)))
+    if not tips:
+        return ()
+    # As git itself does after a fetch: nothing that the tips lead to is missing.
+    words = ("rev-list", "--objects", "--stdin", "--not", "--all")
+    rows = checked.rows(*words, stdin=_lines(sorted(tips)))
+    return [name for row in rows if (name := row.partition(" ")[2])]
+
+
+def _is_protected(name: str) -> bool:
+    """Return whether a file, or any file in a folder, is asked about in every mode."""
+    path = f"./{well_formed(name).casefold()}"
+    return (guarded(path) or guarded(f"{path}/_")) is not None
 
 
 def _lines(rows: Sequence[str]) -> bytes:

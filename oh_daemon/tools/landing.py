@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import FileChangeSubject
@@ -95,8 +95,9 @@ class LandingTool:
         changes = (*shown_ones, *(change for _, change in found.raw))
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
-        reasons = tuple(dict.fromkeys((*found.protected, *intent.reasons)))
         git = () if self._why_no_git(found, args) else self._git_changes
+        guarded = found.protected or [_in_commit(name) for name in self._protected if git]
+        reasons = tuple(dict.fromkeys((*guarded, *intent.reasons)))
         risk: Risk = "high" if reasons else "medium" if changes or git else "low"
         return replace(
             intent,
@@ -117,7 +118,7 @@ class LandingTool:
             ),
             locations=tuple(Location(uri=change.uri) for change in changes[:MAX_SHOWN]),
             item_fields={},
-            outside_floor=bool(found.protected),
+            outside_floor=bool(guarded),
             footprint=Footprint(
                 writes=bool(changes or git),
                 paths=frozenset(
@@ -153,7 +154,17 @@ class LandingTool:
         """Return why commits must not land: some of the files will not be as they are there."""
         if self._changes.leaves_out(found.steps, args):
             return "the user left out some of the changes."
-        return _which(found.left_out)
+        if found.left_out:
+            return _which(found.left_out)
+        if self._protected and not self._asks:
+            return f"{_in_commit(self._protected[0])}; ask the user to commit it."
+        return None
+
+    @property
+    def _protected(self) -> Sequence[str]:
+        """Names in commits that are asked about in every mode."""
+        names = (name for each in self._git for name in each.protected)
+        return [name for name in names if PurePath(name).name.casefold() not in _LOCK_FILES]
 
     @property
     def _git_changes(self) -> tuple[GitChange, ...]:
@@ -258,6 +269,10 @@ class LandingTool:
             return f"{len(changes)} files"
         path = path_from_uri(changes[0].uri)
         return self._folders.name(real_path(path.parent) / path.name) if path else "1 file"
+
+
+def _in_commit(name: str) -> str:
+    return f"{name} in a commit steers a build, an editor or an agent, or may be secret"
 
 
 def _which(left_out: Mapping[str, str]) -> str | None:

@@ -215,14 +215,21 @@ def test_with_less_than_all_files_no_commit_lands(world: World) -> None:
     answer(client, first, "allow-once", editedSubject=edited)
     answer(client, asked(client, 2), "reject", feedback="not now")
     world.turn(client)
-    world.script(call("terminal", command=protected), say("Done."))
+    hidden = (
+        "x=$(echo {} | git hash-object -w --stdin); git update-index --add"
+        " --cacheinfo 100644,$x,.vscode/tasks.json; git commit -qm Hidden"
+    )
+    world.script(
+        call("terminal", command=protected), call("terminal", command=hidden), say("Done.")
+    )
     choose(client, conversation, "approval", "askNever")
     world.send(client, conversation, "again")
     world.turn(client, nth=2)
-    chosen, rejected, left_out = (content_of(item) for item in items(client, "command"))
+    chosen, rejected, left_out, hid = (content_of(item) for item in items(client, "command"))
     assert "Not kept: commit on main: Both: the user left out some of the changes" in chosen
     assert "[not kept: commit on main: Fix the parser, a.txt] The user rejected" in rejected
     assert "Not kept: commit on main: S: .vscode/settings.json did not land" in left_out
+    assert "Not kept: commit on main: Hidden: .vscode" in hid
     assert git(place, "log", "--format=%s") == "Long\nFirst"
     assert git(place, "status", "--porcelain") == "M a.txt"
 

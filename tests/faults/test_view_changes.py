@@ -51,14 +51,13 @@ def collected(
     *,
     same: Sequence[str] = (),
     ignored: Mapping[str, int] | None = None,
-    git: Sequence[str] = (),
     held: Sequence[str] = (),
 ) -> Collected:
     return Collected(
         changes=[*changes],
         same=[*map(Path, same)],
         ignored={Path(name): n for name, n in (ignored or {}).items()},
-        git=[*map(Path, git)],
+        git=[],
         held=frozenset(map(Path, held)),
     )
 
@@ -302,8 +301,8 @@ def test_what_git_ignores_stays_and_its_own_files_are_named_apart(desk: Desk) ->
     desk.run("git -c user.name=A -c user.email=a@b.c commit -qm one")
     found = desk.collect()
     assert (found.changes, found.same) == ([], [])
-    assert {Path(".git/index"), Path(".git/refs/heads/master")} <= {*found.git}
-    assert all(name.parts[0] == ".git" for name in found.git)
+    assert {Path(".git/index"), Path(".git/refs/heads/master")} <= {c.name for c in found.git}
+    assert all(change.name.parts[0] == ".git" for change in found.git)
 
 
 def test_a_repository_by_any_name_is_gits(desk: Desk) -> None:
@@ -316,7 +315,12 @@ def test_a_repository_by_any_name_is_gits(desk: Desk) -> None:
     )
     found = desk.collect()
     assert found.changes == []
-    assert {*map(str, found.git)} >= {"bare/config", "half/config", "d/.git", "s/.git/config"}
+    assert {str(change.name) for change in found.git} >= {
+        "bare/config",
+        "half/config",
+        "d/.git",
+        "s/.git/config",
+    }
 
 
 def test_what_a_job_writes_to_is_held(desk: Desk) -> None:

@@ -1283,6 +1283,7 @@ export interface RepositoryLanding {
   index?: string;
   pack?: string;
   ends: readonly string[];
+  protected: readonly string[];
   moved?: string;
   shown: readonly GitChange[];
 }

@@ -1134,6 +1134,7 @@
 ---@field index? string
 ---@field pack? string
 ---@field ends string[]
+---@field protected string[]
 ---@field moved? string
 ---@field shown oh.protocol.GitChange[]
 
