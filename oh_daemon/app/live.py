@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from oh_daemon.app.budget import Budget
+from oh_daemon.app.host_policy import host_consent_of
 from oh_daemon.app.policy import policy_of
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.toolbox import render_tool_info
@@ -65,6 +66,10 @@ class Live:
         )
         conversation.listeners.append(self.budget)
         self.repaired: tuple[str, ...] = ()
+        self._policy = policy_of(shared, recipe, conversation, self.workbench)
+        if self.workbench.network is not None:
+            consent = host_consent_of(shared, conversation, self._policy, home)
+            self.workbench.network.members[self.workbench.shells] = consent
         conversation.skill_kinds = self.workbench.skills.kinds
         if folders:
             conversation.seen_in_editor = lambda: {
@@ -82,7 +87,7 @@ class Live:
         runtime = Runtime(
             model_for=self._model_finder(),
             tools=lambda: self.workbench.tools,
-            policy=policy_of(self._shared, self._recipe, self.conversation, self.workbench),
+            policy=self._policy,
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
             condenser=self._settings.condenser,

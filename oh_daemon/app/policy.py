@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oh_daemon.app.host_policy import service_gates
 from oh_daemon.app.self_running import (
     hashes,
     hook_hash,
@@ -62,7 +63,10 @@ def policy_of(
 
     logs = home / ".openhands" / "conversations"
     return policy(
-        gates=lambda spec, intent: _gates(shared, conversation, documents, spec, intent),
+        gates=lambda spec, intent: [
+            *_gates(shared, conversation, documents, spec, intent),
+            *service_gates(shared, conversation, home, is_granted, intent),
+        ],
         self_running=self_running_in(
             documents.folders.folders,
             shared.trust,

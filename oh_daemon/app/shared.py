@@ -13,6 +13,7 @@ from typing import Literal
 from oh_daemon.app.clock import SystemClock
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
+from oh_daemon.contract.daemon_messages import OpenPort
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.conversation import Conversation
@@ -76,6 +77,8 @@ class Shared:
     """Secrets by variable; an agent's command gets those that it names."""
     views: Views | None = None
     """Where commands run so that they change nothing outside; None if that is not possible here."""
+    tell_ports: Callable[[str, Sequence[OpenPort]], None] = lambda _conversation_id, _ports: None
+    """Tells clients on which ports the commands of a conversation listen in their view."""
     is_watched: Callable[[str], bool] = lambda _conversation_id: False
     """Whether a client has opened this conversation by its id."""
     can_ask: Callable[[], bool] = lambda: False

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
+from oh_daemon.app.view_network import ViewNetwork
 from oh_daemon.contract import plain
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
@@ -38,6 +39,7 @@ class SharedView:
     """A view and the shells in it, of a conversation and of its sub-agents."""
 
     view: View
+    network: ViewNetwork
     shells: list[Shells] = field(default_factory=list[Shells])
     began: Began = field(default_factory=Began)
     changing: threading.Lock = field(default_factory=threading.Lock)
@@ -77,7 +79,13 @@ class Views:
         self._views: dict[str, SharedView] = {}
         self._swept: set[Path] = set()
 
-    def join(self, owner_id: str, folders: Sequence[Path], tried: Row) -> SharedView | None:
+    def join(
+        self,
+        owner_id: str,
+        folders: Sequence[Path],
+        tried: Row,
+        make_network: Callable[[], ViewNetwork],
+    ) -> SharedView | None:
         """Return the view of a conversation, made as it was tried; its sub-agents join it.
 
         None if that was no try of a view.
@@ -94,8 +102,9 @@ class Views:
                 # What is committed there would not come back, so git itself says that it cannot.
                 fixed = git_dirs_outside(folders)
                 ground = Ground(tried.program, folders, [*private], [Path("/run")], masks, fixed)
-                view = View(self._spawner, ground, tried.place / uuid4().hex)
-                self._views[owner_id] = SharedView(view)
+                network = make_network()
+                view = View(self._spawner, ground, tried.place / uuid4().hex, network)
+                self._views[owner_id] = SharedView(view, network)
             return self._views[owner_id]
 
     def _masks(self, folders: Sequence[Path]) -> Masks:
@@ -109,6 +118,7 @@ class Views:
             if shared is None:
                 return
             shared.shells.remove(shells)
+            shared.network.members.pop(shells, None)
             if shared.shells:
                 return
             del self._views[owner_id]

@@ -12,6 +12,7 @@ from oh_daemon.app.memory import Memory
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.skills import Skills
 from oh_daemon.app.toolbox import choose_tools
+from oh_daemon.app.view_network import ViewNetwork
 from oh_daemon.app.views import SharedView, ViewLandings
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
@@ -82,6 +83,7 @@ class Workbench:
             view=shared_view and shared_view.view,
             reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
         )
+        self.network = shared_view.network if shared_view else None
         self._leave = lambda: None
         self.landings: ViewLandings | None = None
         self.for_project = shared_view.spawner if shared_view else None
@@ -121,7 +123,8 @@ class Workbench:
     def _view_in(self, shared: Shared, owner_id: str, sandbox: Sandbox | None) -> SharedView | None:
         if sandbox is None or sandbox.held_by is None or shared.views is None:
             return None
-        return shared.views.join(owner_id, self.folders.roots, sandbox.held_by)
+        network = partial(ViewNetwork, shared.environment, shared.tell_ports)
+        return shared.views.join(owner_id, self.folders.roots, sandbox.held_by, network)
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
         """Offer these tools and our own, some of which need trust; return whether any changed."""
@@ -155,6 +158,7 @@ class Workbench:
             before_run=self._before_command,
             blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
         )
+        terminal.network = self.network
         servers, watch = shared.servers, self._watch(shared)
         tools: list[Tool] = [terminal, EditTool(documents, watch)]
         self._patching = (patch.PatchTool(documents, watch), EditTool(documents, watch, VIEW_SPEC))

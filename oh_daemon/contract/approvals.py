@@ -73,13 +73,29 @@ class SaveDocumentsSubject(Contract):
     uris: tuple[str, ...]
 
 
+class HostSubject(Contract):
+    """A host that programs in the sandbox may connect to, or a group of hosts."""
+
+    kind: Literal["host"] = "host"
+    host: str
+    """Its name or address."""
+    port: int
+    is_private: bool | None = None
+    """Set if its addresses lie in a private network; an answer for a public host says nothing."""
+    group: str | None = None
+    """What the hosts of the group are, if the answer is for all of them."""
+    hosts: tuple[str, ...] | None = None
+    """The hosts of the group, with the port if it is not one of the web's."""
+
+
 Subject = Annotated[
     CommandSubject
     | FileChangeSubject
     | ToolSubject
     | PathSubject
     | TrustSubject
-    | SaveDocumentsSubject,
+    | SaveDocumentsSubject
+    | HostSubject,
     Field(discriminator="kind"),
 ]
 

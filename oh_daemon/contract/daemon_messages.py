@@ -112,6 +112,39 @@ class OutputReadResult(Contract):
     total: int
 
 
+class PortListParams(OfConversation):
+    """List the ports on which the conversation's commands listen in their view."""
+
+
+class OpenPort(Contract):
+    """A port of the view, which is not one of this machine."""
+
+    port: int
+    address: str | None = None
+    """Where it is reached from outside, once it was opened."""
+
+
+class PortListResult(Contract):
+    ports: tuple[OpenPort, ...]
+
+
+class PortOpenParams(OfConversation):
+    """Let the user reach a port of the view; that ends with what listens there."""
+
+    port: Annotated[int, Field(ge=1, le=65_535)]
+
+
+class PortOpenResult(Contract):
+    address: str
+    """A port of 127.0.0.1 from which all is passed on."""
+
+
+class PortChangedParams(OfConversation):
+    """All ports on which the conversation's commands listen in their view."""
+
+    ports: tuple[OpenPort, ...]
+
+
 class TerminalListParams(OfConversation):
     """List the agent's terminals; there are none while the conversation is not open."""
 

@@ -433,6 +433,14 @@ if TYPE_CHECKING:
         kind: Literal["saveDocuments"]
         uris: list[str]
 
+    class HostSubject(TypedDict):
+        kind: Literal["host"]
+        host: str
+        port: int
+        isPrivate: NotRequired[bool]
+        group: NotRequired[str]
+        hosts: NotRequired[list[str]]
+
     class ApprovalOption(TypedDict):
         id: str
         label: str
@@ -648,6 +656,7 @@ if TYPE_CHECKING:
         | PathSubject
         | TrustSubject
         | SaveDocumentsSubject
+        | HostSubject
     )
     InputAction = Literal["accept", "decline", "cancel"]
     StuckPattern = Literal[

@@ -90,6 +90,8 @@ REQUESTS: tuple[Method, ...] = (
     Method("terminal/read", "TerminalReadParams", "TerminalReadResult"),
     Method("terminal/write", "TerminalWriteParams", "Empty"),
     Method("terminal/kill", "TerminalKillParams", "Empty"),
+    Method("port/list", "PortListParams", "PortListResult"),
+    Method("port/open", "PortOpenParams", "PortOpenResult"),
     Method("tool/list", "ToolListParams", "ToolListResult"),
     Method("agent/list", "AgentListParams", "AgentListResult"),
     Method("context/search", "ContextSearchParams", "ContextSearchResult"),
@@ -123,6 +125,7 @@ NOTIFICATIONS: tuple[Method, ...] = (
     Method("conversation/gap", "GapParams"),
     Method("daemon/statusChanged", "DaemonStatusChangedParams"),
     Method("mcp/statusChanged", "McpServers"),
+    Method("port/changed", "PortChangedParams"),
 )
 """From the daemon."""
 

@@ -24,6 +24,9 @@ from oh_daemon.contract.rules import Rule, read_rules
 Source = Literal["client", "command line", "environment", "project", "user", "default"]
 
 SandboxSetting = Literal["auto", "view", "landlock", "off"]
+HostPattern = Annotated[
+    str, Field(pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
+]
 Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
 
 
@@ -58,6 +61,10 @@ class Settings(Contract):
     sandbox_reads: tuple[str, ...] = ()
     """Secrets that commands may read in a view, such as `.env` or `~/.aws`: paths, or the ends of
     paths, with wildcards. All others are empty there."""
+    hosts: tuple[HostPattern, ...] = ()
+    """Hosts that commands in a view may connect to without asking, such as `example.com`,
+    `*.example.com` or `10.0.0.5:8080`. Without a port, 80 and 443 are meant. `registries` are those
+    of pip, npm, cargo and go. A project may only leave out some of yours."""
     rules: tuple[Rule, ...] = ()
     """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
     The rules of all sources apply; those of a project may only deny or ask."""
@@ -138,8 +145,8 @@ STRICTER: dict[str, dict[str, frozenset[str]]] = {
 be the looser one, as what `auto` reaches depends on the machine."""
 LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay", "maxMinutes"})
 """A project may only lower these."""
-TIGHTENED = frozenset({"rules", "hooks"})
-"""A project may only add stricter entries to these."""
+TIGHTENED = frozenset({"rules", "hooks", "hosts"})
+"""A project may only add stricter entries to these, and leave hosts out."""
 NOT_FROM_PROJECT = frozenset(
     {
         *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools"),
@@ -231,6 +238,9 @@ def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:
         return (
             f"project: {key} {value!r} would raise {limit!r} and is ignored" if is_higher else None
         )
+    if key == "hosts":
+        more = [host for host in value if host not in below.get("hosts", ())]
+        return f"project: hosts {more} are not among yours; `hosts` is ignored" if more else None
     if key in CHOICES or key in STRICTER:
         current = below.get(key, getattr(Settings(), key))
         if value != current and not _is_stricter(key, value, current):

@@ -42,7 +42,12 @@ from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.offers import Offers
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
-from oh_daemon.core.recovery import closing_events, ended_turn, stopping_events
+from oh_daemon.core.recovery import (
+    closing_events,
+    ended_turn,
+    stopping_events,
+    without_hosts,
+)
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.core.stuck import find_stuck
 
@@ -330,7 +335,8 @@ class AgentLoop:
                 result=rest.result,
             )
             wanted = conversation.state.condense_requested
-            conversation.append(ended, conversation.status_event(rest.status, rest.reason))
+            left = without_hosts(conversation.state)
+            conversation.append(*left, ended, conversation.status_event(rest.status, rest.reason))
             if wanted is not None and not conversation.is_closing:
                 # It was requested during the last step, and no further step carried it out.
                 conversation.condense(wanted.get("instructions"))
@@ -362,6 +368,7 @@ class AgentLoop:
             now = conversation.clock.now()
             # An item left open, such as a condensation, would hide all that comes after it.
             closing = closing_events(state, now, "interrupted", keep_waiting=reason is not None)
+            closing += without_hosts(state)
             conversation.append(e.ErrorRaised(error=error), *closing)
             if reason is not None:
                 conversation.pause_turn(reason)

@@ -18,6 +18,7 @@ from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
+from oh_daemon.core.hosts import Host
 from oh_daemon.core.ports import Intent, ToolSpec
 from oh_daemon.core.self_run_words import listing
 
@@ -25,6 +26,8 @@ RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
 EDITABLE = {"command": "command", "fileChange": "hunks"}
 """By subject kind, the part that the user may change; the tool's argument has the same name."""
 
+_IDS: dict[Scope, str] = {"turn": "allow-once"}
+"""Options that clients know by another id."""
 PLAN_RULE = "mode plan is read-only"
 _LEAVES = "outside the sandbox"
 _ASK_ALWAYS = "you are asked about every action"
@@ -140,6 +143,9 @@ def grant_key(subject: plain.Subject) -> str:
             covered = [*(change["uri"] for change in subject["changes"]), *git]
         case "saveDocuments":
             covered = []
+        case "host":
+            place = str(Host(subject["host"], subject["port"]))
+            covered = subject.get("hosts") or [place, subject.get("isPrivate", False)]
         case _:
             covered = {key: value for key, value in subject.items() if key != "kind"}
     return f"{subject['kind']} {json.dumps(covered, sort_keys=True, ensure_ascii=False)}"
@@ -158,6 +164,9 @@ def whole_text(subject: plain.Subject) -> str:
             return json.dumps(subject["args"], ensure_ascii=False, indent=1)
         case "trust":
             return listing(subject)
+        case "host":
+            place = str(Host(subject["host"], subject["port"]))
+            return "\n".join(subject.get("hosts") or [place])
         case _:
             return ""
 
@@ -180,6 +189,10 @@ def require_editable(approval: plain.Approval, edited: Subject) -> None:
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
     """Return a person's possible answers, narrowest first; none allows high risk for good."""
     allow: list[tuple[Scope, str]] = [("once", "Allow once")]
+    if subject.kind == "host":
+        # What serves a service lasts as long as the sandbox.
+        is_service = Host(subject.host, subject.port).is_service
+        allow = [] if is_service else [("turn", "Allow for this turn")]
     if not floor:
         allow.append(("conversation", "Allow for this conversation"))
     if not floor and risk in {"low", "medium"} and subject.kind != "saveDocuments":
@@ -189,7 +202,9 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
         if subject.is_trusted:
             allow = [("conversation", "Allow for now"), ("folder", "Allow from now on")]
     options = [
-        ApprovalOption(id=f"allow-{scope}", label=label, effect="allow", scope=scope)
+        ApprovalOption(
+            id=_IDS.get(scope, f"allow-{scope}"), label=label, effect="allow", scope=scope
+        )
         for scope, label in allow
     ]
     return (*options, ApprovalOption(id="reject", label="Reject", effect="reject", scope="once"))

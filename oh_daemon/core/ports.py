@@ -16,6 +16,7 @@ from oh_daemon.contract.approvals import Subject, ToolSubject
 from oh_daemon.contract.errors import ModelError, StorageError
 from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKind, Usage
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.hosts import Host
 from oh_daemon.core.secrets import Masker
 
 Json = dict[str, Any]
@@ -230,6 +231,8 @@ class Intent:
     """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
     held: str | None = None
     """Why it can do no harm whatever it does, because the kernel keeps it from that."""
+    services: tuple[Host, ...] = ()
+    """Services of this machine that it must reach from where it is held."""
 
     @property
     def args(self) -> Mapping[str, Any]:

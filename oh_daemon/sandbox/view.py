@@ -6,6 +6,7 @@ starts with the first program. Of the files in the layers only the kernel and `c
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import socket
@@ -15,10 +16,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.sandbox import bwrap, keeper, seccomp
+from oh_daemon.sandbox import bwrap, keeper, seccomp, sockets
 from oh_daemon.sandbox.inside import Inside, open_in
 from oh_daemon.sandbox.layer import opened
 from oh_daemon.sandbox.masks import Masks
@@ -50,17 +52,46 @@ class Ground:
     """Real paths of folders that nothing inside can write to, even below those above."""
 
 
+class Network(Protocol):
+    """What connects a view's network, which has nothing but itself, with hosts."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What tells programs inside the way."""
+        ...
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a program inside waits for an answer of the user."""
+        ...
+
+    def begin(self, view: View) -> None:
+        """The view has started. Raises `OSError`."""
+        ...
+
+    def end(self) -> None:
+        """The view has ended."""
+        ...
+
+
 class View:
     """Safe from any thread. Raises `OSError` and `ToolError` when it cannot start."""
 
     def __init__(
-        self, host: Spawner, ground: Ground, place: Path, *, outlives: bool = False
+        self,
+        host: Spawner,
+        ground: Ground,
+        place: Path,
+        network: Network | None = None,
+        *,
+        outlives: bool = False,
     ) -> None:
         """`place` is a folder of its own, outside all that the view can change.
 
         If it `outlives` the view, the next one at the same place goes on with its layers.
         """
         self._host = host
+        self._network = network
         self._outlives = outlives
         self._ground = ground
         self._place = place
@@ -108,6 +139,26 @@ class View:
         raise ToolError("the view has just ended; try again")
 
     @property
+    def variables(self) -> Mapping[str, str]:
+        """What programs inside get in addition to their environment."""
+        return self._network.variables if self._network else {}
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a program inside waits for an answer of the user."""
+        return self._network is not None and self._network.is_asking
+
+    def socket(self, family: socket.AddressFamily, port: int = 0) -> socket.socket:
+        """Return a TCP socket of its network, bound to the port on its loopback, unless that is 0.
+
+        Raises `OSError`.
+        """
+        with self._lock:
+            if self._keeper is None:
+                raise OSError(errno.ENETDOWN, "the view has ended")
+            return self._keeper.socket(family, port)
+
+    @property
     def _places(self) -> Sequence[Path]:
         return [*dict.fromkeys((*self._ground.folders, *self._ground.private))]
 
@@ -133,9 +184,12 @@ class View:
             root = self.spawner.root
             if root is None:
                 return
-            if self._keeper is None or self._keeper.root != root:
+            is_new = self._keeper is None or self._keeper.root != root
+            if self._keeper is None or is_new:
                 self._keeper = _Keeper(self._host, root, self._empty, self._places)
             self._keeper.bring_up_to_date(self._covered())
+        if is_new and self._network is not None:
+            self._network.begin(self)
 
     def close(self) -> None:
         """End all that runs inside; if they do not outlive it, remove the layers."""
@@ -146,6 +200,8 @@ class View:
 
     def _let_go(self) -> None:
         """Give up what holds the mounts of the last run; two on one layer are undefined."""
+        if self._network is not None:
+            self._network.end()
         with self._lock:
             if self._keeper is not None:
                 self._keeper.close()
@@ -157,10 +213,12 @@ class View:
         self._let_go()
         shells = self.shells()
         self._empty.touch(0o444)
+        hidden = [*self._ground.hidden, self._place.parent]
+        folders, single = sockets.to_hide(self._places, hidden)
         mounts = bwrap.Mounts(
             layers=[self._layer(n, place) for n, place in enumerate(self._places)],
-            hidden=[*self._ground.hidden, self._place.parent],
-            covered=[*self._covered()],
+            hidden=[*hidden, *folders],
+            covered=[*self._covered(), *single],
             empty=self._empty,
             readable=[shells.given, self._empty, *self._ground.fixed],
             writable=[shells.kept],
@@ -195,7 +253,7 @@ class View:
 
 
 class _Keeper:
-    """The process that keeps the mounts of one run of a view up to date."""
+    """The process that acts in the namespaces of one run of a view."""
 
     def __init__(self, host: Spawner, root: int, empty: Path, places: Sequence[Path]) -> None:
         self.root = root
@@ -210,10 +268,20 @@ class _Keeper:
         self._expect()
 
     def bring_up_to_date(self, covered: Mapping[Path, str]) -> None:
-        words = [word for row in covered.items() for word in row]
+        self._send("mounts", *(word for row in covered.items() for word in row))
+        self._expect()
+
+    def socket(self, family: socket.AddressFamily, port: int) -> socket.socket:
+        self._send("socket", str(int(family)), str(port))
+        answer, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+        if not descriptors:
+            number = answer[0] if answer else errno.ENETDOWN
+            raise OSError(number, os.strerror(number))
+        return socket.socket(fileno=descriptors[0])
+
+    def _send(self, *words: str | Path) -> None:
         request = b"\0".join(map(os.fsencode, words))
         self._socket.sendall(len(request).to_bytes(4, "big") + request)
-        self._expect()
 
     def close(self) -> None:
         self._socket.close()

@@ -7,12 +7,13 @@ in a blob, with secrets masked. An exit code is a fact for the model, not an err
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from oh_daemon.contract.approvals import CommandSubject
+from oh_daemon.core.hosts import PLACE, Host, parse_host
 from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
@@ -58,31 +59,42 @@ _SCHEMA = takes(
     terminal_id={"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"},
 )
 
+_SERVICES = {
+    "type": "array",
+    "items": {"type": "string", "pattern": f"^{PLACE.pattern}$"},
+    "minItems": 1,
+    "maxItems": 8,
+    "description": "Services of this machine, such as a database, that the command needs, each as"
+    " 127.0.0.1:PORT. In the sandbox they are reached under the same address from then on. The user"
+    " is asked.",
+}
 _OUTSIDE = {
     "type": "string",
     "minLength": 1,
     "maxLength": 300,
-    "description": "Why this must run outside the sandbox: it needs the network, a device, Docker,"
-    " keys to sign with, or a place outside the workspace. The user is asked each time.",
+    "description": "Why this must run outside the sandbox: it needs more network than HTTP, Docker,"
+    " a device, keys to sign with, or a place outside the workspace. The user is asked each time.",
 }
+_OF_A_VIEW = {"outside": _OUTSIDE, "services": _SERVICES}
 _IN_A_VIEW = """
-Commands run in a sandbox without network, which sees the workspace with the unsaved texts of the \
-editor. What they change in the workspace is shown to the user, and kept if he agrees; the result \
+Commands run in a sandbox, which sees the workspace with the unsaved texts of the editor. Its \
+network is its own: what speaks HTTP reaches hosts through a proxy that is in the environment, and \
+the user is asked about each host; the result says which were refused.
+What they change in the workspace is shown to the user, and kept if he agrees; the result \
 says what was. Changes elsewhere are lost. What git ignores stays in the sandbox. Secrets that git \
 does not track, such as .env, keys and credentials, are empty files there: ask the user to lend a \
 secret, or to name the file in the setting sandboxReads.
 git works: commits, branches, stashes and what is staged are kept with all files of a command, or \
-not at all. Only outside: git push, fetch, pull and config, signed commits, new submodules."""
+not at all. Only outside: git push, git by ssh, git config, signed commits, new submodules."""
 _NEEDS_OUTSIDE = re.compile(
-    r"gpg failed to sign|Could not read from remote repository|fatal: unable to access '"
-    r"|\.git/.*: Read-only file system"
+    r"gpg failed to sign|Could not read from remote repository|\.git/.*: Read-only file system"
 )
 """What git says when it misses the network, a key, or a repository that is not in the sandbox."""
 _HINT = "[the sandbox keeps git from that: give the reason in outside, and the user is asked]"
 
 
 def _held(schema: Json) -> Json:
-    return {**schema, "properties": {**schema["properties"], "outside": _OUTSIDE}}
+    return {**schema, "properties": {**schema["properties"], **_OF_A_VIEW}}
 
 
 SPEC = ToolSpec("terminal", _DESCRIPTION, _SCHEMA, kind="execute")
@@ -91,6 +103,22 @@ HELD = "it runs in the sandbox, where it changes nothing outside"
 READS = "it runs where it can only read, without network"
 
 Rate = Callable[[str, Path | None], Rating]
+
+
+class Network(Protocol):
+    """What connects commands in a sandbox with hosts, services and the user."""
+
+    def offer(self, services: Sequence[Host]) -> None:
+        """Let commands reach these services of this machine. Raises `ToolError`."""
+        ...
+
+    def look(self) -> None:
+        """See what commands listen on."""
+        ...
+
+    def take_refused(self, shells: Shells) -> str | None:
+        """Return a line about the hosts that were refused since the last call."""
+        ...
 
 
 class TerminalTool:
@@ -118,6 +146,8 @@ class TerminalTool:
         self._masker = secrets.masker
         self._before_run = before_run
         self._blobs = blobs
+        self.network: Network | None = None
+        """Where commands run in a sandbox."""
 
     def plan(self, args: Json) -> Intent:
         command, terminal_id = args["command"], self._terminal_id(args)
@@ -131,6 +161,7 @@ class TerminalTool:
             risk=rating.risk,
             reasons=(f"outside the sandbox: {outside}",) if outside else rating.reasons,
             held=self._holder(args, rating),
+            services=self._services_in(args),
             leaves=outside is not None,
             footprint=footprint,
             segments=rating.segments,
@@ -170,12 +201,16 @@ class TerminalTool:
             if command:
                 shell.type(command)
         else:
-            note = self._notes(context, terminal_id, ended)
+            note = self._notes(context, terminal_id, ended, self._services_in(args))
             lent = self._secrets.values_of(self._named(args))
             shell.begin(command, context.on_output, is_background=is_background, lent=lent)
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
+        if self.network is not None:
+            self.network.look()
+            refused = self.network.take_refused(self._shells)
+            outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refused))))
         return self._result(outcome, terminal_id, note)
 
     def _shell(self, args: Json, terminal_id: str) -> Bash:
@@ -192,11 +227,21 @@ class TerminalTool:
         stays = not args.get("is_input") and not args.get("background") and not _moves(rating)
         return READS if self._shells.have_readers and stays and rating.only_reads else None
 
+    def _services_in(self, args: Json) -> tuple[Host, ...]:
+        is_inside = self._shells.are_held and args.get("outside") is None
+        return tuple(map(parse_host, args.get("services", ()))) if is_inside else ()
+
     def _notes(
-        self, context: ToolContext, terminal_id: str, ended: CommandOutcome | None
+        self,
+        context: ToolContext,
+        terminal_id: str,
+        ended: CommandOutcome | None,
+        services: Sequence[Host],
     ) -> str | None:
         """Return notes to put before the output, including the end of the previous command."""
         told = self._before_run(context) if self._before_run else None
+        if self.network is not None:
+            self.network.offer(services)
         if ended is None:
             return told
         before, _ = self._text(ended, terminal_id, None)

@@ -13,7 +13,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
@@ -60,16 +60,17 @@ class Bash:
         cwd: Path,
         env: Mapping[str, str],
         screen: Scrollback,
+        is_held: Callable[[], bool] = bool,
     ) -> None:
         """The state that an earlier shell left in `place` is restored.
 
-        `screen` receives the output that people see.
+        `screen` receives the output that people see. What `is_held` costs no time.
         """
         argv = prepare_bash(place)
         self.cwd = cwd
         self.last: ShellCommand | None = None
         """The command that runs now, or else the last one that ran."""
-        self._screen = screen
+        self._screen, self._is_held = screen, is_held
         self._note = ""
         self._on_output, self._live_left = ignore, 0
         self.is_dead = False
@@ -192,10 +193,8 @@ class Bash:
 
     def take_ended(self) -> CommandOutcome | None:
         """Return the outcome of a command that ended while nobody waited for it, if any."""
-        with self._changed:
-            command = self._command
-            has_ended = command is not None and command.exit_code is not None
-        return self._outcome(command, "done") if command and has_ended else None
+        command = self._command
+        return self._outcome(command, "done") if command and command.exit_code is not None else None
 
     def wait(
         self, *, timeout_s: float, cancel: CancelToken, needs_output: bool = False
@@ -236,9 +235,10 @@ class Bash:
         pause_s, n_waiting = _FIRST_LOOK_S, 0
         while True:
             with self._changed:
-                left_s = deadline - time.monotonic()
-                if command.exit_code is None and not cancel.is_cancelled and left_s > 0:
+                runs = command.exit_code is None and not cancel.is_cancelled
+                if runs and (left_s := deadline - time.monotonic()) > 0:
                     self._changed.wait(min(left_s, pause_s))
+            deadline = time.monotonic() + timeout_s if self._is_held() else deadline
             if command.exit_code is not None:
                 return "done"
             if cancel.is_cancelled or time.monotonic() >= deadline:

@@ -35,6 +35,16 @@ class ShellView(Protocol):
     @property
     def spawner(self) -> Spawner: ...
 
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What programs there get in addition to their environment."""
+        ...
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a program there waits for an answer of the user."""
+        ...
+
     def shells(self) -> ShellPlace:
         """Return where their files lie. Raises `OSError`."""
         ...
@@ -162,6 +172,11 @@ class Shells:
             if name not in self._outside and shell.is_running and command is not None:
                 yield command
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a command runs in one of the shells in the view."""
+        return any(True for _ in self._running())
+
     def free_name(self) -> str:
         """Return the name of a terminal that does not exist yet, for a background job."""
         return next(name for n in count(1) if (name := f"job-{n}") not in self._shells)
@@ -183,16 +198,26 @@ class Shells:
         with refusals("bash"):
             if self._view is not None and name not in self._outside:
                 spawner, place = self._view.spawner, self._view.shells()
+                shell = self._bash(name, spawner, place, self.cwd(name), self._view)
             else:
-                spawner, place = self._spawner, self._own_place()
-            shell = self._bash(name, spawner, place, self.cwd(name))
+                shell = self._bash(name, self._spawner, self._own_place(), self.cwd(name))
             shell.tell(note)
             return shell
 
-    def _bash(self, name: str, spawner: Spawner, place: ShellPlace, cwd: Path) -> Bash:
+    def _bash(
+        self,
+        name: str,
+        spawner: Spawner,
+        place: ShellPlace,
+        cwd: Path,
+        view: ShellView | None = None,
+    ) -> Bash:
         folder = cwd if cwd.is_dir() else self._folder
         screen = self._screens.setdefault(name, Scrollback(self._masker))
-        return Bash(spawner, place.of(name), folder, self._env, screen)
+        if view is None:
+            return Bash(spawner, place.of(name), folder, self._env, screen)
+        env = {**self._env, **view.variables}
+        return Bash(spawner, place.of(name), folder, env, screen, lambda: view.is_asking)
 
     def _own_place(self) -> ShellPlace:
         if self._place is None:

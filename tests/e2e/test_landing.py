@@ -83,7 +83,8 @@ def test_what_is_refused_is_as_before_in_the_view_too_and_the_model_is_told(worl
 def test_a_command_that_changes_nothing_asks_nothing_whatever_it_is(world: World) -> None:
     outside = world.home / "victim"
     outside.write_text("safe")
-    hidden = f"true [[ a =~ x;rm -rf {outside} ]]; curl -s http://192.0.2.1 || echo no network"
+    connect = "{ : </dev/tcp/192.0.2.1/80; } 2>/dev/null"
+    hidden = f"true [[ a =~ x;rm -rf {outside} ]]; {connect} || echo no network"
     world.script(call("terminal", command=hidden), say("Done."))
     client = world.daemon(settings=VIEW)
     world.start(client, options=ASKS)

@@ -70,6 +70,10 @@ def _connect(family: int, kind: int, address: object) -> None:
         one.send(b"x")
 
 
+def _connect_by(name: str) -> None:
+    _connect(socket.AF_UNIX, socket.SOCK_STREAM, name)
+
+
 def _open(family: int, kind: int, protocol: int = 0) -> None:
     socket.socket(family, kind, protocol).close()
 
@@ -130,6 +134,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "abstract_socket": lambda: _connect(
         socket.AF_UNIX, socket.SOCK_STREAM, "\0" + os.environ["PROBE_NAME"]
     ),
+    "ssh_agent": lambda: _connect_by(os.environ["PROBE_SSH_AGENT"]),
+    "gpg_agent": lambda: _connect_by(os.environ["PROBE_GPG_AGENT"]),
+    "display": lambda: _connect_by("\0" + os.environ["PROBE_DISPLAY"]),
+    "socket_in_run": lambda: _connect_by(os.environ["PROBE_BUS"]),
     "type_into_terminal": lambda: fcntl.ioctl(0, termios.TIOCSTI, b"x"),
     "raw_socket": lambda: _open(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP),
     "packet_socket": lambda: _open(socket.AF_PACKET, socket.SOCK_RAW),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
@@ -21,7 +23,7 @@ LEVELS = ("none", "landlock", "view")
 ORDINARY = ("unshare", "-U", "--map-user=1000", "--map-group=1000", "--")
 DEPENDS_ON_THE_MACHINE = {
     *("io_uring", "userfaultfd", "vsock", "keyring", "perf", "bpf", "user_namespace", "mount"),
-    *("udp", "type_into_terminal", "attribute", "write_etc"),
+    *("udp", "type_into_terminal", "attribute", "write_etc", "socket_in_run"),
 }
 """What the kernel or its settings may refuse, too."""
 BESIDE = """
@@ -102,12 +104,10 @@ def host(tmp_path: Path) -> Iterator[Host]:
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     with ExitStack() as stack:
         tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        by_path, by_name = (stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(2))
-        by_path.bind(str(home / "socket"))
-        by_name.bind(f"\0oh-probe-{os.getpid()}")
-        for listener in (tcp, by_path, by_name):
+        named = _sockets(home, stack)
+        listeners = [tcp, *(_listening(name, stack) for name in named.values())]
+        for listener in listeners:
             listener.setblocking(False)
-            listener.listen()
         fds = (os.open(home / "victim.txt", os.O_WRONLY | os.O_APPEND), *os.openpty())
         for fd in fds:
             stack.callback(os.close, fd)
@@ -118,10 +118,36 @@ def host(tmp_path: Path) -> Iterator[Host]:
             "PROBE_FD": str(fds[0]),
             "PROBE_TMP": str(home / "tmp"),
             "PROBE_TCP": str(tcp.getsockname()[1]),
-            "PROBE_SOCKET": str(home / "socket"),
-            "PROBE_NAME": f"oh-probe-{os.getpid()}",
+            "PROBE_BUS": "/run/nobody",
+            **{name: path.removeprefix("\0") for name, path in named.items()},
         }
-        yield Host(home, variables, fds[0], fds[2], (tcp, by_path, by_name))
+        yield Host(home, variables, fds[0], fds[2], tuple(listeners))
+
+
+def _sockets(home: Path, stack: ExitStack) -> dict[str, str]:
+    """Return by variable where programs of the user would listen, as far as that can be made."""
+    ssh, gpg = Path(mkdtemp(prefix="ssh-")), home / ".gnupg"
+    gpg.mkdir()
+    stack.callback(shutil.rmtree, ssh)
+    found = {
+        "PROBE_SOCKET": str(home / "socket"),
+        "PROBE_NAME": f"\0oh-probe-{os.getpid()}",
+        "PROBE_SSH_AGENT": str(ssh / "agent.1"),
+        "PROBE_GPG_AGENT": str(gpg / "S.gpg-agent"),
+        "PROBE_DISPLAY": f"\0{ssh}/X0",
+    }
+    if os.access("/run", os.W_OK):
+        bus = Path(mkdtemp(prefix="oh-probe-", dir="/run"))
+        stack.callback(shutil.rmtree, bus)
+        found["PROBE_BUS"] = str(bus / "bus")
+    return found
+
+
+def _listening(name: str, stack: ExitStack) -> socket.socket:
+    one = stack.enter_context(socket.socket(socket.AF_UNIX))
+    one.bind(name)
+    one.listen()
+    return one
 
 
 def _documented(level: str) -> dict[str, str]:
@@ -151,7 +177,7 @@ def test_the_ways_out_lead_out_where_nothing_holds_them(host: Host) -> None:
     for name in found.keys() - DEPENDS_ON_THE_MACHINE:
         assert (name, found[name]) == (name, documented[name])
     assert len(before.items() ^ host.files().items()) > 10
-    assert host.n_reached() == 3
+    assert host.n_reached() == len(host.listeners)
 
 
 def test_what_a_view_discards_is_listed(host: Host) -> None:

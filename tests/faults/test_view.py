@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -79,3 +81,26 @@ def test_a_view_whose_first_process_was_killed_starts_again(desk: Desk) -> None:
     (desk.project / "c.txt").write_text("c\n")
     desk.view.refresh()
     assert desk.run("cat c.txt") == "c\n"
+
+
+def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: Path) -> None:
+    beside = tmp_path / "agent"
+    beside.mkdir()
+    (beside / "more").write_text("")
+    connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with ExitStack() as stack:
+        for name in (beside / "socket", tmp_path / "socket"):
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(name))
+            listener.listen()
+        desk = stack.enter_context(desk_at(tmp_path))
+        told = [
+            desk.run(f"python3 -c '{connect}' {name} 2>&1 | tail -1")
+            for name in (beside / "socket", tmp_path / "socket")
+        ]
+        assert [each.partition(":")[0] for each in told] == [
+            *("FileNotFoundError", "ConnectionRefusedError")
+        ]
+        assert desk.run(f"ls -A {beside}") == ""
+        own = 'import socket; one = socket.socket(socket.AF_UNIX); one.bind("s"); one.listen()'
+        assert desk.run(f"python3 -c '{own}' && echo made") == "made\n"

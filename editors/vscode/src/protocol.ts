@@ -24,7 +24,7 @@ export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
 export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | SubagentItem | NoticeItem | CondensationItem;
 
-export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject;
+export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject | HostSubject;
 
 export type InputAction = "accept" | "decline" | "cancel";
 
@@ -419,6 +419,16 @@ export interface SaveDocumentsSubject {
   uris: readonly string[];
 }
 
+/** A host that programs in the sandbox may connect to, or a group of hosts. */
+export interface HostSubject {
+  kind: "host";
+  host: string;
+  port: number;
+  isPrivate?: boolean;
+  group?: string;
+  hosts?: readonly string[];
+}
+
 /** Answer a question of the agent; the first answer wins. */
 export interface InputRespondParams {
   inputId: string;
@@ -508,6 +518,17 @@ export interface TerminalWriteParams {
 export interface TerminalKillParams {
   conversationId: string;
   terminalId: string;
+}
+
+/** List the ports on which the conversation's commands listen in their view. */
+export interface PortListParams {
+  conversationId: string;
+}
+
+/** Let the user reach a port of the view; that ends with what listens there. */
+export interface PortOpenParams {
+  conversationId: string;
+  port: number;
 }
 
 /** List the tools that the agent is offered. */
@@ -1582,6 +1603,20 @@ export interface TerminalReadResult {
   eof: boolean;
 }
 
+export interface PortListResult {
+  ports: readonly OpenPort[];
+}
+
+/** A port of the view, which is not one of this machine. */
+export interface OpenPort {
+  port: number;
+  address?: string;
+}
+
+export interface PortOpenResult {
+  address: string;
+}
+
 export interface ToolListResult {
   tools: readonly ToolInfo[];
 }
@@ -1788,6 +1823,12 @@ export interface DaemonStatusChangedParams {
   error?: ErrorInfo;
 }
 
+/** All ports on which the conversation's commands listen in their view. */
+export interface PortChangedParams {
+  conversationId: string;
+  ports: readonly OpenPort[];
+}
+
 /** Apply an edit as one undo step; feature `applyEdit2`, else `workspace/applyEdit`. */
 export interface ApplyEditParams {
   label: string;
@@ -1900,6 +1941,8 @@ export interface Requests {
   "terminal/read": [TerminalReadParams, TerminalReadResult];
   "terminal/write": [TerminalWriteParams, Empty];
   "terminal/kill": [TerminalKillParams, Empty];
+  "port/list": [PortListParams, PortListResult];
+  "port/open": [PortOpenParams, PortOpenResult];
   "tool/list": [ToolListParams, ToolListResult];
   "agent/list": [AgentListParams, AgentListResult];
   "context/search": [ContextSearchParams, ContextSearchResult];
@@ -1931,6 +1974,7 @@ export interface Notifications {
   "conversation/gap": GapParams;
   "daemon/statusChanged": DaemonStatusChangedParams;
   "mcp/statusChanged": McpServers;
+  "port/changed": PortChangedParams;
 }
 
 export interface ClientRequests {

@@ -109,7 +109,8 @@ function answersOf(
       ...(editedSubject && { editedSubject }),
     });
   };
-  const options = [...approval.options].sort((a, b) => Number(a.scope !== "once") - Number(b.scope !== "once"));
+  const lasts = ({ scope }: ApprovalOption) => Number(scope !== "once" && scope !== "turn");
+  const options = [...approval.options].sort((a, b) => lasts(a) - lasts(b));
   return options.map((option) => ({
     option,
     button: h(option.id === "allow-once" ? "button.primary" : "button.secondary", {
@@ -133,6 +134,8 @@ function covered(subject: Subject): string {
       return subject.isTrusted
         ? "You are asked again when one of them changes"
         : "The agent may act here; you are still asked about risky actions";
+    case "host":
+      return "Commands may connect to it without asking";
     default:
       return "You are not asked again about exactly the same";
   }
@@ -153,6 +156,8 @@ function headline({ subject, title }: Approval): string {
       return subject.isTrusted ? "May these run without asking?" : "May the agent act in this folder?";
     case "saveDocuments":
       return "Save these files first?";
+    case "host":
+      return visible(title);
   }
 }
 
@@ -194,6 +199,8 @@ function subjectView({ id, subject, editable }: Approval, asked: Asked): Subject
       return fixed(trustView(subject));
     case "saveDocuments":
       return fixed(exact(subject.uris.map(fileName).join("\n")));
+    case "host":
+      return fixed(exact((subject.hosts ?? [`${subject.host}:${subject.port}`]).join("\n")));
   }
 }
 

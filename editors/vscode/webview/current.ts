@@ -4,7 +4,7 @@ import type { Notification } from "../src/messages";
 import { openStore } from "./opening";
 import type { Store } from "./store";
 
-type OfConversation = Exclude<Notification, { method: "daemon/statusChanged" | "mcp/statusChanged" }>;
+type OfConversation = Exclude<Notification, { method: "daemon/statusChanged" | "mcp/statusChanged" | "port/changed" }>;
 interface Opened {
   /** The conversation that was shown until then. */
   formerId: string | undefined;
@@ -42,7 +42,8 @@ export class Current {
   }
 
   take(notification: Notification): void {
-    if (notification.method === "daemon/statusChanged" || notification.method === "mcp/statusChanged") return;
+    const { method } = notification;
+    if (method === "daemon/statusChanged" || method === "mcp/statusChanged" || method === "port/changed") return;
     for (const each of new Set([this.store, this.opening?.store])) if (each) this.fold(each, notification);
   }
 

@@ -6,7 +6,7 @@ This module imports everything slow, so it is loaded only after `initialize` is 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -20,6 +20,7 @@ from oh_daemon.app.places import Places
 from oh_daemon.app.self_test import SelfTest
 from oh_daemon.app.shared import Shared
 from oh_daemon.app.sources import SettingsSources
+from oh_daemon.contract.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.protocol import REQUESTS
 from oh_daemon.core.ports import Json
@@ -43,8 +44,8 @@ from oh_daemon.workspace.paths import path_from_uri
 logger = logging.getLogger(__name__)
 
 _NOUNS = (
-    *("branches", "changes", "conversation", "daemon", "history", "mcp", "models", "search"),
-    *("skills", "terminal"),
+    *("branches", "changes", "conversation", "daemon", "history", "mcp", "models", "ports"),
+    *("search", "skills", "terminal"),
 )
 """Each has a module `handlers_<noun>`."""
 _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
@@ -73,6 +74,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         is_watched=publisher.is_watched,
         can_ask=publisher.asker.can_ask,
         can_answer=publisher.asker.can_answer,
+        tell_ports=partial(_tell_ports, server),
         listeners=(publisher,),
     )
     share = sources.merged().settings.share_tools
@@ -107,6 +109,12 @@ def _tell_level(server: Server, found: Sandbox) -> None:
     why = f", since {found.cause}" if found.cause else ""
     message = f"what holds commands that run unasked: {found.level}{why}"
     server.outbox.notify("daemon/statusChanged", encode({"kind": "warning", "message": message}))
+
+
+def _tell_ports(server: Server, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+    """A command in a view listens, or does no more. Called on any thread."""
+    told = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
+    server.outbox.notify("port/changed", encode(told.model_dump(by_alias=True, exclude_none=True)))
 
 
 def _open_door(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:

@@ -77,6 +77,10 @@ function M.subject(to, subject, view)
     for _, uri in ipairs(subject.uris) do
       to:line("save " .. blocks.path(uri))
     end
+  elseif subject.kind == "host" then
+    for _, host in ipairs(subject.hosts or { ("%s:%d"):format(subject.host, subject.port) }) do
+      to:line(blocks.escaped(host))
+    end
   elseif subject.kind == "trust" then
     M.runs(to, subject.runs or {})
   end

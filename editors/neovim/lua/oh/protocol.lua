@@ -25,7 +25,7 @@
 
 ---@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.SubagentItem | oh.protocol.NoticeItem | oh.protocol.CondensationItem
 
----@alias oh.protocol.Subject oh.protocol.CommandSubject | oh.protocol.FileChangeSubject | oh.protocol.ToolSubject | oh.protocol.PathSubject | oh.protocol.TrustSubject | oh.protocol.SaveDocumentsSubject
+---@alias oh.protocol.Subject oh.protocol.CommandSubject | oh.protocol.FileChangeSubject | oh.protocol.ToolSubject | oh.protocol.PathSubject | oh.protocol.TrustSubject | oh.protocol.SaveDocumentsSubject | oh.protocol.HostSubject
 
 ---@alias oh.protocol.InputAction "accept" | "decline" | "cancel"
 
@@ -372,6 +372,15 @@
 ---@field kind "saveDocuments"
 ---@field uris string[]
 
+--- A host that programs in the sandbox may connect to, or a group of hosts.
+---@class (exact) oh.protocol.HostSubject
+---@field kind "host"
+---@field host string
+---@field port integer
+---@field isPrivate? boolean
+---@field group? string
+---@field hosts? string[]
+
 --- Answer a question of the agent; the first answer wins.
 ---@class (exact) oh.protocol.InputRespondParams
 ---@field inputId string
@@ -449,6 +458,15 @@
 ---@class (exact) oh.protocol.TerminalKillParams
 ---@field conversationId string
 ---@field terminalId string
+
+--- List the ports on which the conversation's commands listen in their view.
+---@class (exact) oh.protocol.PortListParams
+---@field conversationId string
+
+--- Let the user reach a port of the view; that ends with what listens there.
+---@class (exact) oh.protocol.PortOpenParams
+---@field conversationId string
+---@field port integer
 
 --- List the tools that the agent is offered.
 ---@class (exact) oh.protocol.ToolListParams
@@ -1388,6 +1406,17 @@
 ---@field nextOffset integer
 ---@field eof boolean
 
+---@class (exact) oh.protocol.PortListResult
+---@field ports oh.protocol.OpenPort[]
+
+--- A port of the view, which is not one of this machine.
+---@class (exact) oh.protocol.OpenPort
+---@field port integer
+---@field address? string
+
+---@class (exact) oh.protocol.PortOpenResult
+---@field address string
+
 ---@class (exact) oh.protocol.ToolListResult
 ---@field tools oh.protocol.ToolInfo[]
 
@@ -1563,6 +1592,11 @@
 ---@field conversationId? string
 ---@field error? oh.protocol.ErrorInfo
 
+--- All ports on which the conversation's commands listen in their view.
+---@class (exact) oh.protocol.PortChangedParams
+---@field conversationId string
+---@field ports oh.protocol.OpenPort[]
+
 --- Apply an edit as one undo step; feature `applyEdit2`, else `workspace/applyEdit`.
 ---@class (exact) oh.protocol.ApplyEditParams
 ---@field label string
@@ -1668,6 +1702,8 @@ M.Requests = {
   ["terminal/read"] = true, -- oh.protocol.TerminalReadParams -> oh.protocol.TerminalReadResult
   ["terminal/write"] = true, -- oh.protocol.TerminalWriteParams -> oh.protocol.Empty
   ["terminal/kill"] = true, -- oh.protocol.TerminalKillParams -> oh.protocol.Empty
+  ["port/list"] = true, -- oh.protocol.PortListParams -> oh.protocol.PortListResult
+  ["port/open"] = true, -- oh.protocol.PortOpenParams -> oh.protocol.PortOpenResult
   ["tool/list"] = true, -- oh.protocol.ToolListParams -> oh.protocol.ToolListResult
   ["agent/list"] = true, -- oh.protocol.AgentListParams -> oh.protocol.AgentListResult
   ["context/search"] = true, -- oh.protocol.ContextSearchParams -> oh.protocol.ContextSearchResult
@@ -1699,6 +1735,7 @@ M.Notifications = {
   ["conversation/gap"] = true, -- oh.protocol.GapParams
   ["daemon/statusChanged"] = true, -- oh.protocol.DaemonStatusChangedParams
   ["mcp/statusChanged"] = true, -- oh.protocol.McpServers
+  ["port/changed"] = true, -- oh.protocol.PortChangedParams
 }
 
 M.ClientRequests = {

@@ -1,0 +1,193 @@
+"""Whether programs in the sandbox may connect to a host: by settings, earlier answers or the user.
+
+A question belongs to the command that runs, and is withdrawn with it or with the turn. It does not
+hold up the worker: only the connection waits, and the command with it. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from oh_daemon.contract import events as e
+from oh_daemon.contract import plain
+from oh_daemon.contract.approvals import Approval, HostSubject
+from oh_daemon.core.approval import approval_options, digest_of, grant_key, never_asks
+from oh_daemon.core.consent import Policy
+from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
+from oh_daemon.core.journal import new_id
+from oh_daemon.core.plain_text import clipped, first_line
+from oh_daemon.core.state import State
+
+GROUP = "package registries (pip, npm, cargo, go)"
+_LOCAL = "it is this machine or as near, and is reached by its address only: see `services`"
+UNASKED = "the user is not asked, and it is not in the setting `hosts`"
+_NO_TURN = "no turn is under way in which the user could be asked"
+_REJECTED = "the user does not allow it"
+_UNANSWERED = "the user was asked and did not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that the user has not answered yet."""
+
+    subject: HostSubject
+    answer: Future[plain.ApprovalResolved]
+
+
+class HostConsent:
+    """Decides for the programs of one conversation."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        policy: Policy,
+        allowed: Callable[[], Sequence[str]],
+        registries: Callable[[], Sequence[str]],
+    ) -> None:
+        """`allowed` are the patterns of the setting, `registries` those of the user's tools."""
+        self._conversation = conversation
+        self._policy = policy
+        self._allowed = allowed
+        self._registries = registries
+        self._asked: dict[str, Asked] = {}
+        self._rejected: set[tuple[str, str | None]] = set()
+        """What the user did not allow, each with the turn."""
+        self._refused: dict[str, str] = {}
+
+    @property
+    def is_asking(self) -> bool:
+        return bool(self._asked)
+
+    @property
+    def conversation_id(self) -> str:
+        return self._conversation.id
+
+    def services(self) -> list[Host]:
+        """Return the services of this machine that the setting names, by their addresses."""
+        hosts = (parse_host(each) for each in self._allowed() if PLACE.fullmatch(each))
+        return [host for host in hosts if host.is_service]
+
+    def take_refused(self) -> str | None:
+        """Return a line for the model about the hosts that were refused since the last call."""
+        refused, self._refused = self._refused, {}
+        if not refused:
+            return None
+        told = "; ".join(f"{host}: {why}" for host, why in refused.items())
+        return f"[no connection to {told}]"
+
+    def settle(self, host: Host, reach: Reach) -> str | Asked | None:
+        """Return None if programs may connect, why not, or what the user is being asked."""
+        found = self._settled(host, reach)
+        if isinstance(found, str):
+            self._refused[str(host)] = found
+        return found
+
+    def take(self, host: Host, asked: Asked, answer: plain.ApprovalResolved | None) -> str | None:
+        """Keep an answer, None if there will be none; return why programs may not connect."""
+        decision = answer["decision"] if answer else None
+        if decision is not None and decision["effect"] == "allow":
+            if decision["scope"] in {"folder", "user"}:
+                self._policy.save_grant(key_of(asked.subject))
+            return None
+        is_rejected = answer is not None and answer["by"] == "user"
+        if is_rejected:
+            self._rejected.add((key_of(asked.subject), self._conversation.state.turn_id))
+        said = answer.get("feedback") if answer else None
+        why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {said}" if said else "")
+        self._refused[str(host)] = why
+        return why
+
+    def _settled(self, host: Host, reach: Reach) -> str | Asked | None:
+        subject = self._subject(host, reach)
+        if reach == "local" and not host.is_address:
+            return _LOCAL
+        if self._is_allowed(host, reach, subject):
+            return None
+        if reach == "local":
+            return _LOCAL
+        if never_asks(self._conversation.state.options_now) or not self._policy.can_ask():
+            return UNASKED
+        return self._ask(subject, host)
+
+    def _is_allowed(self, host: Host, reach: Reach, subject: HostSubject) -> bool:
+        allowed, state = self._allowed(), self._conversation.state
+        if is_named(host, allowed) or (subject.group and REGISTRIES in allowed):
+            return True
+        if state.options_now["mode"] == "full" and (reach == "public" or subject.group):
+            return True
+        key = key_of(subject)
+        return key in state.grants | state.turn_grants or self._policy.is_granted(key)
+
+    def _subject(self, host: Host, reach: Reach) -> HostSubject:
+        registries = self._registries()
+        if reach != "local" and is_named(host, registries):
+            return HostSubject(
+                host=host.name, port=host.port, group=GROUP, hosts=tuple(sorted(registries))
+            )
+        is_private = True if reach == "private" else None
+        return HostSubject(host=host.name, port=host.port, is_private=is_private)
+
+    def _ask(self, subject: HostSubject, host: Host) -> Asked | str:
+        conversation = self._conversation
+        key = key_of(subject)
+        with conversation.changed:
+            if key in self._asked:
+                return self._asked[key]
+            state = conversation.state
+            command = _command_in(state)
+            if state.turn is None or command is None or conversation.is_closing:
+                return _NO_TURN
+            if (key, state.turn_id) in self._rejected:
+                return _REJECTED
+            approval = self._approval(subject, host, command)
+            conversation.append(e.ApprovalRequested(approval=approval))
+            answer = conversation.await_record(_answer_to(approval.id))
+            asked = self._asked[key] = Asked(subject, answer)
+            answer.add_done_callback(lambda _: self._asked.pop(key))
+        conversation.log.sync()
+        return asked
+
+    def _approval(self, subject: HostSubject, host: Host, command: plain.CommandItem) -> Approval:
+        what = f"the {subject.group}" if subject.group else str(host)
+        where = ", whose address is not public" if subject.is_private else ""
+        risk = "high" if subject.is_private else "medium"
+        return Approval(
+            id=new_id(),
+            digest=digest_of(subject),
+            conversation_id=self._conversation.id,
+            turn_id=self._conversation.state.turn_id or "",
+            item_id=command["id"],
+            title=f"Let commands connect to {what}?",
+            subject=subject,
+            risk=risk,
+            reason=f"`{clipped(first_line(command['command']), 80)}` connects to {host}{where}",
+            options=approval_options(subject, risk, floor=False),
+            created_at=self._conversation.clock.now(),
+        )
+
+
+def _command_in(state: State) -> plain.CommandItem | None:
+    """Return the command that runs, else the last one, which may have left a program running."""
+    commands = [item for item in reversed(state.items) if item["kind"] == "command"]
+    running = [command for command in commands if command["status"] == "running"]
+    return next(iter((*running, *commands)), None)
+
+
+def _answer_to(approval_id: str) -> Callable[[plain.Record], plain.ApprovalResolved | None]:
+    def read(record: plain.Record) -> plain.ApprovalResolved | None:
+        event = record["event"]
+        if event["type"] == "approval.resolved" and event["approvalId"] == approval_id:
+            return event
+        return None
+
+    return read
+
+
+def key_of(subject: HostSubject) -> str:
+    """Return the key of a lasting answer."""
+    logged: Any = subject.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return grant_key(logged)
