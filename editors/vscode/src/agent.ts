@@ -37,6 +37,7 @@ const NOTIFICATIONS = [
   "conversation/changed",
   "conversation/gap",
   "mcp/statusChanged",
+  "port/changed",
 ] as const;
 const FEATURES = {
   applyEdit2: true,

@@ -27,6 +27,9 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
     "host/goBack": ({ conversationId, itemId }) => goBack(agent, conversationId, itemId),
     "host/export": ({ conversationId }) => exportConversation(agent, conversationId),
     "host/openLink": ({ href }) => openLink(href),
+    "host/openAddress": async ({ address }) => {
+      await env.openExternal(Uri.parse(`http://${address}`));
+    },
     "host/insert": async ({ text }) => {
       const { editor } = editors;
       if (!editor) throw new Error("There is no open editor to insert into.");

@@ -37,6 +37,8 @@ export interface HostRequests {
   "host/goBack": [{ conversationId: string; itemId: string }, boolean];
   "host/export": [{ conversationId: string }, void];
   "host/openLink": [{ href: string }, void];
+  /** Shows what is served at an address of this machine in the browser. */
+  "host/openAddress": [{ address: string }, void];
   "host/insert": [{ text: string }, void];
   "host/copy": [{ text: string }, void];
   "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" | "oh.mcp" }, void];

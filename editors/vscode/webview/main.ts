@@ -18,6 +18,7 @@ import { Memory } from "./memory";
 import { Meter } from "./meter";
 import { prependEarlier } from "./opening";
 import { Pickers } from "./pickers";
+import { PortsBox } from "./ports";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
 import { Sending } from "./sending";
@@ -51,6 +52,7 @@ const followBox = h(
   h("span", {}, "Another window works on this conversation. You follow it here."),
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"),
 );
+const portsBox = new PortsBox();
 const queueBox = new QueueBox();
 const pickers = new Pickers(memory, draw);
 const meter = new Meter(condense);
@@ -144,6 +146,7 @@ document.body.append(
     {},
     askedBox.element,
     followBox,
+    portsBox.element,
     pickers.warning,
     queueBox.element,
     h("div.desk", {}, composer.element, h("div.below", {}, pickers.element, meter.element)),
@@ -215,6 +218,7 @@ function onNotification(notification: Notification): void {
     list.onChanged(notification.params);
     elsewhere.onChanged(notification.params);
   }
+  if (notification.method === "port/changed") portsBox.onChanged(notification.params);
   current.take(notification);
 }
 
@@ -279,6 +283,7 @@ async function reopen(conversationId: string): Promise<void> {
   if (store || isGone) memory.keep({ conversationId: store?.info.id });
   if (opened.error !== undefined) fail(opened.error);
   transcript.reset(store);
+  if (store && !store.isReadOnly) portsBox.load(store.info.id).then(draw).catch(report);
   if (place && place.conversationId === store?.info.id) await goTo(place);
   draw();
 }
@@ -367,6 +372,7 @@ function drawNow(): void {
   }
   stateBox.draw({ daemon, failure, store, sending: sending.shown, hasModel: pickers.hasModel, isList });
   askedBox.draw(store);
+  portsBox.draw(isList ? undefined : store?.info.id);
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store);
   followBox.hidden = !store?.isReadOnly;

@@ -284,6 +284,11 @@ local commands = {
       require("oh.branches").visit_agent(conversation)
     end),
   },
+  ports = {
+    run = with_conversation(function(conversation)
+      require("oh.ports").pick(conversation)
+    end),
+  },
   servers = {
     run = with_daemon(function(daemon)
       require("oh.servers").pick(daemon)

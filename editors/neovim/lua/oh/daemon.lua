@@ -326,6 +326,9 @@ function Daemon:handlers()
     ["conversation/event"] = on(conversation.on_event),
     ["conversation/delta"] = on(conversation.on_delta),
     ["conversation/gap"] = on(conversation.on_gap),
+    ["port/changed"] = on(function(...)
+      require("oh.ports").on_changed(...)
+    end),
     ["daemon/statusChanged"] = on(function(_, params)
       local level = params.kind == "error" and vim.log.levels.ERROR or vim.log.levels.WARN
       tell.message(params.message, level)
