@@ -23,8 +23,8 @@ from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.state import State
 
 GROUP = "package registries (pip, npm, cargo, go)"
-_LOCAL = "it is this machine or as near, and is reached by its address only: see `services`"
-UNASKED = "the user is not asked, and it is not in the setting `hosts`"
+_LOCAL = "it is this machine or as near; services of this machine are asked for with `services`"
+UNASKED = "the user is not asked, but can name it in the setting `hosts`"
 _NO_TURN = "no turn is under way in which the user could be asked"
 _REJECTED = "the user does not allow it"
 _UNANSWERED = "the user was asked and did not answer"

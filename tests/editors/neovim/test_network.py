@@ -1,0 +1,34 @@
+"""What commands in a sandbox reach: hosts that are asked about, and ports that are opened."""
+
+from desk import Desk
+from fake_llm import call, say
+
+VIEW = {"settings": {"sandbox": "view", "approval": "askRisky"}}
+_CHOOSE_FIRST = "vim.ui.select = function(items, _, on_choice) on_choice(items[1]) end"
+
+
+def test_a_host_is_asked_about_while_the_command_runs_and_can_be_rejected(desk: Desk) -> None:
+    desk.script(call("terminal", command="curl -sS http://192.0.2.1/"), say("Not reached."))
+    editor = desk.start(**VIEW)
+    editor.edit(desk.file)
+    editor.command("Oh fetch it")
+    editor.wait_for_event("ApprovalRequested")
+    editor.wait_for_chat("? Allow: Let commands connect to 192.0.2.1?")
+    assert "192.0.2.1:80" in editor.chat()
+    editor.command("Oh reject")
+    editor.wait_for_event("TurnFinished")
+    assert "the user does not allow it" in desk.prompts()
+
+
+def test_ports_are_told_of_and_opened_in_the_browser(desk: Desk) -> None:
+    serve = "exec python3 -m http.server 18766"
+    desk.script(call("terminal", command=serve, background=True), say("It runs."))
+    editor = desk.start(**VIEW)
+    editor.edit(desk.file)
+    editor.command("Oh serve it")
+    editor.wait_for_message("the agent listens on 18766; `:Oh ports` opens it")
+    editor.lua("vim.ui.open = function(path) _G.opened = path end")
+    editor.lua(_CHOOSE_FIRST)
+    editor.command("Oh ports")
+    editor.wait_for_message("port 18766 of the sandbox is open at 127.0.0.1:")
+    assert editor.lua("return _G.opened").startswith("http://127.0.0.1:")
