@@ -14,7 +14,7 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
 from oh_daemon.core.plain_text import well_formed
-from oh_daemon.core.risk_paths import guarded
+from oh_daemon.core.risk.paths import guarded
 from oh_daemon.sandbox.changes import SLACK_NS, Change
 from oh_daemon.sandbox.git_index import IndexChange, compared
 from oh_daemon.sandbox.git_names import Grouping, Names
