@@ -190,6 +190,19 @@ def test_what_moves_before_the_answer_wins(
     assert not (bench.project / ".git/index.lock").exists()
 
 
+def test_nothing_moves_while_the_users_git_works(bench: Bench) -> None:
+    lock = bench.project / ".git/index.lock"
+    planned = bench.run("echo two > a.txt; git commit -qam Two")
+    lock.touch()
+    with pytest.raises(ToolError, match="another git works there"):
+        bench.land(planned)
+    assert git(bench.project, "log", "--format=%s") == "First"
+    assert lock.exists()
+    lock.unlink()
+    assert bench.land(planned) == ["commit on main: Two"]
+    assert status(bench.project) == ""
+
+
 def test_a_landing_that_was_cut_off_can_be_done_once_more(bench: Bench) -> None:
     planned = bench.run(
         "echo two > a.txt; git commit -qam Two; git switch -qc topic; git stash list"

@@ -83,7 +83,7 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
     ),
     by !== undefined && h("p.why", {}, `Asked by the sub-agent ${by}`),
     approval.reason !== undefined && h("p.why", {}, approval.reason),
-    ...gitRows(approval.subject),
+    ...gitRows(approval),
     subject.element,
     approval.description !== undefined &&
       h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
@@ -166,9 +166,10 @@ function changed({ changes, git = [] }: Extract<Subject, { kind: "fileChange" }>
 }
 
 /** What a command did to repositories; it is kept with all of its changes, or not at all. */
-function gitRows(subject: Subject): HTMLElement[] {
+function gitRows({ subject, editable }: Approval): HTMLElement[] {
   const changes = subject.kind === "fileChange" ? (subject.git ?? []) : [];
-  return changes.map(({ title }) => h("p.why", {}, visible(`git: ${title}`)));
+  const condition = editable ? " (only with all of the changes)" : "";
+  return changes.map(({ title }) => h("p.why", {}, visible(`git: ${title}${condition}`)));
 }
 
 interface SubjectView {
