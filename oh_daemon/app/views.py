@@ -48,6 +48,7 @@ class SharedView:
     def spawner(self) -> Spawner:
         """Return what starts programs inside, which see no secret. Raises `ToolError`."""
         with refusals("the sandbox"):
+            self.view.start()
             self.view.refresh()
         return self.view.spawner
 

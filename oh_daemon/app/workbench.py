@@ -109,8 +109,7 @@ class Workbench:
             self._leave = partial(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()
-        tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool()]
-        tools.append(FinishTool(recipe.result_schema))
+        tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
         if folders:
             tools = [*self._workspace_tools(shared, log), *tools]
         self.skills = Skills(shared, self.folders.roots, self.for_project)

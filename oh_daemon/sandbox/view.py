@@ -98,7 +98,7 @@ class View:
         self._lock = threading.Lock()
         self._open = ExitStack()
         self._keeper: _Keeper | None = None
-        self._spawner = Spawner(self.enclose)
+        self._spawner = Spawner(self.enclose, network.variables if network else {})
 
     @property
     def spawner(self) -> Spawner:
@@ -137,11 +137,6 @@ class View:
         # The number may be another process's by now, and the folder the disk's.
         os.close(descriptor)
         raise ToolError("the view has just ended; try again")
-
-    @property
-    def variables(self) -> Mapping[str, str]:
-        """What programs inside get in addition to their environment."""
-        return self._network.variables if self._network else {}
 
     @property
     def is_asking(self) -> bool:

@@ -36,11 +36,6 @@ class ShellView(Protocol):
     def spawner(self) -> Spawner: ...
 
     @property
-    def variables(self) -> Mapping[str, str]:
-        """What programs there get in addition to their environment."""
-        ...
-
-    @property
     def is_asking(self) -> bool:
         """Whether a program there waits for an answer of the user."""
         ...
@@ -214,10 +209,8 @@ class Shells:
     ) -> Bash:
         folder = cwd if cwd.is_dir() else self._folder
         screen = self._screens.setdefault(name, Scrollback(self._masker))
-        if view is None:
-            return Bash(spawner, place.of(name), folder, self._env, screen)
-        env = {**self._env, **view.variables}
-        return Bash(spawner, place.of(name), folder, env, screen, lambda: view.is_asking)
+        is_held = (lambda: view.is_asking) if view else bool
+        return Bash(spawner, place.of(name), folder, self._env, screen, is_held)
 
     def _own_place(self) -> ShellPlace:
         if self._place is None:

@@ -25,6 +25,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
@@ -157,10 +158,18 @@ class Enclosure:
 class Spawner:
     """Starts programs. Safe from any thread."""
 
-    def __init__(self, enclose: Callable[[], Enclosure] | None = None) -> None:
-        """`enclose` is called before each start of a reaper; it may raise `OSError`."""
+    def __init__(
+        self,
+        enclose: Callable[[], Enclosure] | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`enclose` is called before each start of a reaper; it may raise `OSError`.
+
+        All programs get these `variables`, whatever their environment says.
+        """
         self.run_id = uuid.uuid4().hex
         self._enclose = enclose
+        self._variables = variables
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._reaper: subprocess.Popen[bytes] | None = None
@@ -247,7 +256,8 @@ class Spawner:
             sock = self._socket or self._start_reaper()
             self._n_started += 1
             tag = f"{self.run_id}.{self._n_started}"
-            entries = [f"{name}={value}" for name, value in {**env, RUN_TAG: tag}.items()]
+            variables = {**env, **self._variables, RUN_TAG: tag}
+            entries = [f"{name}={value}" for name, value in variables.items()]
             words = [tag, str(len(argv)), str(cwd), *argv, *entries]
             packet = b"\0".join(os.fsencode(word) for word in words)
             if len(packet) > reaper.MAX_REQUEST_BYTES:
