@@ -237,7 +237,8 @@ def _approval_resolved(state: State, event: plain.ApprovalResolved, _record: pla
         return
     decision = event["decision"]
     decided = Decided(decision["effect"], decision["scope"], approval, event)
-    state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = decided
+    if not state.is_of_program(approval):
+        state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = decided
     # Whoever edits a command allows only the edited version, not the one that was shown.
     lasts = decision["scope"] != "once" and event.get("editedSubject") is None
     if decision["effect"] == "allow" and lasts:

@@ -76,24 +76,147 @@ def withdrawn(
         e.ApprovalResolved(approval_id=asked["id"], decision=rejected, by=by)
         if asked["id"] in state.approvals
         else e.InputResolved(input_id=asked["id"], action="cancel", by=by)
-        for asked in state.awaited.values()
+        for asked in state.pending.values()
+        if asked["id"] in state.awaited or state.is_of_program(asked)
         if item_id in {None, asked["itemId"]}
     ]
 
 
-
+def withdrawn_offers(state: State) -> list[Contract]:
+    """Resolve all offers, since what was before them is rolled back."""
+    rejected = e.Decision(effect="reject")
+    offers = state.pending.keys() - state.awaited.keys()
+    return [e.ApprovalResolved(approval_id=o, decision=rejected, by="changed") for o in offers]
 
 
 def without_hosts(state: State) -> list[Contract]:
-    """Withdraw the questions about hosts: the programs that wait for them end, or go on without."""
+    """Withdraw the questions of programs about hosts: they end, or go on without an answer."""
     rejected = e.Decision(effect="reject")
     return [
-        e.ApprovalResolved(approval_id=approval["id"], decision=rejected, by="interrupted")
-        for approval in state.approvals.values()
-        if approval["subject"]["kind"] == "host" and _is_of_program(state, approval)
+        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="interrupted")
+        for approval_id, approval in state.approvals.items()
+        if state.is_of_program(approval)
     ]
 
 
-def _is_of_program(state: State, approval: plain.Approval) -> bool:
-    """Return whether a program asked, that runs; an action that has not begun asks for services."""
-    return state.item(approval["itemId"])["status"] != "awaitingApproval"
+def answering_events(
+    state: State, question: plain.InputRequest, now: str, action: InputAction, content: str | None
+) -> list[Contract]:
+    """Return the user's answer with its observation, so that a logged answer is never lost."""
+    resolved = e.InputResolved(input_id=question["id"], action=action, content=content, by="user")
+    item = state.item(question["itemId"])
+    match action:
+        case "accept":
+            return [resolved, _ended(item, now, None, status="completed", text=content)]
+        case "decline":
+            return [resolved, _ended(item, now, "declined", status="rejected")]
+        case "cancel":
+            return [resolved, _ended(item, now, "dismissed")]
+
+
+def superseding_events(state: State, now: str) -> list[Contract]:
+    """Let a new message answer what was asked and replace the actions that were not allowed yet."""
+    rejected = e.Decision(effect="reject")
+    events: list[Contract] = [
+        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="superseded")
+        for approval_id in state.approvals.keys() & state.awaited.keys()
+    ]
+    asking = {question["itemId"]: input_id for input_id, question in state.questions.items()}
+    for item in state.open_tool_items():
+        decided = state.decisions.get(item["id"], {}).values()
+        allowed = any(decision.effect == "allow" for decision in decided)
+        if item["id"] in asking:
+            answered = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
+            ended = _ended(item, now, "answeredByMessage", status="completed")
+            events.extend((answered, ended))
+        elif (landing := state.landings.get(item["id"])) is not None and not allowed:
+            events.append(_without_landing(item, now, landing))
+        elif item["status"] != "running" and not allowed:
+            events.append(_ended(item, now, "superseded", status="rejected"))
+    return events
+
+
+def ended_turn(
+    state: State,
+    now: str,
+    status: Literal["completed", "interrupted", "failed"],
+    stop_reason: StopReason,
+    **outcome: Any,
+) -> e.TurnCompleted:
+    """Return the end of the open turn; `outcome` is its `error`, or `final_text` and `result`."""
+    turn = state.open_turn
+    ended = e.Turn(
+        id=turn.id,
+        status=status,
+        stop_reason=stop_reason,
+        started_at=turn.started_at,
+        ended_at=now,
+        n_steps=turn.n_steps,
+        usage=Usage.model_validate(turn.usage) if turn.usage else None,
+        **outcome,
+    )
+    return e.TurnCompleted(turn=ended)
+
+
+def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contract]:
+    """Return what stops a cancelled turn: closing, `pause` with `now`, or an interrupt."""
+    pauses = state.pause_requested == "now" and state.status != "interrupting"
+    closing = closing_events(state, now, "interrupted", keep_waiting=is_closing or pauses)
+    if is_closing or pauses:
+        closing += without_hosts(state)
+    if is_closing:
+        return [*closing, _interrupted(state, now), _status(state, "paused", "daemonRestarted")]
+    if pauses:
+        return [*closing, e.TurnPaused(reason="user"), _status(state, "paused", "user")]
+    return [*withdrawn(state), *closing, _interrupted(state, now), _status(state, "idle")]
+
+
+def dropped(state: State, now: str) -> list[Contract]:
+    """Return what ends the actions that outlived their turn: they waited when the daemon ended."""
+    return [*withdrawn(state), *closing_events(state, now, "interrupted")]
+
+
+def restart_events(state: State, now: str, found: Found = _NOTHING) -> list[Contract]:
+    """Return what opening a log appends after the daemon died in the middle of a turn."""
+    left = without_hosts(state)
+    if state.status in AT_REST and not state.open_items:
+        return left
+    events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, found=found) + left
+    if state.turn is not None and not state.turn.is_paused:
+        events.append(_interrupted(state, now))
+    if state.status not in AT_REST:
+        events.append(_status(state, "paused", "daemonRestarted"))
+    return events
+
+
+def _interrupted(state: State, now: str) -> e.TurnCompleted:
+    return ended_turn(state, now, "interrupted", "cancelled")
+
+
+def _status(state: State, to: ConversationState, reason: PauseReason | None = None) -> Contract:
+    return e.StatusChanged(from_=state.status, to=to, reason=reason)
+
+
+def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) -> Contract:
+    """End a command whose changes nobody will take any more."""
+    result = without_landing(landing, "The user did something else instead of taking them.")
+    known = {**result.item_fields, "content": list(result.content)}
+    status = "rejected" if is_own(item) else "completed"
+    return _ended(item, now, None, status=status, known=known)
+
+
+def _ended(
+    item: plain.Item,
+    now: str,
+    reason: str | None,
+    status: plain.ItemStatus = "cancelled",
+    *,
+    text: str | None = None,
+    known: Mapping[str, object] = _NOTHING,
+) -> e.ItemCompleted:
+    ended: Json = {**item, **known, "status": status, "reason": reason, "endedAt": now}
+    if is_tool_item(item):
+        said = text if reason is None else _EXPLANATIONS[reason]
+        told = [{"type": "text", "text": said}] if said is not None else []
+        ended["content"] = [*told, *ended.get("content", ())]
+    return e.ItemCompleted(item=ITEM.validate_python(ended))

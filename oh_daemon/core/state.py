@@ -170,6 +170,12 @@ class State:
         """What a turn waits for: no offers, which hang on items that have ended."""
         return {key: asked for key, asked in self.pending.items() if self._is_open(asked)}
 
+    def is_of_program(self, asked: plain.Approval | plain.InputRequest) -> bool:
+        """Return whether a program in the sandbox asks for a host, while it runs."""
+        if "prompt" in asked or asked["subject"]["kind"] != "host":
+            return False
+        return self.item(asked["itemId"])["status"] != "awaitingApproval"
+
     def _is_open(self, asked: plain.Approval | plain.InputRequest) -> bool:
         return asked["itemId"] in self.open_items
 
