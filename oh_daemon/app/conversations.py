@@ -16,8 +16,9 @@ import orjson
 from oh_daemon.app.description import describe, describe_state, plan_update, summarize
 from oh_daemon.app.following import Followed
 from oh_daemon.app.images import require_sight
+from oh_daemon.app.keeping import with_isolation
 from oh_daemon.app.live import Live
-from oh_daemon.app.openings import recipe_for_foreign, replay_into
+from oh_daemon.app.openings import closed_on_failure, recipe_for_foreign, replay_into
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import events as e
@@ -84,6 +85,7 @@ class Conversations:
         recipe = recipe or Recipe(
             instructions, params.tools or m.ToolFilter(), result_schema=params.result_schema
         )
+        recipe = with_isolation(recipe, self.shared, folders, wanted=params.isolated)
         state = State(conversation_id or new_id())
         with self._new_log(state.conversation_id, folders, params) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
@@ -98,8 +100,10 @@ class Conversations:
                 result_schema=recipe.result_schema,
                 metadata=params.metadata,
                 parent_id=recipe.parent.id if recipe.parent else None,
+                isolated=recipe.isolated,
             )
             live.conversation.append(created, cause=cause)
+            live.tell_of_keep()
         return self._add(live, at_work=at_work)
 
     def open(
@@ -123,7 +127,7 @@ class Conversations:
         state, is_own = State(conversation_id), self.shared.own_logs.has(place)
         take = replay_into(state, place, folders, is_own=is_own)
         opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
-        with _closed_on_failure(opened.log):
+        with closed_on_failure(opened.log):
             if state.seq == 0:
                 # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
@@ -203,7 +207,7 @@ class Conversations:
         place = catalog.create(conversation_id)
         try:
             opened = open_log(place, shared.commit, client=shared.client_name, create=True)
-            with _closed_on_failure(opened.log):
+            with closed_on_failure(opened.log):
                 shared.own_logs.add(place)
                 yield opened.log, opened.epoch
         except ConversationLockedError:
@@ -304,6 +308,7 @@ class Conversations:
         for child in self.listed(folders, conversation_id):
             self.delete(child["id"], folders, permanent=permanent)
         self.close(conversation_id)
+        live.remove_kept()
         self._remove(conversation_id, folders, permanent=permanent)
         return live.conversation
 
@@ -387,13 +392,3 @@ class Conversations:
         """Return the catalogs where logs may be; a new log goes into the first."""
         homes = dict.fromkeys([*(f / ".openhands" for f in folders), self.shared.user_folder])
         return [Catalog(home) for home in homes]
-
-
-@contextmanager
-def _closed_on_failure(log: EventLog) -> Generator[None]:
-    """Release the log's lock when starting or opening the conversation fails."""
-    try:
-        yield
-    except BaseException:
-        log.close()
-        raise

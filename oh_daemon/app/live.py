@@ -13,17 +13,20 @@ from pathlib import Path
 
 from oh_daemon.app.budget import Budget
 from oh_daemon.app.host_policy import host_consent_of
+from oh_daemon.app.isolated import Isolated
 from oh_daemon.app.policy import policy_of
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.toolbox import render_tool_info
 from oh_daemon.app.workbench import Workbench
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.errors import InvalidStateError
+from oh_daemon.contract.errors import InvalidStateError, ToolError
+from oh_daemon.contract.items import NoticeItem
 from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import NOTHING
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import (
     Json,
     Model,
@@ -36,6 +39,7 @@ from oh_daemon.mcp_servers.servers import tools_of, unusable_of
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
+from oh_daemon.tools.language import unwatched
 from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
 from oh_daemon.workspace.joint_edit import cut_short
 
@@ -53,13 +57,17 @@ class Live:
         home = folders[0] if folders else None
         self._settings = shared.settings(home).settings
         self.conversation = conversation
+        recipe = replace(recipe, isolated=recipe.isolated or conversation.state.isolated)
+        parent_id = conversation.state.parent_id
+        if recipe.isolated and recipe.parent is not None:
+            parent_id = recipe.parent.id  # Its log does not say so yet.
         self.workbench = Workbench(
             shared,
             conversation.log,
             folders,
             recipe,
             cancel=lambda: conversation.cancel,
-            owner_id=conversation.state.parent_id or conversation.id,
+            owner_id=parent_id or conversation.id,
         )
         self.budget = Budget(
             lambda: shared.settings(home).settings, shared.spend, conversation.clock
@@ -190,6 +198,34 @@ class Live:
         agent = self.agent_info(state.options["model"], state.agent)
         if agent.model_dump(mode="json", exclude_none=True) != state.agent:
             conversation.append(e.AgentChanged(agent=agent))
+
+    @property
+    def isolated(self) -> Isolated | None:
+        """What waits for the user to land it, if the conversation is isolated."""
+        bench = self.workbench
+        if bench.keep is None:
+            return None
+        own, watch = bench.documents, unwatched
+        return Isolated(bench.keep, self.conversation, bench.disk, own, watch)
+
+    def tell_of_keep(self) -> None:
+        """Log what an isolated conversation works in, if it has to be known."""
+        bench = self.workbench
+        if bench.keep is None or self._recipe.parent is not None:
+            return
+        try:
+            bench.keep.begin(bench.disk)
+        except OSError as exc:
+            raise ToolError(f"the conversation cannot be isolated: {exc}") from exc
+        if bench.keep.told is not None:
+            title, description, note = bench.keep.told
+            notice = NoticeItem(id=new_id(), title=title, description=description, note=note)
+            self.conversation.append(e.ItemCompleted(item=notice))
+
+    def remove_kept(self) -> None:
+        """Remove what an isolated conversation kept, once it is closed; not for a sub-agent."""
+        if self.workbench.keep is not None and self.conversation.state.parent_id is None:
+            self.workbench.keep.remove()
 
     def close(self, deadline_s: float = 1.0) -> None:
         """End the worker, the shells and the log, in this order; log what was interrupted."""

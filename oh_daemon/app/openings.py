@@ -6,8 +6,8 @@ that the user has now, unless they are stricter.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from oh_daemon.contract.errors import InvalidStateError, UserError
 from oh_daemon.contract.settings import CHOICES, Settings, stricter
 from oh_daemon.core.folding import apply
 from oh_daemon.core.foreign import without_authority
+from oh_daemon.core.ports import EventLog
 from oh_daemon.core.state import State
 from oh_daemon.store.log_scan import TakeRecord
 from oh_daemon.workspace.paths import uri_from_path
@@ -47,3 +48,13 @@ def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared:
     with suppress(UserError):  # Without a model, the conversation can still be read.
         options["model"] = settings.model or shared.default_model()
     return replace(recipe, options={**options, **recipe.options})
+
+
+@contextmanager
+def closed_on_failure(log: EventLog) -> Generator[None]:
+    """Release the log's lock when starting or opening the conversation fails."""
+    try:
+        yield
+    except BaseException:
+        log.close()
+        raise

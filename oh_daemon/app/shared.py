@@ -14,6 +14,7 @@ from oh_daemon.app.clock import SystemClock
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
 from oh_daemon.contract.daemon_messages import OpenPort
+from oh_daemon.contract.items import Isolation
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
 from oh_daemon.core.conversation import Conversation
@@ -103,5 +104,7 @@ class Recipe:
     approval_policy: ApprovalPolicy | None = None
     options: Mapping[str, str] = field(default_factory=dict[str, str])
     """Options that override the logged ones when a conversation is reopened."""
+    isolated: Isolation | None = None
+    """What keeps it apart from the disk, for a new conversation; the log says it for others."""
     parent: Conversation | None = None
     """For a sub-agent, the conversation that it works for and whose grants it inherits."""

@@ -20,10 +20,11 @@ from oh_daemon.core.landing import Keep, LeftInside
 from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.sandbox.git_names import git_dirs_outside
+from oh_daemon.sandbox.kept import KeptView
 from oh_daemon.sandbox.landing import Began, InStep
 from oh_daemon.sandbox.levels import Row
 from oh_daemon.sandbox.masks import Masks
-from oh_daemon.sandbox.view import Ground, View, sweep
+from oh_daemon.sandbox.view import KEPT, Ground, View, sweep
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
@@ -40,6 +41,8 @@ class SharedView:
 
     view: View
     network: ViewNetwork
+    kept: KeptView | None = None
+    """Set for an isolated conversation."""
     shells: list[Shells] = field(default_factory=list[Shells])
     began: Began = field(default_factory=Began)
     changing: threading.Lock = field(default_factory=threading.Lock)
@@ -86,10 +89,13 @@ class Views:
         folders: Sequence[Path],
         tried: Row,
         make_network: Callable[[], ViewNetwork],
+        *,
+        isolated: bool = False,
+        outlives: bool = False,
     ) -> SharedView | None:
         """Return the view of a conversation, made as it was tried; its sub-agents join it.
 
-        None if that was no try of a view.
+        None if that was no try of a view. That of an isolated conversation may outlive the daemon.
         """
         if tried.program is None or tried.place is None:
             return None
@@ -98,14 +104,13 @@ class Views:
                 self._swept.add(tried.place)
                 sweep(tried.place)
             if owner_id not in self._views:
-                private = map(real_path, (self._home, Path(tempfile.gettempdir())))
                 masks = self._masks(folders)
-                # What is committed there would not come back, so git itself says that it cannot.
-                fixed = git_dirs_outside(folders)
-                ground = Ground(tried.program, folders, [*private], [Path("/run")], masks, fixed)
+                ground = ground_of(tried.program, folders, self._home, masks)
+                place = tried.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)
                 network = make_network()
-                view = View(self._spawner, ground, tried.place / uuid4().hex, network)
-                self._views[owner_id] = SharedView(view, network)
+                view = View(self._spawner, ground, place, network, outlives=outlives)
+                kept = KeptView(view, self._spawner, folders, place) if isolated else None
+                self._views[owner_id] = SharedView(view, network, kept)
             return self._views[owner_id]
 
     def _masks(self, folders: Sequence[Path]) -> Masks:
@@ -124,6 +129,16 @@ class Views:
                 return
             del self._views[owner_id]
         shared.view.close()
+
+
+def ground_of(
+    program: Path, folders: Sequence[Path], home: Path, masks: Masks | None = None
+) -> Ground:
+    """Return what the view of a conversation with these folders is made from."""
+    private = map(real_path, (home, Path(tempfile.gettempdir())))
+    # What is committed there would not come back, so git itself says that it cannot.
+    fixed = git_dirs_outside(folders)
+    return Ground(program, folders, [*private], [Path("/run")], masks, fixed)
 
 
 class ViewLandings:

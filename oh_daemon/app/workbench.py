@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from oh_daemon.app.apart import ApartTool, NoLandings
+from oh_daemon.app.keeping import keeping_of
 from oh_daemon.app.memory import Memory
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.skills import Skills
 from oh_daemon.app.toolbox import choose_tools
-from oh_daemon.app.view_network import ViewNetwork
 from oh_daemon.app.views import SharedView, ViewLandings
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
@@ -32,7 +33,6 @@ from oh_daemon.core.runtime import no_watch
 from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.sandbox import landlock
 from oh_daemon.sandbox.landing import InStep
-from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
 from oh_daemon.tools.ask import AskTool
@@ -41,14 +41,12 @@ from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.language import Problems, Watch, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
-from oh_daemon.tools.terminal import TerminalTool
+from oh_daemon.tools.terminal import SPEC_ISOLATED, TerminalTool
 from oh_daemon.tools.think import ThinkTool
 from oh_daemon.tools.todo import TodoTool
 from oh_daemon.workspace.checkpoints import Checkpoints
 from oh_daemon.workspace.context_files import ContextFiles
-from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.paths import Folders, in_bare_repository, paths_from_uris, real_path, shown
+from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
 from oh_daemon.workspace.shell import Shells
 
 
@@ -67,45 +65,33 @@ class Workbench:
         """`owner_id` is the conversation whose view the commands share; None leaves them out."""
         self._cancel = cancel
         self._is_own = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
-        self.folders = Folders(tuple(folders))
-        """If there are none, there are no tools for files and commands either."""
-        history = EditHistory(self.folders, log)
-        self.documents = Documents(self.folders, shared.editor, history, shared.locks)
-        self.context_files = ContextFiles(self.documents)
-        cwd = folders[0] if folders else Path.home()
         sandbox = shared.sandbox(folders[0]) if folders and owner_id else None
-        shared_view = self._view_in(shared, owner_id or "", sandbox)
+        keeping = keeping_of(shared, log, tuple(folders), owner_id or "", sandbox, recipe.isolated)
+        shared_view = keeping.shared_view
+        self.keep, self.disk = keeping.keep, keeping.disk
+        """Where an isolated conversation has its changes; the documents of the disk."""
+        self.folders = keeping.own.folders
+        """If there are none, there are no tools for files and commands either."""
+        self.documents = keeping.own
+        self.context_files = ContextFiles(self.documents)
+        self._refusal = keeping.refusal
         self.shells = Shells(
             shared.spawner,
-            cwd,
+            self.folders.for_programs(folders[0]) if folders else Path.home(),
             shared.environment,
             shared.masker,
             view=shared_view and shared_view.view,
             reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
         )
         self.network = shared_view.network if shared_view else None
-        self._leave = lambda: None
-        self.landings: ViewLandings | None = None
         self.for_project = shared_view.spawner if shared_view else None
         """Starts what the project runs by itself, in the view if there is one."""
+        self.landings = self._landings(shared, log, shared_view)
+        self._finder = shared.spawner
+        if shared_view is not None and self.keep is not None:
+            self._finder = shared_view.view.spawner
+        self._leave = lambda: None
         if shared_view is not None and shared.views is not None:
-            kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
-            step = InStep(
-                shared_view.view,
-                self.documents,
-                shared.spawner,
-                shared_view.began,
-                kept / "replaced",
-            )
-            watch = self._watch(shared)
-            self.landings = ViewLandings(
-                shared_view,
-                self.shells,
-                step,
-                self.documents,
-                watch,
-                shared.spawner,
-            )
             self._leave = partial(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()
@@ -119,11 +105,23 @@ class Workbench:
         self.tools: Mapping[str, Tool] = {}
         self.offer_tools((), by_patch=False)
 
-    def _view_in(self, shared: Shared, owner_id: str, sandbox: Sandbox | None) -> SharedView | None:
-        if sandbox is None or sandbox.held_by is None or shared.views is None:
+    def _landings(
+        self, shared: Shared, log: EventLog, shared_view: SharedView | None
+    ) -> ViewLandings | NoLandings | None:
+        """Join the view, and return what brings changes in it further, if anything does."""
+        watch = self._watch(shared)
+        if self.keep is not None:
+            if shared_view is not None:
+                shared_view.shells.append(self.shells)
+            return NoLandings(self.keep, self.disk, watch)
+        if shared_view is None:
             return None
-        network = partial(ViewNetwork, shared.environment, shared.tell_ports)
-        return shared.views.join(owner_id, self.folders.roots, sandbox.held_by, network)
+        kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
+        step = InStep(
+            shared_view.view, self.documents, shared.spawner, shared_view.began, kept / "replaced"
+        )
+        documents, host = self.documents, shared.spawner
+        return ViewLandings(shared_view, self.shells, step, documents, watch, host)
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
         """Offer these tools and our own, some of which need trust; return whether any changed."""
@@ -138,14 +136,14 @@ class Workbench:
     def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
         folders, documents = self.folders, self.documents
         # In a store that came with the folder, git would obey the settings of whoever made it.
-        if isinstance(log, LogFile) and self._is_own:
+        if isinstance(log, LogFile) and self._is_own and self.keep is None:
             store = log.folder / "checkpoints"
             note_saves = shared.editor.note_saves if shared.editor else None
             self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
         disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
 
         def rate(command: str, cwd: Path | None) -> Rating:
-            if refusal := shared.sandbox(folders.folders[0]).refusal:
+            if refusal := self._refusal or shared.sandbox(folders.folders[0]).refusal:
                 raise ToolError(refusal)
             return rate_command(command, folders.roots, cwd, disk)
 
@@ -158,10 +156,21 @@ class Workbench:
             blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
         )
         terminal.network = self.network
+        if self.keep is not None and self.shells.are_held:
+            terminal.spec = SPEC_ISOLATED
         servers, watch = shared.servers, self._watch(shared)
-        tools: list[Tool] = [terminal, EditTool(documents, watch)]
-        self._patching = (patch.PatchTool(documents, watch), EditTool(documents, watch, VIEW_SPEC))
-        tools += search_tools(documents, folders, shared.spawner)
+        editing: Sequence[Tool] = (
+            EditTool(documents, watch),
+            patch.PatchTool(documents, watch),
+            EditTool(documents, watch, VIEW_SPEC),
+        )
+        if isinstance(self.landings, NoLandings):
+            # Language servers know the disk only.
+            servers, landings = None, self.landings
+            editing = [ApartTool(tool, landings) for tool in editing]
+        tools: list[Tool] = [terminal, editing[0]]
+        self._patching = editing[1:]
+        tools += search_tools(documents, folders, self._finder)
         if servers is not None:
             tools += language_tools(documents, servers)
         if servers is not None and servers.can_look_up:
@@ -170,7 +179,7 @@ class Workbench:
 
     def _watch(self, shared: Shared) -> Watch:
         servers = shared.servers
-        if servers is None or not servers.can_report:
+        if servers is None or not servers.can_report or self.keep is not None:
             return unwatched
         return Problems(self.documents, servers).watch
 

@@ -53,6 +53,8 @@ class ReviewedFile(FileChange):
 
 class ChangesListResult(Contract):
     files: tuple[ReviewedFile, ...]
+    left_out: dict[str, str] | None = None
+    """In an isolated conversation: what cannot land, only be reverted, by URI, with the reason."""
 
 
 class ChangesDiffParams(OfConversation):

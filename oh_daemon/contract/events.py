@@ -17,6 +17,7 @@ from oh_daemon.contract.inputs import InputAction, InputRequest
 from oh_daemon.contract.items import (
     ConversationState,
     FileChange,
+    Isolation,
     Item,
     ItemStatus,
     PauseReason,
@@ -47,6 +48,8 @@ class ConversationCreated(Contract):
     forked_from: ForkOrigin | None = None
     parent_id: str | None = None
     """For a sub-agent: the conversation that it works for."""
+    isolated: Isolation | None = None
+    """What keeps its edits and commands apart from the disk, in an isolated conversation."""
 
 
 class AgentChanged(Contract):

@@ -42,6 +42,8 @@ StopReason = Literal[
     "needsInput",
     "error",
 ]
+Isolation = Literal["view", "worktree"]
+"""What an isolated conversation works in."""
 Scope = Literal["once", "turn", "conversation", "folder", "user"]
 
 

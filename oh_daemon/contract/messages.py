@@ -18,6 +18,7 @@ from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import (
     ConversationState,
     Delivery,
+    Isolation,
     Item,
     PauseReason,
     QueuedMessage,
@@ -113,6 +114,8 @@ class ConversationInfo(Contract):
     forked_from: ForkOrigin | None = None
     parent_id: str | None = None
     """For a sub-agent: the conversation that it works for."""
+    isolated: Isolation | None = None
+    """Set if its edits and commands reach the disk only when the user lands them."""
 
 
 class ConversationResult(Contract):
@@ -147,6 +150,8 @@ class StartParams(Contract):
     """Maximum number of model calls per turn."""
     max_cost_usd: Annotated[float, Field(gt=0)] | None = None
     """Maximum cost per turn in US dollars; only calls with a known price count."""
+    isolated: bool = False
+    """Keep edits and commands apart from the disk until `changes/accept` lands them."""
     ephemeral: bool = False
     """Keep the log in memory only."""
     metadata: dict[str, Any] = Field(default_factory=dict)

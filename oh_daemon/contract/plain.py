@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         metadata: dict[str, Any]
         forkedFrom: NotRequired[ForkOrigin]
         parentId: NotRequired[str]
+        isolated: NotRequired[Isolation]
 
     class AgentInfo(TypedDict):
         model: str
@@ -635,6 +636,7 @@ if TYPE_CHECKING:
         "needsInput",
         "error",
     ]
+    Isolation = Literal["view", "worktree"]
     Scope = Literal["once", "turn", "conversation", "folder", "user"]
     ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
     Item = (

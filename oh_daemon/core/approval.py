@@ -91,11 +91,12 @@ def decide(
     is_raised = RISK_ORDER[risk] > RISK_ORDER[intent.risk]
     reasons = (f"the model rates it {risk}", *intent.reasons) if is_raised else intent.reasons
     floor, held = intent.outside_floor, intent.held
+    may_try = held is not None and spec.kind != "edit"
     ruled = ruling or Ruling("ask", "")
     may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
     rules: tuple[tuple[bool, Effect, str], ...] = (
         (ruled.effect == "reject", "reject", ruled.rule),
-        (mode == "plan" and intent.footprint.writes and not held, "reject", PLAN_RULE),
+        (mode == "plan" and intent.footprint.writes and not may_try, "reject", PLAN_RULE),
         (floor and is_silent, "reject", "protected places are never touched without asking"),
         (floor, "ask", "protected place"),
         (ruling is not None and ruled.effect == "ask", "ask", ruled.rule),

@@ -60,6 +60,7 @@ def _created(state: State, event: plain.ConversationCreated, record: plain.Recor
     state.metadata = event.get("metadata", {})
     state.forked_from = event.get("forkedFrom")
     state.parent_id = event.get("parentId")
+    state.isolated = event.get("isolated")
 
 
 def _agent_changed(state: State, event: plain.AgentChanged, _record: plain.Record) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NotRequired, TypedDict, TypeGuard
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.items import ConversationState, PauseReason, Scope
+from oh_daemon.contract.items import ConversationState, Isolation, PauseReason, Scope
 from oh_daemon.core.ports import Json
 
 ENDED = frozenset({"completed", "failed", "rejected", "cancelled"})
@@ -72,6 +72,7 @@ class State:
     title: str = ""
     parent_id: str | None = None
     """For a sub-agent, the conversation that it works for."""
+    isolated: Isolation | None = None
     archived: bool = False
     tags: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()

@@ -94,6 +94,13 @@ class Sandbox:
         )
 
     @property
+    def view(self) -> Row | None:
+        """Return what can hold an isolated conversation, also while `auto` chooses no view."""
+        if self.wanted not in {"auto", "view"}:
+            return None
+        return next((row for row in self.rows if row.level == "view" and row.holds), None)
+
+    @property
     def report(self) -> dict[str, str]:
         """Return what clients are told."""
         found = {"level": self.level, "wanted": self.wanted, "cause": self.cause, "cure": self.cure}

@@ -98,6 +98,8 @@ class View:
         self._lock = threading.Lock()
         self._open = ExitStack()
         self._keeper: _Keeper | None = None
+        self._noted: int | None = None
+        """The process 1 of which `holder` knows."""
         self._spawner = Spawner(self.enclose, network.variables if network else {})
 
     @property
@@ -119,13 +121,14 @@ class View:
 
     def start(self) -> int:
         """Return the number of process 1 inside, which is started if it is not there."""
-        if (root := self.spawner.root) is not None:
+        if (root := self.spawner.root) is not None and root == self._noted:
             return root
         words = (sys.executable, "-I", "-S", "-c", "")
         self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S, cancel=CancelToken())
         if (root := self.spawner.root) is None:
             raise ToolError("the view has ended; try again")
-        note_holder(self._place, root)
+        (self._place / _LOCK).write_text(str(root))
+        self._noted = root
         return root
 
     def open(self, folder: Path) -> int:
@@ -317,10 +320,6 @@ def holder(place: Path) -> int | None:
         except BlockingIOError:
             return int((place / _LOCK).read_text())
     return None
-
-
-def note_holder(place: Path, root: int) -> None:
-    (place / _LOCK).write_text(str(root))
 
 
 def _made(folder: Path) -> Path:

@@ -53,6 +53,7 @@ def summary_of(state: State) -> Json:
         "id": state.conversation_id,
         "title": state.title,
         "parentId": state.parent_id,
+        "isolated": state.isolated,
         "folders": list(state.folders),
         "status": state.status,
         "statusReason": state.status_reason,

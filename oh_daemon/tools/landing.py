@@ -61,6 +61,22 @@ class _Plan:
         yield from (path for path, _ in self.raw)
 
 
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What came of a landing."""
+
+    changes: Sequence[FileChange]
+    left_out: dict[str, str]
+    """What is as it was, by its name in the folders, with the reason."""
+    rows: Sequence[str]
+    """The same of what has landed, for the model."""
+
+
+def no_git(_landings: Sequence[RepositoryLanding]) -> None:
+    """Stand in for what lands commits where nothing has any."""
+    raise ToolError("what git keeps does not land from here")
+
+
 class LandingTool:
     """Implements `core.ports.Tool` for the changes of one command."""
 
@@ -133,22 +149,29 @@ class LandingTool:
         for path in {path.parent: path for path, _ in found.done}.values():
             self._documents.sweep(path)  # A kill may have left a file that was being written.
         try:
-            made = self._changes.make("command", found.steps, args, context)
+            landed = self.land(args, context)
         except (ToolError, Cancelled) as exc:
             done = [change for _, change in found.done]
             return without_landing(self._landing, f"{exc or 'Interrupted.'}", done)
+        left = (f"Left as it was: {name}: {why}." for name, why in landed.left_out.items())
+        git, told = self._landed_git(why_no_git or _which(landed.left_out))
+        rows = _told([*landed.rows, *left])
+        told = "\n".join(filter(None, (rows, *told, *self._landing.get("notes", ()))))
+        changes = _listed(landed.changes) or None
+        return ended_with(self._landing, told, changes=changes, git=git or None)
+
+    def land(self, args: Json, context: ToolContext) -> Landed:
+        """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
+        found = self._found
+        made = self._changes.make("command", found.steps, args, context)
         raw, failed = self._made_raw(found)
         whole = [*found.done, *raw]
         rows = [part["text"] for part in made.content if part["text"]]
         if len(found.steps) > MAX_SHOWN:
             rows = "\n".join(rows).splitlines()
         rows += [_row(change, self._folders.name(path)) for path, change in whole]
-        left = {**found.left_out, **failed}
-        rows += [f"Left as it was: {name}: {why}." for name, why in left.items()]
         changes = [*made.item_fields["changes"], *(change for _, change in whole)]
-        git, told = self._landed_git(why_no_git or _which(failed))
-        told = "\n".join(filter(None, (_told(rows), *told, *self._landing.get("notes", ()))))
-        return ended_with(self._landing, told, changes=_listed(changes) or None, git=git or None)
+        return Landed(changes, {**found.left_out, **failed}, rows)
 
     def _why_no_git(self, found: _Plan, args: Json) -> str | None:
         """Return why commits must not land: some of the files will not be as they are there."""

@@ -92,6 +92,10 @@ _NEEDS_OUTSIDE = re.compile(
 """What git says when it misses the network, a key, or a repository that is not in the sandbox."""
 _HINT = "[the sandbox keeps git from that: give the reason in outside, and the user is asked]"
 
+_ISOLATED = """
+Commands run in a sandbox without network. This conversation is isolated: what its edits and \
+commands change stays in the sandbox, where all your tools see it, until the user lands it."""
+
 
 def _held(schema: Json) -> Json:
     return {**schema, "properties": {**schema["properties"], **_OF_A_VIEW}}
@@ -99,6 +103,7 @@ def _held(schema: Json) -> Json:
 
 SPEC = ToolSpec("terminal", _DESCRIPTION, _SCHEMA, kind="execute")
 _SPEC_IN_A_VIEW = replace(SPEC, description=_DESCRIPTION + _IN_A_VIEW, input_schema=_held(_SCHEMA))
+SPEC_ISOLATED = replace(_SPEC_IN_A_VIEW, description=_DESCRIPTION + _ISOLATED)
 HELD = "it runs in the sandbox, where it changes nothing outside"
 READS = "it runs where it can only read, without network"
 

@@ -47,7 +47,7 @@ CYCLES = [{"app/conversations", "app/sub_agents"}]
 
 PROCESSES = (
     *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
-    *("workspace/attached", "sandbox/landlock", "sandbox/first"),
+    *("workspace/attached", "sandbox/landlock", "sandbox/first", "sandbox/joining"),
 )
 OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("model/client", "model/litellm_import"),

@@ -27,7 +27,7 @@ export interface Parts {
 
 export function registerCommands(parts: Parts): Disposable[] {
   const { agent, panel, approvals, diffTitle, editors } = parts;
-  const show = async (what: "new" | "list" | "input") => {
+  const show = async (what: "new" | "newIsolated" | "list" | "input") => {
     await focusPanel();
     panel.tell({ type: "show", what });
   };
@@ -38,6 +38,7 @@ export function registerCommands(parts: Parts): Disposable[] {
   const actions: Record<string, (...args: never[]) => unknown> = {
     "oh.focus": () => show("input"),
     "oh.new": () => show("new"),
+    "oh.newIsolated": () => show("newIsolated"),
     "oh.list": () => show("list"),
     "oh.pause": () => ofPanel(parts, (conversationId) => agent.request("conversation/pause", { conversationId })),
     "oh.resume": () => ofPanel(parts, (conversationId) => agent.request("conversation/resume", { conversationId })),

@@ -85,7 +85,7 @@ export type ToPanel =
   | { type: "answer"; id: string; result?: unknown; error?: ErrorInfo }
   | { type: "notifications"; batch: readonly Notification[] }
   | { type: "attach"; part: Part }
-  | { type: "show"; what: "new" | "list" | "input" }
+  | { type: "show"; what: "new" | "newIsolated" | "list" | "input" }
   | { type: "open"; conversationId: string }
   /** The user pressed an editor key that stands for this button of the request. */
   | { type: "press"; optionId: string };

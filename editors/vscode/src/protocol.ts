@@ -18,6 +18,8 @@ export type Purpose = "condensation" | "title" | "ask" | "subagent";
 
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
 
+export type Isolation = "view" | "worktree";
+
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 
 export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
@@ -59,6 +61,7 @@ export interface StartParams {
   instructions?: string;
   maxSteps?: number;
   maxCostUsd?: number;
+  isolated?: boolean;
   ephemeral?: boolean;
   metadata?: Record<string, unknown>;
   clientRequestId?: string;
@@ -745,6 +748,7 @@ export interface ConversationInfo {
   lock: LockInfo;
   forkedFrom?: ForkOrigin;
   parentId?: string;
+  isolated?: Isolation;
 }
 
 /** Tokens and cost of model calls. `cost` is absent when any call had no known price. */
@@ -1045,6 +1049,7 @@ export interface ConversationCreated {
   metadata: Record<string, unknown>;
   forkedFrom?: ForkOrigin;
   parentId?: string;
+  isolated?: Isolation;
 }
 
 /** The model, prompt and tools of a conversation, exactly as they are sent to the model. */
@@ -1512,6 +1517,7 @@ export interface RespondResult {
 
 export interface ChangesListResult {
   files: readonly ReviewedFile[];
+  leftOut?: Record<string, string>;
 }
 
 /** All changes to a file that are not accepted yet, as one change. */

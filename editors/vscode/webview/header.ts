@@ -34,14 +34,16 @@ export interface HeaderActions {
 export class Header {
   readonly element: HTMLElement;
   private readonly title = h("h1");
+  private readonly badge = h("span.badge", { title: "Nothing is changed in the folder until you land it" }, "Isolated");
   private readonly status = h("span.status", { role: "status" });
   private readonly controls = h("span.controls");
 
   constructor(private readonly actions: HeaderActions) {
-    this.element = h("header", {}, this.title, this.status, this.controls);
+    this.element = h("header", {}, this.title, this.badge, this.status, this.controls);
   }
 
-  draw(store: Store | undefined, daemon: DaemonState, isList: boolean): void {
+  draw(store: Store | undefined, daemon: DaemonState, isList: boolean, startsIsolated: boolean): void {
+    this.badge.hidden = isList || !(store ? store.info.isolated : startsIsolated);
     const title = isList ? "Conversations" : (store?.info.title ?? "New conversation");
     this.title.textContent = title;
     this.title.title = title;

@@ -33,6 +33,8 @@ const MAX_PAGES_BACK = 10;
 let daemon: DaemonState = { kind: "starting" };
 let view: "chat" | "list" = "chat";
 let failure: ErrorInfo | undefined;
+/** Whether the conversation that the next message starts is isolated. */
+let startsIsolated = false;
 let isFrameAsked = false;
 let onStarted = () => {};
 /** Settles when the daemon runs, and opens the conversation again, or when it has failed. */
@@ -54,11 +56,18 @@ const followBox = h(
 );
 const portsBox = new PortsBox();
 const queueBox = new QueueBox();
+const isolatedBox = h("div.isolated-box", {});
 const pickers = new Pickers(memory, draw);
 const meter = new Meter(condense);
 const aside = new Aside();
 const commands = new SlashCommands([
   { name: "new", description: "Start another conversation", isPossible: () => true, run: () => show("new") },
+  {
+    name: "isolated",
+    description: "Start one that changes nothing here until you land it",
+    isPossible: () => true,
+    run: () => show("newIsolated"),
+  },
   {
     name: "conversations",
     description: "Search and manage conversations",
@@ -148,6 +157,7 @@ document.body.append(
     followBox,
     portsBox.element,
     pickers.warning,
+    isolatedBox,
     queueBox.element,
     h("div.desk", {}, composer.element, h("div.below", {}, pickers.element, meter.element)),
   ),
@@ -222,9 +232,12 @@ function onNotification(notification: Notification): void {
   current.take(notification);
 }
 
-function show(what: "new" | "list" | "input"): void {
+function show(what: "new" | "newIsolated" | "list" | "input"): void {
   failure = undefined;
-  if (what === "new") forget();
+  if (what === "new" || what === "newIsolated") {
+    startsIsolated = what === "newIsolated";
+    forget();
+  }
   view = what === "list" ? "list" : "chat";
   drawNow();
   if (what === "list") list.show();
@@ -326,8 +339,9 @@ async function settled(): Promise<void> {
 async function start(content: Part[], clientRequestId: string): Promise<void> {
   sending.show(content);
   try {
-    const params = { content, options: pickers.chosen, clientRequestId };
+    const params = { content, options: pickers.chosen, clientRequestId, ...(startsIsolated && { isolated: true }) };
     const { conversation } = await sending.call("conversation/start", params);
+    startsIsolated = false;
     // The user may have gone to another conversation, or to the list.
     if (sending.shown === content) await reopen(conversation.id);
   } finally {
@@ -362,7 +376,7 @@ function drawNow(): void {
   const isList = view === "list";
   document.body.dataset.view = view;
   document.body.dataset.busy = String(store?.isBusy ?? false);
-  header.draw(store, daemon, isList);
+  header.draw(store, daemon, isList, startsIsolated);
   elsewhere.draw(store?.info.id);
   parentLine.draw(isList ? undefined : store?.info);
   transcript.draw(store);
@@ -373,6 +387,11 @@ function drawNow(): void {
   stateBox.draw({ daemon, failure, store, sending: sending.shown, hasModel: pickers.hasModel, isList });
   askedBox.draw(store);
   portsBox.draw(isList ? undefined : store?.info.id);
+  isolatedBox.hidden = isList || !store?.info.isolated;
+  const shown = store ? `${store.info.id} ${store.canReview} ${review.version}` : "";
+  // Drawn anew only for a reason, so that no click gets lost.
+  if (isolatedBox.dataset.shown !== shown) isolatedBox.replaceChildren(...review.isolated(store));
+  isolatedBox.dataset.shown = shown;
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store);
   followBox.hidden = !store?.isReadOnly;

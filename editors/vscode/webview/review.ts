@@ -1,4 +1,7 @@
-/** The files that a turn changed; each file and each of its hunks can be accepted or reverted. */
+/**
+ * The files that a turn changed; each file and each of its hunks can be accepted or reverted. In an isolated
+ * conversation all that waits is in one card of its own, where it is landed or discarded.
+ */
 
 import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "../src/protocol";
 import { formatCount } from "../src/words";
@@ -11,12 +14,17 @@ import type { ChangesItem } from "./turns";
 type Decision = "accept" | "revert";
 type Named = Hunk & { uri: string };
 
+/** Stands for no turn: all that an isolated conversation has changed. */
+const ISOLATED = "isolated";
+
 export class Review {
   private readonly expanded = new Set<string>();
   private readonly conflicts = new Map<string, string>();
   private diffs: ReadonlyMap<string, ChangesDiffResult> = new Map();
   private shownId = "";
   private nLoads = 0;
+  /** Another one whenever a card may look different. */
+  version = 0;
 
   constructor(private readonly onChanged: () => void) {}
 
@@ -37,18 +45,31 @@ export class Review {
     if (load !== this.nLoads) return;
     this.diffs = new Map(diffs);
     store.setReviews(files);
+    this.version += 1;
     this.onChanged();
+  }
+
+  /** What an isolated conversation has not landed yet; nothing for others. */
+  isolated(store: Store | undefined): HTMLElement[] {
+    if (!store?.info.isolated) return [];
+    const files = [...store.reviews.values()].filter(({ state }) => isWaiting(state));
+    return [this.card({ kind: "changes", id: ISOLATED, turnId: ISOLATED, files }, store)];
   }
 
   card(item: ChangesItem, store: Store): HTMLElement {
     const changes = item.files;
     const pending = changes.filter(({ uri }) => this.isPendingHere(item, store, uri));
-    const words = `${formatCount(changes.length, "file")} changed`;
+    const isApart = item.id === ISOLATED;
+    const counted = changes.length ? `${formatCount(changes.length, "file")} changed` : "nothing to land";
+    const words = isApart ? `Isolated · ${counted}` : counted;
+    const [accept, revert] = isApart ? ["Land all", "Discard all"] : ["Accept all", "Revert all"];
+    const hasAll = pending.length > (isApart ? 0 : 1);
     const all = (decision: Decision) =>
       this.settle(
         store,
         decision,
-        pending.map(({ uri }) => uri),
+        // Without names, what is protected does not land.
+        isApart ? [] : pending.map(({ uri }) => uri),
       );
     const open = () => run("host/openTurn", { conversationId: store.info.id, changes });
     return h(
@@ -61,9 +82,9 @@ export class Review {
         h(
           "span.changes-actions",
           {},
-          h("button.quiet", { title: "All changes of this turn in one diff", onclick: open }, "Review"),
-          pending.length > 1 && h("button.quiet", { onclick: () => all("accept") }, "Accept all"),
-          pending.length > 1 && h("button.quiet", { onclick: () => all("revert") }, "Revert all"),
+          changes.length > 0 && h("button.quiet", { title: "All changes in one diff", onclick: open }, "Review"),
+          hasAll && h("button.quiet", { onclick: () => all("accept") }, accept),
+          hasAll && h("button.quiet", { onclick: () => all("revert") }, revert),
         ),
       ),
       h("ul.files", {}, ...changes.map((change) => this.file(item, store, change))),
@@ -94,7 +115,7 @@ export class Review {
           : h("button.disclose.settled", { title: uri, onclick: open }, ...label.slice(1)),
         counts(change.added, change.removed),
         isPending
-          ? h("span.pair", {}, ...this.pair(name, (decision) => this.settle(store, decision, [uri])))
+          ? h("span.pair", {}, ...this.pair(store, name, (decision) => this.settle(store, decision, [uri])))
           : h("span.state-word", {}, this.word(item, store, uri)),
       ),
       conflict !== undefined && h("p.conflict", { role: "alert" }, icon("hand"), ` ${conflict}`),
@@ -112,20 +133,24 @@ export class Review {
       ...diff.hunks.map((hunk, i) => {
         const title = `change ${i + 1} of ${diff.hunks.length} in ${name}`;
         const settle = (decision: Decision) => this.settle(store, decision, [], [{ ...hunk, uri }]);
-        const head = [h("span", {}, `Line ${hunk.newStart + 1}`), h("span.pair", {}, ...this.pair(title, settle))];
+        const head = [
+          h("span", {}, `Line ${hunk.newStart + 1}`),
+          h("span.pair", {}, ...this.pair(store, title, settle)),
+        ];
         return hunkCard(title, head, diffLines(title, hunkLines(diff, hunk)));
       }),
     );
   }
 
-  private pair(of: string, act: (decision: Decision) => void): HTMLElement[] {
+  private pair(store: Store, of: string, act: (decision: Decision) => void): HTMLElement[] {
     const button = (decision: Decision, label: string, name: "check" | "undo") =>
       h(
         `button.quiet.${decision}`,
         { title: `${label} ${of}`, "aria-label": `${label} ${of}`, onclick: () => act(decision) },
         icon(name),
       );
-    return [button("accept", "Accept", "check"), button("revert", "Revert", "undo")];
+    const [accept, revert] = store.info.isolated ? ["Land", "Discard"] : ["Accept", "Revert"];
+    return [button("accept", accept, "check"), button("revert", revert, "undo")];
   }
 
   private async toggle(store: Store, uri: string): Promise<void> {
@@ -155,11 +180,13 @@ export class Review {
 
   /** All pending changes of a file are reviewed in the turn that changed it last. */
   private isPendingHere(item: ChangesItem, store: Store, uri: string): boolean {
-    return store.canReview && store.turns.lastOf(uri) === item.turnId && isWaiting(store.reviews.get(uri)?.state);
+    const isHere = store.info.isolated ? item.id === ISOLATED : store.turns.lastOf(uri) === item.turnId;
+    return store.canReview && isHere && isWaiting(store.reviews.get(uri)?.state);
   }
 
   private word(item: ChangesItem, store: Store, uri: string): string {
     const state = store.reviews.get(uri)?.state;
+    if (store.info.isolated) return "";
     if (store.turns.lastOf(uri) !== item.turnId) return "changed again below";
     return state === undefined || isWaiting(state) ? "" : state;
   }

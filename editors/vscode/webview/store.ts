@@ -130,7 +130,7 @@ export class Store {
 
   private placeEnds(): void {
     this.items = this.turns.withEnds([...this.items.values()].filter((item) => !isEnd(item)));
-    this.needsReviews = this.turns.haveChanged;
+    this.needsReviews = this.turns.haveChanged || this.info.isolated !== undefined;
   }
 
   /** Shows the end of a turn while it rests, and removes it when the turn goes on. */
@@ -193,6 +193,8 @@ export class Store {
       case "status.changed": {
         const { statusReason: _, ...info } = this.info;
         this.info = { ...info, status: event.to, ...(event.reason && { statusReason: event.reason }) };
+        // What commands changed there is told by no event.
+        this.needsReviews ||= this.info.isolated !== undefined;
         this.touchChanges((uri) => isWaiting(this.reviews.get(uri)?.state));
         return;
       }

@@ -49,6 +49,10 @@ Secrets = Annotated[
     list[str] | None,
     typer.Option(metavar="VARIABLE", help="Lend it to commands that name it; repeatable."),
 ]
+Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this conversation.")]
+IsIsolated = Annotated[
+    bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon land` does that.")
+]
 _FAILED, _USAGE, _NO_MODEL, _INTERRUPTED = 1, 2, 5, 130
 
 
@@ -138,9 +142,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         Path | None, typer.Option(exists=True, dir_okay=False, help="A settings file (JSON).")
     ] = None,
     as_json: AsJson = False,
-    resume: Annotated[
-        str | None, typer.Option(metavar="ID", help="Continue this conversation.")
-    ] = None,
+    resume: Resume = None,
     autoresume: Annotated[
         bool, typer.Option("--autoresume", help="Continue the newest conversation.")
     ] = False,
@@ -153,6 +155,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     ] = "auto",
     result_schema: ResultSchema = None,
     secret: Secrets = None,
+    isolated: IsIsolated = False,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")] = None,
     max_cost: Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")] = None,
     api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
@@ -178,6 +181,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         images=image or (),
         as_json=as_json,
         secrets=tuple(secret or ()),
+        isolated=isolated,
     )
     return run_headless(request)
 
@@ -307,6 +311,24 @@ def roll_back(
     return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
 
 
+@app.command("land")
+def land_changes(
+    conversation: Id,
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="These files only; default: all.")
+    ] = None,
+    workspace: Folder = Path(),
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Discard the changes instead.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what waits.")] = False,
+) -> int:
+    """Bring what an isolated conversation changed into the folder."""
+    from oh_daemon.fronts.cli.land import run_land  # noqa: PLC0415
+
+    return run_land(workspace, conversation, files or (), discards=discard, is_dry=dry_run)
+
+
 @mcp.callback(invoke_without_command=True)
 def serve_tools(context: typer.Context, workspace: Folder = Path()) -> int:
     """Serve file tools over MCP, or sign in to an MCP server.
@@ -342,8 +364,16 @@ def sandbox(
     folder: Annotated[
         Path, typer.Option(exists=True, file_okay=False, resolve_path=True, help="Run it there.")
     ] = Path(),
+    join: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Your shell, or the command, in that isolated one."),
+    ] = None,
 ) -> int:
     """Run a command as the agent runs its own, or show the levels."""
+    if join is not None:
+        from oh_daemon.fronts.cli import join as joined  # noqa: PLC0415
+
+        return joined.join(folder, join, command or ())
     from oh_daemon.fronts.cli.sandbox import print_levels, run_at  # noqa: PLC0415
 
     if command:

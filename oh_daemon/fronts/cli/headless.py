@@ -43,6 +43,7 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.core.state import is_tool_item
+from oh_daemon.fronts.cli.land import told_at_end
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.person import Person, on_signals
 from oh_daemon.fronts.cli.status_line import shown
@@ -73,6 +74,7 @@ class Request:
     as_json: bool = False
     secrets: tuple[str, ...] = ()
     """Environment variables of this process that a command gets when it names them."""
+    isolated: bool = False
 
 
 Heard = tuple[Journal, bytes, "plain.Record"] | StorageError
@@ -115,7 +117,11 @@ def run_headless(request: Request) -> int:
         if signals.came:
             _interrupt(live)
         person.ask_again(waiting)
-        return _watch(live, watcher.heard, request, person)
+        code = _watch(live, watcher.heard, request, person)
+        if live.isolated is not None:
+            for words in told_at_end(live.isolated, live.id, request.workspace):
+                _say(words)
+        return code
 
 
 class _Signals:
@@ -225,7 +231,8 @@ def _open(
         settings = conversations.shared.settings(request.workspace).settings
         models.check(settings.model or models.require_default())
     if resumed is None:
-        return conversations.start(m.StartParams(), folders, recipe=recipe)
+        params = m.StartParams(isolated=request.isolated)
+        return conversations.start(params, folders, recipe=recipe)
     live = conversations.open(resumed, folders, recipe=recipe)
     _require_work(request, live)
     _pass_over(heard)

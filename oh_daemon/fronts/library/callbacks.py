@@ -83,3 +83,9 @@ class Callbacks(Listener):
 def _report(done: Future[object]) -> None:
     if exc := done.exception():
         logger.error("a callback of the program raised", exc_info=exc)
+
+
+def checked(answer: object) -> str | None:
+    if not isinstance(answer, str | None):
+        raise TypeError(f"on_question returned {answer!r}; it returns text or None")
+    return answer

@@ -23,6 +23,7 @@ from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.trust import TrustBook
+from oh_daemon.app.views import Views
 from oh_daemon.contract import branches as b
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval, Subject
@@ -40,7 +41,8 @@ from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, servers_of, settings_of
-from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, plain
+from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, checked, plain
+from oh_daemon.fronts.library.isolated import Isolated, isolated_of, sandbox_of
 from oh_daemon.fronts.library.snapshot import Snapshot, snapshot_of
 from oh_daemon.fronts.library.workspace import Workspace
 from oh_daemon.mcp_servers.connections import Surroundings
@@ -67,16 +69,19 @@ class Conversation:
         conversation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         on_question: QuestionCallback | None = None,
+        isolated: bool = False,
     ) -> None:
         """Without a `workspace` there are no file tools, and the log is kept in memory only.
 
         `on_question` returns the user's answer to the agent's question, or None; it runs on the
         callbacks' thread. Without it, a question ends the turn and becomes its final text.
+        With `isolated`, edits and commands change nothing in the workspace until `isolated.land()`.
         Raises `UserError`, `ModelUnavailableError` or `StorageError`.
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
-        params = m.StartParams(ephemeral=not folders, metadata=dict(metadata or {}))
+        kept = dict(metadata or {})
+        params = m.StartParams(ephemeral=not folders, metadata=kept, isolated=isolated)
         self._calls = Callbacks()
         self._on_question = on_question and plain(on_question)
         recipe = recipe_of(agent)
@@ -92,6 +97,8 @@ class Conversation:
             model_for=models_of(agent, settings, masker.add).model_for,
             default_model=lambda: agent.llm.model,
             trust=TrustBook(trusted=dict.fromkeys(folders, True)),
+            views=Views(spawner, Path.home(), environment),
+            sandbox=sandbox_of(workspace, spawner, environment, isolated=isolated),
             user_folder=Path(os.devnull),
             user_memory=agent.memory,
             client_name="python",
@@ -110,10 +117,13 @@ class Conversation:
             raise
         self.id = self._live.id
         if on_question is not None:
-            self._calls.add(self._answer_new)
-            # The first answer may arrive while the other questions are still being submitted.
-            for question in tuple(self._live.conversation.state.questions.values()):
-                self._calls.submit(self._answer, InputRequest.model_validate(question))
+            self._begin_to_answer()
+
+    def _begin_to_answer(self) -> None:
+        self._calls.add(self._answer_new)
+        # The first answer may arrive while the other questions are still being submitted.
+        for question in tuple(self._live.conversation.state.questions.values()):
+            self._calls.submit(self._answer, InputRequest.model_validate(question))
 
     def _begin(
         self, known_id: str | None, params: m.StartParams, folders: list[Path], recipe: Recipe
@@ -277,7 +287,7 @@ class Conversation:
         """Answer even when the program's function raises, so that the agent never waits forever."""
         answer = None
         try:
-            answer = _checked(self._on_question(question)) if self._on_question else None
+            answer = checked(self._on_question(question)) if self._on_question else None
         finally:
             action = "accept" if answer and answer.strip() else "decline"
             self._live.conversation.answer(question.id, action, answer)
@@ -317,6 +327,11 @@ class Conversation:
         )
         with InvalidParamsError.naming(toItemId="to_item"):
             return rollback.rollback(self._live, params)
+
+    @property
+    def isolated(self) -> Isolated:
+        """What waits to land, if the conversation is `isolated`. Raises `InvalidStateError`."""
+        return isolated_of(self._live, self._folders)
 
     @property
     def checkpoints(self) -> tuple[b.Checkpoint, ...]:
@@ -372,12 +387,6 @@ def _typed(text: str) -> Part:
     if not text.strip():
         raise InvalidParamsError("text: the message is empty; say what to do")
     return typed(text)
-
-
-def _checked(answer: object) -> str | None:
-    if not isinstance(answer, str | None):
-        raise TypeError(f"on_question returned {answer!r}; it returns text or None")
-    return answer
 
 
 def _awaited(ended: Future[T], timeout_s: float | None) -> T:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from oh_daemon.app.toolbox import BUILTIN, BuiltinName
+from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import SecretSource
 from oh_daemon.workspace.shell import Shells
@@ -38,13 +39,17 @@ class Workspace:
         path: str | Path,
         environment: Mapping[str, str] | None = None,
         secrets: Mapping[str, SecretSource] | None = None,
+        sandbox: SandboxSetting | None = None,
     ) -> None:
         """`environment` is that of the commands, by default a copy of this process's own.
 
         `secrets` maps names of variables to values, or to functions that return one. An agent's
         command that mentions such a name gets the variable, and rates as high risk. The value is
-        masked wherever it appears.
+        masked wherever it appears. `sandbox` is as the setting of this name, and holds the
+        commands of agents, not those of `run_command`; None means `auto` for an isolated
+        conversation, else `off`.
         """
+        self.sandbox: SandboxSetting | None = sandbox
         self.path = Path(path).absolute()
         self.environment = dict(os.environ if environment is None else environment)
         self.secrets = dict(secrets or {})

@@ -100,6 +100,8 @@ def _text(documents: Documents, sha256: str | None) -> str | None:
 
 def list_(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
     documents = documents_of(live)
+    if live.isolated is not None and params.turn_id is None:
+        return live.isolated.list()
     reviews = _reviews(live, documents)
     shown = reviews if params.turn_id is None else _of_turn(live, documents, params.turn_id)
     files: list[m.ReviewedFile] = []
@@ -149,6 +151,8 @@ def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Revie
 
 def diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
     documents, turn_id = documents_of(live), params.turn_id
+    if live.isolated is not None and turn_id is None:
+        return live.isolated.diff(params.uri)
     changed = _reviews(live, documents) if turn_id is None else _of_turn(live, documents, turn_id)
     review = changed.get(params.uri)
     if review is None:
@@ -165,6 +169,9 @@ def diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
 
 
 def accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
+    if live.isolated is not None:
+        return live.isolated.land(params)
+
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
         # A file with a lost text can be accepted as a whole: it stays as it is.
         base = review.with_hunks(chosen)
@@ -179,6 +186,8 @@ def revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
         way_on = "answer it" if status == "waiting" else "wait"
         problem = f"the agent is {status} and may edit the same files"
         raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
+    if live.isolated is not None:
+        return live.isolated.discard(params)
     documents = documents_of(live)
 
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:

@@ -113,6 +113,23 @@ function M.settle(conversation, verdict, chosen, on_done)
   end)
 end
 
+--- Land (accept) or discard (revert) what an isolated conversation has changed.
+---@param conversation oh.Conversation
+---@param verdict oh.Verdict
+---@param which string "" or "all", "file" for the one in this buffer, or a path.
+function M.settle_isolated(conversation, verdict, which)
+  if not conversation.isolated then
+    tell.message("this conversation is not isolated; `:Oh diff` reviews its changes")
+    return
+  end
+  local name = which == "file" and vim.api.nvim_buf_get_name(0) or vim.fn.fnamemodify(which, ":p")
+  local is_all = which == "" or which == "all"
+  local chosen = is_all and {} or { uris = { vim.uri_from_fname(name) } }
+  M.settle(conversation, verdict, chosen, function()
+    tell.message(verdict == "accept" and "landed" or "discarded")
+  end)
+end
+
 --- Put every place that awaits review into the quickfix list.
 ---@param conversation oh.Conversation
 function M.to_quickfix(conversation)

@@ -69,6 +69,22 @@ local function sends(delivery)
   end
 end
 
+--- Land or discard what an isolated conversation has changed: all, the file here, or a named one.
+---@param verdict oh.Verdict
+---@return oh.Command
+local function settles(verdict)
+  return {
+    takes = "file",
+    fits = is_one_word,
+    choices = function()
+      return { "all", "file" }
+    end,
+    run = with_conversation(function(conversation, call)
+      require("oh.changes").settle_isolated(conversation, verdict, call.args)
+    end),
+  }
+end
+
 ---@param id string
 ---@return oh.Command
 local function option(id)
@@ -97,10 +113,20 @@ local commands = {
     end,
   },
   new = {
-    run = function()
-      require("oh").new()
+    takes = "isolated",
+    fits = function(words)
+      return words == "isolated"
+    end,
+    is_closed = true,
+    choices = function()
+      return { "isolated" }
+    end,
+    run = function(call)
+      require("oh").new(call.args == "isolated")
     end,
   },
+  land = settles("accept"),
+  discard = settles("revert"),
   send = { takes = "message", run = sends("auto") },
   queue = {
     takes = "message",

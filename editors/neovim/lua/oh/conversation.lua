@@ -21,6 +21,7 @@ local M = {}
 ---@field daemon oh.Daemon
 ---@field target oh.Target Its own one.
 ---@field title string
+---@field isolated? "view"|"worktree" What keeps its changes apart, if it is isolated.
 ---@field parent_id? string Of a sub-agent: the conversation that it works for.
 ---@field status string
 ---@field reason? string Why it is paused.
@@ -72,9 +73,10 @@ function M.start(target, content, on_started, on_error)
     content = content,
     options = next(options) and options or nil,
     clientRequestId = M.request_id(),
+    isolated = daemon.next_isolated,
   }
   daemon:request("conversation/start", params, function(result)
-    daemon.next_options = {}
+    daemon.next_options, daemon.next_isolated = {}, nil
     local conversation = M.take_up(daemon, result)
     target.conversation, conversation.target = conversation, target
     on_started(conversation)
@@ -89,6 +91,7 @@ function M.take_up(daemon, result)
   local conversation = daemon.conversations[result.conversation.id]
   conversation = conversation or new(daemon, result.conversation.id)
   conversation.pickers = result.options
+  conversation.isolated = result.conversation.isolated
   return conversation
 end
 
@@ -107,6 +110,7 @@ function M.open(daemon, id, on_opened, on_error)
     end
     conversation.epoch = epoch
     conversation.pickers = result.options
+    conversation.isolated = result.conversation.isolated
     conversation.is_followed = not result.conversation.lock.mine
     if conversation.status == "stopped" then
       -- If nothing was in progress, the log has nothing more to tell.

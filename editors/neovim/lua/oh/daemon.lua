@@ -24,6 +24,7 @@ local M = {}
 ---@field target oh.Target Its conversation is the one that commands mean.
 ---@field chosen? oh.Target The next one, which is being opened; messages are for it already.
 ---@field next_options table<string, string> The user's choices for the next conversation.
+---@field next_isolated? boolean Whether the next conversation is isolated.
 ---@field context? oh.protocol.ContextChangedParams The last context that it was told.
 ---@field private commands? table[] The commands that a message can name with `/`, once known.
 ---@field private awaiting_commands? (fun(commands: table[]))[]

@@ -74,10 +74,12 @@ function M.send(text, options)
 end
 
 --- Leave the current conversation; the next message starts a new one.
-function M.new()
+---@param isolated? boolean Whether it changes nothing in the folder until that is landed.
+function M.new(isolated)
   local daemon = require("oh.daemon").start()
   if daemon then
     daemon.target, daemon.chosen = { daemon = daemon }, nil
+    daemon.next_isolated = isolated or nil
     require("oh.windows").open(daemon)
   end
 end

@@ -19,6 +19,8 @@
 
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error"
 
+---@alias oh.protocol.Isolation "view" | "worktree"
+
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
 
 ---@alias oh.protocol.ToolItem oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem
@@ -60,6 +62,7 @@
 ---@field instructions? string
 ---@field maxSteps? integer
 ---@field maxCostUsd? number
+---@field isolated? boolean
 ---@field ephemeral? boolean
 ---@field metadata? table<string, any>
 ---@field clientRequestId? string
@@ -649,6 +652,7 @@
 ---@field lock oh.protocol.LockInfo
 ---@field forkedFrom? oh.protocol.ForkOrigin
 ---@field parentId? string
+---@field isolated? oh.protocol.Isolation
 
 --- Tokens and cost of model calls. `cost` is absent when any call had no known price.
 ---@class (exact) oh.protocol.Usage
@@ -925,6 +929,7 @@
 ---@field metadata table<string, any>
 ---@field forkedFrom? oh.protocol.ForkOrigin
 ---@field parentId? string
+---@field isolated? oh.protocol.Isolation
 
 --- The model, prompt and tools of a conversation, exactly as they are sent to the model.
 ---@class (exact) oh.protocol.AgentInfo
@@ -1328,6 +1333,7 @@
 
 ---@class (exact) oh.protocol.ChangesListResult
 ---@field files oh.protocol.ReviewedFile[]
+---@field leftOut? table<string, string>
 
 --- All changes to a file that are not accepted yet, as one change.
 ---@class (exact) oh.protocol.ReviewedFile

@@ -74,6 +74,7 @@ function M.bar(conversation, width)
   local state = M.state(conversation)
   local room = (width or math.huge) - vim.api.nvim_strwidth(state) - #BLANKS
   local title = conversation.title:gsub("[\r\n]", " ")
+  title = conversation.isolated and "[isolated] " .. title or title
   local facts = M.facts(conversation, room - math.min(vim.api.nvim_strwidth(title), TITLE_WIDTH))
   title = blocks.cut(title, room - vim.api.nvim_strwidth(facts))
   local function plain(text)

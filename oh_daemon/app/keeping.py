@@ -1,0 +1,120 @@
+"""Where the files of a conversation are: on the disk or, if it is isolated, apart from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from oh_daemon.app.shared import Recipe, Shared
+from oh_daemon.app.view_network import ViewNetwork
+from oh_daemon.app.views import SharedView
+from oh_daemon.contract.errors import InvalidStateError, ToolError
+from oh_daemon.contract.items import Isolation
+from oh_daemon.core.ports import EventLog
+from oh_daemon.sandbox.apart import Keep
+from oh_daemon.sandbox.levels import Row, Sandbox
+from oh_daemon.sandbox.worktree import Worktree, has_commit
+from oh_daemon.store.event_log import LogFile
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.paths import Apart, Folders
+
+_NO_VIEW = (
+    "the conversation is isolated in a view, and there is none on this machine now; "
+    "`oh-daemon doctor` says why"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """The documents of one conversation."""
+
+    disk: Documents
+    own: Documents
+    """As the conversation has them; the same unless it is isolated."""
+    shared_view: SharedView | None = None
+    keep: Keep | None = None
+    refusal: str | None = None
+    """Why no command can run."""
+
+
+def keeping_of(
+    shared: Shared,
+    log: EventLog,
+    folders: tuple[Path, ...],
+    owner_id: str,
+    sandbox: Sandbox | None,
+    isolated: Isolation | None,
+) -> Keeping:
+    """Find the view of a conversation, if it has one, and its documents."""
+    disk = _documents(shared, log, Folders(folders))
+    row = _row(sandbox, isolated)
+    shared_view, roots = None, disk.folders.roots
+    if row is not None and shared.views is not None:
+        is_apart, outlives = isolated is not None, isinstance(log, LogFile)
+        network = partial(ViewNetwork, shared.environment, shared.tell_ports)
+        shared_view = shared.views.join(
+            owner_id, roots, row, network, isolated=is_apart, outlives=is_apart and outlives
+        )
+    if isolated is None:
+        return Keeping(disk, disk, shared_view)
+    keep: Keep | None = shared_view.kept if shared_view else None
+    if isolated == "worktree":
+        keep = Worktree(shared.spawner, roots, shared.user_folder / "worktrees" / owner_id)
+        try:
+            keep.begin(disk)
+        except OSError as exc:
+            raise ToolError(f"a worktree cannot be made: {exc}") from exc
+    if keep is None:
+        own = Documents(Folders(folders, Apart(_refuse)), None, disk.history, shared.locks)
+        return Keeping(disk, own, refusal=_NO_VIEW)
+    apart = Apart(partial(keep.open_root, documents=disk), keep.for_programs)
+    own = _documents(shared, log, Folders(folders, apart), has_editor=False)
+    return Keeping(disk, own, shared_view, keep)
+
+
+def with_isolation(
+    recipe: Recipe, shared: Shared, folders: Sequence[Path], *, wanted: bool
+) -> Recipe:
+    """Return the recipe of a new conversation with what isolates it, if that is wanted.
+
+    A sub-agent works where its parent does. Raises `InvalidStateError`.
+    """
+    if recipe.parent is not None:
+        return replace(recipe, isolated=recipe.parent.state.isolated)
+    return replace(recipe, isolated=_isolation_in(shared, folders)) if wanted else recipe
+
+
+def _isolation_in(shared: Shared, folders: Sequence[Path]) -> Isolation:
+    if not folders:
+        raise InvalidStateError("without a folder there is nothing to isolate; open a folder")
+    sandbox = shared.sandbox(folders[0])
+    if shared.views is not None and sandbox.view is not None:
+        return "view"
+    if all(map(partial(has_commit, shared.spawner), folders)):
+        return "worktree"
+    why = sandbox.cause or f"the setting `sandbox` is {sandbox.wanted!r}"
+    raise InvalidStateError(
+        f"nothing can isolate a conversation here: there is no view ({why}), and for a git worktree"
+        " each folder must be in a repository with a commit. `oh-daemon doctor` says how to get a"
+        " view; or run `git init` and commit"
+    )
+
+
+def _row(sandbox: Sandbox | None, isolated: Isolation | None) -> Row | None:
+    if sandbox is None or isolated == "worktree":
+        return None
+    return sandbox.held_by if isolated is None else sandbox.view
+
+
+def _documents(
+    shared: Shared, log: EventLog, folders: Folders, *, has_editor: bool = True
+) -> Documents:
+    editor = shared.editor if has_editor else None
+    return Documents(folders, editor, EditHistory(folders, log), shared.locks)
+
+
+def _refuse(_folder: Path) -> int:
+    raise ToolError(_NO_VIEW)

@@ -1,0 +1,273 @@
+"""A view for an isolated conversation: its layers outlive the daemon.
+
+What each change began with is noted as soon as it is seen, since the disk may change later.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.items import FileChange, FileForm
+from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.sandbox.apart import Waiting, replace_file
+from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
+from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
+from oh_daemon.sandbox.ignored import ignored_by_git
+from oh_daemon.sandbox.in_use import live
+from oh_daemon.sandbox.layer import read
+from oh_daemon.sandbox.taking import take_out
+from oh_daemon.sandbox.view import View, remove
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.files import encoded, parse_text, sha256_of
+from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.workspace.text_changes import applied, located
+
+_NOTES = "began.json"
+_CONTENTS = "began"
+_GIT = "what git keeps is not brought back from an isolated conversation"
+_RACE = "somebody else changed it outside while it was changed here; discard it, or copy it by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What the disk had under a name before the conversation changed that."""
+
+    kind: Literal["file", "link", "folder", "other", "unknown"] | None
+    mode: int = 0
+    sha256: str | None = None
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Notes:
+    """What is kept beside the layers, by real path."""
+
+    since_ns: int = 0
+    """Up to then, all that had changed is in `bases`."""
+    given: dict[str, str] = field(default_factory=dict[str, str])
+    """Unsaved texts that were put in at the start, by hash."""
+    bases: dict[str, _Base] = field(default_factory=dict[str, _Base])
+
+
+class KeptView:
+    """Implements `sandbox.apart.Keep`."""
+
+    told = None
+
+    def __init__(self, view: View, host: Spawner, folders: Sequence[Path], place: Path) -> None:
+        """`place` is that of the view."""
+        self._view = view
+        self._host = host
+        self._folders = folders
+        self._place = place
+        self._lock = threading.RLock()
+        self._notes = _loaded(place)
+
+    def open_root(self, folder: Path, documents: Documents) -> int:
+        try:
+            self._start(documents)
+            return self._view.open(folder)
+        except OSError as exc:
+            raise ToolError(f"the view of the conversation cannot be opened: {exc}") from exc
+
+    def for_programs(self, path: Path) -> Path:
+        return path
+
+    def begin(self, documents: Documents) -> None:
+        self._start(documents)
+        self.end(documents)
+        self._view.refresh()
+
+    def end(self, documents: Documents) -> None:  # noqa: ARG002 - another keep needs it.
+        with self._lock:
+            self._noted()
+
+    def waiting(self, documents: Documents) -> Waiting:
+        with self._lock:
+            return self._waiting(documents)
+
+    def settle(self, paths: Sequence[Path], documents: Documents) -> None:
+        with self._lock:
+            notes = self._loaded_notes()
+            for folder in self._folders:
+                below = [path for path in paths if self._folder_of(path) == folder]
+                self._take_out(folder, [path.relative_to(folder) for path in below])
+            for path in map(str, paths):
+                notes.bases.pop(path, None)
+                notes.given.pop(path, None)
+            self._give(documents, paths)
+            self._keep_notes()
+        self._view.refresh()
+
+    def rebase(self, path: Path, text: str) -> None:
+        with self._lock:
+            bases = self._loaded_notes().bases
+            base = bases[str(path)]
+            data = self._content(base) or b""
+            old = parse_text(data)
+            new = old.encode(_with_line_ends(old.text, text)) if old else text.encode()
+            bases[str(path)] = replace(base, sha256=self._put(new), size=len(new))
+            self._keep_notes()
+
+    def remove(self) -> None:
+        remove(self._place)
+
+    def _start(self, documents: Documents) -> None:
+        with self._lock:
+            self._view.start()
+            if self._notes is None:
+                self._notes = _Notes(since_ns=time.time_ns())
+                self._give(documents, [*documents.unsaved_texts()])
+                self._keep_notes()
+
+    def _give(self, documents: Documents, paths: Sequence[Path]) -> None:
+        """Put in the unsaved texts of these files, as the editor has them now."""
+        texts = documents.unsaved_texts()
+        for path in [path for path in paths if path in texts]:
+            file = documents.look(path).file
+            data = file.encode(texts[path]) if file else encoded(texts[path], FileForm())
+            self._view.start()
+            folder = self._folder_of(path)
+            self._view.inside(folder).write(path.relative_to(folder), data)
+            self._loaded_notes().given[str(path)] = self._put(data)
+
+    def _folder_of(self, path: Path) -> Path:
+        folders = [folder for folder in self._folders if path.is_relative_to(folder)]
+        return max(folders, key=lambda folder: len(folder.parts))
+
+    def _loaded_notes(self) -> _Notes:
+        if self._notes is None:
+            self._notes = _Notes(since_ns=time.time_ns())
+        return self._notes
+
+    def _noted(self) -> list[tuple[Path, Collected]]:
+        """Return what the layers have, after noting what each new change began with."""
+        notes, now = self._loaded_notes(), time.time_ns()
+        rows = [*self._collected()]
+        changed = [(folder, change) for folder, found in rows for change in found.changes]
+        notes.bases = {
+            path: notes.bases.get(path) or self._base(folder, change)
+            for folder, change in changed
+            for path in [str(folder / change.name)]
+        }
+        notes.since_ns = now
+        self._keep_notes()
+        return rows
+
+    def _collected(self) -> Iterator[tuple[Path, Collected]]:
+        notes = self._loaded_notes()
+        for folder in self._folders:
+            upper = self._view.upper(folder)
+            if not upper.is_dir():
+                continue
+            given = {Path(path): sha256 for path, sha256 in notes.given.items()}
+            collected = collect(
+                upper,
+                folder,
+                handed_in={
+                    path.relative_to(folder): sha256
+                    for path, sha256 in given.items()
+                    if path.is_relative_to(folder)
+                },
+                since_ns=notes.since_ns,
+                held=(),
+                are_ignored=partial(ignored_by_git, self._host, folder),
+            )
+            self._take_out(folder, collected.same)
+            for name in collected.same:
+                notes.given.pop(str(folder / name), None)
+            yield folder, collected
+
+    def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
+        if names:
+            root = self._view.spawner.root
+            take_out(self._view.upper(folder), folder, names, live(root, folder) if root else None)
+
+    def _base(self, folder: Path, change: Change) -> _Base:
+        path, before = folder / change.name, change.before
+        if given := self._loaded_notes().given.get(str(path)):
+            return _Base("file", before.mode if before else 0o644, given)
+        if before is None:
+            return _Base(None)
+        if change.is_stale:
+            return _Base("unknown")
+        if before.kind == "link":
+            target = os.fsencode(before.target or "")
+            return _Base("link", before.mode, self._put(target))
+        if before.kind != "file":
+            return _Base(before.kind, before.mode)
+        if before.size > MAX_BYTES:
+            return _Base("file", before.mode, None, before.size)
+        data = read(path.parent, Path(path.name), MAX_BYTES)
+        return _Base("file", before.mode, self._put(data), len(data))
+
+    def _waiting(self, documents: Documents) -> Waiting:
+        changes, left_out = dict[Path, FileChange](), dict[Path, str]()
+        for folder, collected in self._noted():
+            for change in collected.changes:
+                path = folder / change.name
+                base = self._loaded_notes().bases[str(path)]
+                if base.kind == "unknown":
+                    left_out[path] = _RACE
+                    continue
+                since = replace(change, before=self._entry(base))
+                if why := cannot_land(since):
+                    left_out[path] = why
+                    continue
+                after = self._after(folder, change)
+                changes[path] = described(documents, path, since, self._content(base), after)
+            left_out |= {folder / each.name: _GIT for each in collected.git}
+        return Waiting(changes, left_out)
+
+    def _entry(self, base: _Base) -> Entry | None:
+        if base.kind is None or base.kind == "unknown":
+            return None
+        target = self._content(base) if base.kind == "link" else None
+        return Entry(base.kind, base.mode, base.size, os.fsdecode(target) if target else None)
+
+    def _after(self, folder: Path, change: Change) -> bytes | None:
+        match change.after:
+            case Entry(kind="link", target=target):
+                return os.fsencode(target or "")
+            case Entry(kind="file"):
+                return read(self._view.upper(folder), change.name, MAX_BYTES)
+            case _:
+                return None
+
+    def _put(self, data: bytes) -> str:
+        contents, sha256 = self._place / _CONTENTS, sha256_of(data)
+        contents.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (contents / sha256).exists():
+            replace_file(contents / sha256, data)
+        return sha256
+
+    def _content(self, base: _Base) -> bytes | None:
+        return (self._place / _CONTENTS / base.sha256).read_bytes() if base.sha256 else None
+
+    def _keep_notes(self) -> None:
+        if self._notes is not None and self._place.is_dir():
+            replace_file(self._place / _NOTES, json.dumps(asdict(self._notes)).encode())
+
+
+def _with_line_ends(old: str, text: str) -> str:
+    """Return a text with LF line ends with those of another one."""
+    return applied(old, located(old, lambda plain: [TextEdit(0, len(plain), text)]))
+
+
+def _loaded(place: Path) -> _Notes | None:
+    """Return the notes of an earlier run, if there was one."""
+    with suppress(OSError, ValueError, TypeError):
+        kept: dict[str, Any] = json.loads((place / _NOTES).read_bytes())
+        bases = {path: _Base(**base) for path, base in kept["bases"].items()}
+        return _Notes(kept["since_ns"], kept["given"], bases)
+    return None
