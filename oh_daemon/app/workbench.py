@@ -87,9 +87,7 @@ class Workbench:
         self.for_project = shared_view.spawner if shared_view else None
         """Starts what the project runs by itself, in the view if there is one."""
         self.landings = self._landings(shared, log, shared_view)
-        self._finder = shared.spawner
-        if shared_view is not None and self.keep is not None:
-            self._finder = shared_view.view.spawner
+        self._finder = shared_view.view.spawner if shared_view and self.keep else shared.spawner
         self._leave = lambda: None
         if shared_view is not None and shared.views is not None:
             self._leave = partial(shared.views.leave, owner_id or "", self.shells)
