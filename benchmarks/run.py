@@ -23,6 +23,7 @@ import orjson
 import psutil
 from fake_llm import FakeLLM, Step, call, chunks, hang, held, raw, say, stream_parts
 from in_neovim import neovim
+from in_view import view_buffers, view_landing, view_start
 from measure import (
     FORK,
     PATIENCE_S,
@@ -389,6 +390,9 @@ MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
     many,
     skills,
     changes,
+    view_start,
+    view_buffers,
+    view_landing,
     neovim,
 )
 

@@ -26,13 +26,13 @@ from oh_daemon.sandbox.layer import is_whiteout, names_below, opened, read, stat
 from oh_daemon.sandbox.taking import take_out
 from oh_daemon.sandbox.view import View
 from oh_daemon.sandbox.whole import keep_whole
+from oh_daemon.workspace.at_once import for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 
 _MAX_NAMES = 1_000_000
-_RACE = "somebody else changed it while the command ran"
 
 
 @dataclass(slots=True)
@@ -103,8 +103,8 @@ class InStep:
         all_found = [*self._collected(with_held=with_held)]
         for found in all_found:
             folder, collected = found.folder, found.collected
-            for change in collected.changes:
-                planned = self._planned_change(folder, change)
+            all_planned = for_each(partial(self._planned_change, folder), collected.changes)
+            for change, planned in zip(collected.changes, all_planned, strict=True):
                 if change.name in found.held:
                     changes += self._new_of_held(folder / change.name, planned)
                 elif isinstance(planned, str):
@@ -231,19 +231,17 @@ class InStep:
         if why := cannot_land(change):
             return why
         before = self._before(path, change)
-        if isinstance(before, str):
-            return before
         after = self._after(folder, change)
         return described(self._documents, path, change, before, after)
 
-    def _before(self, path: Path, change: Change) -> bytes | str | None:
-        """Return what the command began with, or why that is not known."""
+    def _before(self, path: Path, change: Change) -> bytes | None:
+        """Return what the command began with; of what changed meanwhile it is not known."""
         if path in self._began.handed_in:
             return self._began.handed_in[path]
         if change.is_stale and path in self._began.open_texts:
             return self._bytes(path, self._began.open_texts[path])
         if change.is_stale and not self._is_landed(path):
-            return _RACE
+            return None
         match change.before:
             case Entry(kind="link"):
                 return os.fsencode(path.readlink())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Timer
@@ -14,6 +13,7 @@ from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.workspace.arbiter import EditDone
+from oh_daemon.workspace.at_once import for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import path_from_uri, real_path
@@ -21,7 +21,6 @@ from oh_daemon.workspace.review import Rewrite, Wanted, is_unseen
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
 _TAKE_BACK_S = 0.8
-_MAX_IN_TURN, _AT_ONCE = 50, 16
 
 
 def change_all(
@@ -39,7 +38,7 @@ def change_all(
     try:
         for path in opened:
             write(path)
-        _write_many(write, [path for path in changes if path not in {*opened}])
+        for_each(write, [path for path in changes if path not in {*opened}])
     except (ToolError, Cancelled, RuntimeError) as exc:
         left = _take_back(documents, done, label)
         if left:
@@ -47,21 +46,6 @@ def change_all(
             raise EditRejectedError(f"{exc}\nChanged all the same: {names}; undo these") from exc
         raise
     return {path: done[path] for path in changes}
-
-
-def _write_many(write: Callable[[Path], None], paths: Sequence[Path]) -> None:
-    """Write files that are not open. Of many, several at once: each waits for the disk thrice."""
-    if len(paths) <= _MAX_IN_TURN:
-        for path in paths:
-            write(path)
-        return
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="write") as pool:
-        futures = [pool.submit(write, path) for path in paths]
-        try:
-            for future in futures:
-                future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def cut_short(documents: Documents, open_items: Iterable[plain.Item]) -> dict[str, Json]:

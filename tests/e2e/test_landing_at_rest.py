@@ -108,3 +108,27 @@ def test_in_plan_the_changes_of_a_job_are_dropped(world: World) -> None:
     world.turn(client)
     assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
     assert not items(client, "fileChange")
+
+
+def test_where_a_file_was_saved_while_the_job_ran_the_question_shows_both(world: World) -> None:
+    project_of(world)
+    waits = "read word; echo job > a.txt"
+    world.script(call("terminal", command=waits, background=True, terminal_id="job"), say("Runs."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options={"mode": "ask"})
+    world.turn(client)
+    (world.project / "a.txt").write_text("saved\n")
+    write(client, conversation, "now\n")
+    while client.request("terminal/list", {"conversationId": conversation})["terminals"][0][
+        "running"
+    ]:
+        pass
+    world.script(say("I see."))
+    world.send(client, conversation, "look")
+    approval = asked(client)
+    [change] = approval["subject"]["changes"]
+    assert "-saved\n+job\n" in change["patch"]
+    assert "meanwhile" in approval["reason"]
+    answer(client, approval, "reject")
+    world.turn(client, nth=2)
+    assert files_of(world)["a.txt"] == "saved\n"

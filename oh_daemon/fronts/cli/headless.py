@@ -118,6 +118,7 @@ def run_headless(request: Request) -> int:
             _interrupt(live)
         person.ask_again(waiting)
         code = _watch(live, watcher.heard, request, person)
+        person.see_offers_through()
         if live.isolated is not None:
             for words in told_at_end(live.isolated, live.id, request.workspace):
                 _say(words)

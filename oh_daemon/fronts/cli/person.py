@@ -23,6 +23,8 @@ from oh_daemon.core.journal import Journal
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
+_OFFERS_S = 60.0
+
 
 @dataclass(frozen=True, slots=True)
 class Person:
@@ -60,6 +62,14 @@ class Person:
                 self.ask(conversation, event)
             elif "digest" in asked:
                 reject_unasked(conversation, asked["id"], asked["digest"])
+
+    def see_offers_through(self) -> None:
+        """Wait until the worker has acted on the offers that were answered as the turn ended."""
+        conversation = self.live.conversation
+        with conversation.changed:
+            conversation.changed.wait_for(
+                lambda: not conversation.state.answered_offers(), _OFFERS_S
+            )
 
     def _approve(self, journal: Journal, approval: plain.Approval) -> None:
         text = whole_text(approval["subject"])

@@ -1,0 +1,154 @@
+"""Measures commands in a view: their start, the unsaved texts before, the changes after."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import orjson
+from measure import Figure, ms, p50, timed
+from unit.scripted_editor import ScriptedEditor
+
+from oh_daemon.contract.checkpoints import LandingPlanned
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import ToolContext
+from oh_daemon.core.secrets import Masker
+from oh_daemon.sandbox import bwrap
+from oh_daemon.sandbox.landing import Began, InStep
+from oh_daemon.sandbox.view import Ground, View
+from oh_daemon.store.blobs import Blobs
+from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.tools.landing import LandingTool
+from oh_daemon.tools.language import unwatched
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.path_locks import PathLocks
+from oh_daemon.workspace.paths import Folders
+from oh_daemon.workspace.shell import Shells
+from oh_daemon.workspace.spawner import Spawner
+
+N_STARTS, N_BUFFERS, N_FILES = 9, 50, 5_000
+
+
+class _Log(MemoryLog):
+    """A log whose blobs are on the disk, as a conversation's are."""
+
+    def __init__(self, blobs: Path) -> None:
+        super().__init__()
+        blobs.mkdir()
+        kept = Blobs(blobs)
+        self.put_blob, self.read_blob = kept.put, kept.read
+
+
+@dataclass
+class _Desk:
+    project: Path
+    editor: ScriptedEditor
+    documents: Documents
+    step: InStep
+    shells: Shells
+
+    def run(self, command: str) -> None:
+        self.step.begin()
+        self.shells.open().run(command, timeout_s=600, cancel=CancelToken())
+
+
+@contextmanager
+def _desk(host: Spawner) -> Generator[_Desk]:
+    with tempfile.TemporaryDirectory() as place:
+        project = Path(place, "project")
+        project.mkdir()
+        editor, folders = ScriptedEditor(), Folders((project,))
+        history = EditHistory(folders, _Log(Path(place, "blobs")))
+        documents = Documents(folders, editor, history, PathLocks())
+        program = next(bwrap.candidates(os.environ["PATH"], [project]))
+        view = View(host, Ground(program, [project], [], [Path("/run")]), Path(place, "views/one"))
+        step = InStep(view, documents, host, Began(), Path(place, "aside"))
+        shells = Shells(view.spawner, project, os.environ, view=view)
+        try:
+            yield _Desk(project, editor, documents, step, shells)
+        finally:
+            shells.close()
+            view.close()
+
+
+def view_start() -> Iterator[Figure]:
+    host = Spawner()
+    firsts: list[float] = []
+    laters: list[float] = []
+    firsts_off: list[float] = []
+    laters_off: list[float] = []
+    for _ in range(N_STARTS):
+        with _desk(host) as desk:
+            firsts.append(timed(lambda: desk.run("true")))
+            laters += [timed(lambda: desk.run("true")) for _ in range(20)]
+            off = Shells(host, desk.project, os.environ)
+
+            run = partial(_run_off, off)
+            firsts_off.append(timed(run))
+            laters_off += [timed(run) for _ in range(20)]
+            off.close()
+    host.close()
+    more = p50(firsts) - p50(firsts_off)
+    floor = f"off {ms(p50(firsts_off))}"
+    yield Figure("first command of a conversation, more than off", ms(more), "< 60 ms", floor)
+    more = p50(laters) - p50(laters_off)
+    yield Figure("later commands, more than off", ms(more), "< 2 ms", f"off {ms(p50(laters_off))}")
+
+
+def _run_off(shells: Shells) -> None:
+    shells.open().run("true", timeout_s=600, cancel=CancelToken())
+
+
+def view_buffers() -> Iterator[Figure]:
+    host, times = Spawner(), list[float]()
+    with _desk(host) as desk:
+        paths = [desk.project / f"{n}.py" for n in range(N_BUFFERS)]
+        for path in paths:
+            path.write_text("x = 1\n" * 100)
+            desk.editor.open(path)
+        desk.run("true")
+        for n in range(9):
+            for path in paths:
+                desk.editor.type(path, f"x = {n}\n" * 100)
+            times.append(timed(desk.step.begin))
+        floor = timed(lambda: [path.write_text("x = 1\n" * 100) for path in paths])
+    host.close()
+    yield Figure("50 unsaved buffers put in", ms(p50(times)), "< 40 ms", f"write them {ms(floor)}")
+
+
+def view_landing() -> Iterator[Figure]:
+    host = Spawner()
+    with _desk(host) as desk:
+        paths = [desk.project / f"d{n // 100}/f{n}.py" for n in range(N_FILES)]
+        for path in paths:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("".join(f"x{line} = {line}\n" for line in range(20)))
+        desk.run("find . -name '*.py' | xargs sed -i 's/ = /=/'")
+        started = time.perf_counter()
+        planned = desk.step.plan({"content": []})
+        desk.step.settle()
+        kept_s = time.perf_counter() - started
+        logged = (planned or LandingPlanned(changes=(), observed={})).model_dump_json(
+            by_alias=True, exclude_none=True
+        )
+        started = time.perf_counter()
+        tool = LandingTool(
+            desk.documents, unwatched, orjson.loads(logged), lambda _git: None, asks=True
+        )
+        tool.plan({})
+        tool.run({}, ToolContext("c", "i", CancelToken(), lambda _: None, Masker()))
+        landed_s = time.perf_counter() - started
+        texts = [path.read_text() for path in paths]
+        floor_s = timed(lambda: [p.write_text(text) for p, text in zip(paths, texts, strict=True)])
+    host.close()
+    size = f"{len(logged) / len(paths):.0f} bytes of log per file"
+    yield Figure("5,000 changed files kept as a plan", f"{kept_s:.1f} s", "seconds", size)
+    floor = f"write them unsynced {floor_s:.1f} s"
+    yield Figure("5,000 changed files landed", f"{landed_s:.1f} s", "seconds", floor)

@@ -1,0 +1,53 @@
+"""Two terminals, and sub-agents, share one view: what they change is collected once."""
+
+from typing import Any
+
+import pytest
+from fake_llm import call, calls, say
+from test_delegate import delegate, script, task
+from test_landing import VIEW, files_of, project_of
+from world import World, items
+
+pytestmark = pytest.mark.one_daemon
+
+Json = dict[str, Any]
+
+
+def changed(item: Json) -> list[str]:
+    return sorted(change["uri"].rpartition("/")[2] for change in item.get("changes", ()))
+
+
+def test_what_two_commands_change_at_the_same_time_lands_once_with_the_last_of_them(
+    world: World,
+) -> None:
+    project_of(world)
+    first = "mkfifo ~/p; cat ~/p; echo first > first.txt"
+    second = "until [ -p ~/p ]; do :; done; echo second > second.txt; echo > ~/p; sleep 0.3"
+    world.script(
+        calls(
+            call("terminal", command=first, terminal_id="one"),
+            call("terminal", command=second, terminal_id="two"),
+        ),
+        say("Done."),
+    )
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    assert {"first.txt", "second.txt"} < files_of(world).keys()
+    landed = [name for item in items(client, "command") for name in changed(item)]
+    assert sorted(landed) == ["first.txt", "second.txt"]
+
+
+def test_what_a_sub_agent_changes_lands_with_its_own_command(world: World) -> None:
+    project_of(world)
+    script(
+        world,
+        go=[delegate(task("count")), call("terminal", command="cat child.txt"), say("Done.")],
+        count=[call("terminal", command="echo two >> a.txt; echo x > child.txt"), say("Counted.")],
+    )
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"approval": "askNever"})
+    world.turn(client, nth=2)
+    assert files_of(world)["a.txt"] == "one\ntwo\n"
+    assert [changed(item) for item in items(client, "command")] == [["a.txt", "child.txt"], []]
+    assert not items(client, "fileChange")
