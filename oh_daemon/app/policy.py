@@ -64,7 +64,7 @@ def policy_of(
     logs = home / ".openhands" / "conversations"
     return policy(
         gates=lambda spec, intent: [
-            *_gates(shared, conversation, documents, spec, intent),
+            *_gates(shared, conversation, bench, spec, intent),
             *service_gates(shared, conversation, home, is_granted, intent),
         ],
         self_running=self_running_in(
@@ -87,7 +87,7 @@ def policy_of(
 def _gates(
     shared: Shared,
     conversation: Conversation,
-    documents: Documents,
+    bench: Workbench,
     spec: ToolSpec,
     intent: Intent,
 ) -> list[Gate]:
@@ -95,10 +95,12 @@ def _gates(
     acts = intent.footprint.writes or spec.kind == "execute"
     if not acts or spec.read_only:
         return []
+    documents = bench.documents
     doubtful = [f for f in documents.folders.folders if shared.trust.of(f) != "full"]
     gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
     can_save = shared.editor is not None and shared.editor.saves_when_asked
-    sees_the_disk = spec.name == "terminal" and intent.held is None
+    is_held = intent.held is not None or (bench.landings is not None and not intent.leaves)
+    sees_the_disk = spec.name == "terminal" and not is_held
     asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)
     if asks_to_save and (unsaved := documents.unsaved_agent_edits()):
         gates.append(_save_gate(documents, unsaved, conversation))

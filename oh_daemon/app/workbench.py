@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from contextlib import ExitStack
 from pathlib import Path
 
 from oh_daemon.app.apart import ApartTool, NoLandings
 from oh_daemon.app.keeping import keeping_of
+from oh_daemon.app.live_text import LiveText
 from oh_daemon.app.memory import Memory
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.skills import Skills
@@ -24,7 +25,6 @@ from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.ports import (
     EventLog,
     Tool,
-    ToolContext,
 )
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.risk.paths import Disk
@@ -86,11 +86,11 @@ class Workbench:
         self.network = shared_view.network if shared_view else None
         self.for_project = shared_view.spawner if shared_view else None
         """Starts what the project runs by itself, in the view if there is one."""
+        self._at_the_end = ExitStack()
         self.landings = self._landings(shared, log, shared_view)
         self._finder = shared_view.view.spawner if shared_view and self.keep else shared.spawner
-        self._leave = lambda: None
         if shared_view is not None and shared.views is not None:
-            self._leave = partial(shared.views.leave, owner_id or "", self.shells)
+            self._at_the_end.callback(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()
         tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
@@ -119,7 +119,12 @@ class Workbench:
             shared_view.view, self.documents, shared.spawner, shared_view.began, kept / "replaced"
         )
         documents, host = self.documents, shared.spawner
-        return ViewLandings(shared_view, self.shells, step, documents, watch, host)
+        landings = ViewLandings(shared_view, self.shells, step, documents, watch, host)
+        live = LiveText(lambda: landings.has_jobs, landings.show)
+        documents.history.on_change = live.changed
+        if shared.editor is not None:
+            self._at_the_end.callback(shared.editor.listen(live.changed))
+        return landings
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
         """Offer these tools and our own, some of which need trust; return whether any changed."""
@@ -184,10 +189,10 @@ class Workbench:
     def close(self) -> None:
         """End the shells, and the view with what did not land."""
         self.shells.close()
-        self._leave()
+        self._at_the_end.close()
 
-    def _before_command(self, _context: ToolContext) -> str | None:
-        if self.landings is not None:
+    def _before_command(self, *, is_outside: bool) -> str | None:
+        if self.landings is not None and not is_outside:
             self.landings.begin()
             return None
         paths = self.documents.unsaved_agent_edits()

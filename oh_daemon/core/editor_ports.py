@@ -88,6 +88,13 @@ class Editor(Protocol):
         """Record saves from now on; the function returned ends that and gives them by real path."""
         ...
 
+    def listen(self, on_change: Callable[[Path], None]) -> Callable[[], None]:
+        """Tell of each text that changes, is saved or closed, by real path; the result ends that.
+
+        `on_change` must not block.
+        """
+        ...
+
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the client to save; return the paths that it saved (deadline 10 s)."""
         ...

@@ -146,21 +146,21 @@ def _sort(
     roots: _Roots, pair: _Pair, change: Change, handed_in: Mapping[Path, str], *, is_told: bool
 ) -> _Sort:
     before, after = change.before, change.after
+    is_file = after is not None and after.kind == "file"
+    is_mode_kept = before is None or after is None or before.mode == after.mode
+    given = handed_in.get(change.name) if is_file and is_mode_kept else None
+    if given and given == _digest(roots.layer, pair.name):
+        return "nothing"
     if after and after.kind == "folder" and layers.has(roots.layer, pair.name, layers.is_kept):
         # Only the disk's folder can have changed since `take_out` left this one.
         return "nothing" if is_told or before == after else "same"
     if is_told and _is_told_by_others(change):
         return "nothing"
-    is_file = after is not None and after.kind == "file"
     is_same = before == after
     if is_same and is_file:
         is_same = layers.are_equal(roots.layer, roots.disk, pair.name)
     if pair.is_ours or is_same:
         return "same"
-    is_mode_kept = before is None or after is None or before.mode == after.mode
-    given = handed_in.get(change.name) if is_file and is_mode_kept else None
-    if given and given == _digest(roots.layer, pair.name):
-        return "nothing"
     return "git" if pair.is_git else "change"
 
 

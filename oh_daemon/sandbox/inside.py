@@ -50,6 +50,17 @@ class Inside:
                 raise OSError(errno.EINVAL, "it is not a regular file")
             file.write(data)
 
+    def has(self, name: Path) -> bool:
+        """Return whether something stands there."""
+        root = os.open(self._root, _FOLDER)
+        try:
+            os.close(open_beneath(root, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+        except OSError:
+            return False
+        finally:
+            os.close(root)
+        return True
+
 
 def make_folder(root: int, name: Path) -> None:
     """Make a folder below an open one, if it is not there."""

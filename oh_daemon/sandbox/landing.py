@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -77,18 +77,60 @@ class InStep:
     def begin(self) -> None:
         """Let the view show the disk with the unsaved texts above it; call before a command."""
         wanted = {path: self._bytes(path, text) for path, text in self._unsaved().items()}
-        had = self._began.handed_in
-        for path in had.keys() - wanted.keys():
+        for path, data in self._began.handed_in.items():
+            if path in wanted:
+                continue
             folder, name = self._split(path)
-            self._take_out(folder, [name])
+            if self._is_as_on_disk(folder, name, data):
+                wanted[path] = data  # Watchers in the view would take it for deleted.
+            else:
+                self._take_out(folder, [name])
         self._view.refresh()
         for path, data in wanted.items():
-            if had.get(path) != data:
-                folder, name = self._split(path)
+            folder, name = self._split(path)
+            if self._in_layer(folder, name) != data:
                 self._view.inside(folder).write(name, data)
         began = self._began
         began.at_ns, began.handed_in = time.time_ns(), wanted
         began.open_texts = self._documents.open_texts()
+
+    def show(self, paths: Collection[Path]) -> None:
+        """Put texts in as they are now, on disk or unsaved, unless a command has changed them."""
+        if not self._view.is_running:
+            return
+        self._view.refresh()
+        handed_in = {**self._began.handed_in}
+        unsaved = self._documents.unsaved_texts()
+        inside = [path for path in paths if self._documents.folders.contains(path)]
+        for path in self._view.without_secrets(dict.fromkeys(inside, "")):
+            folder, name = self._split(path)
+            text = unsaved.get(path)
+            data = _read(path) if text is None else self._bytes(path, text)
+            is_shown = data == handed_in.get(path) == self._in_layer(folder, name)
+            if data is not None and not is_shown and self._is_untouched(folder, name):
+                self._view.inside(folder).write(name, data)
+                handed_in[path] = data
+        self._began.handed_in = handed_in
+
+    def _is_untouched(self, folder: Path, name: Path) -> bool:
+        """Return whether the view has what was handed in or what the disk has."""
+        if os.path.lexists(self._view.upper(folder) / name):
+            return self._in_layer(folder, name) == self._began.handed_in.get(folder / name, b"")
+        was_deleted = os.path.lexists(folder / name) and not self._view.inside(folder).has(name)
+        return not was_deleted
+
+    def _is_as_on_disk(self, folder: Path, name: Path, data: bytes) -> bool:
+        try:
+            modes = {(top / name).lstat().st_mode for top in (folder, self._view.upper(folder))}
+        except OSError:
+            return False
+        return len(modes) == 1 and data == _read(folder / name) == self._in_layer(folder, name)
+
+    def _in_layer(self, folder: Path, name: Path) -> bytes | None:
+        try:
+            return read(self._view.upper(folder), name, MAX_BYTES)
+        except OSError:
+            return None
 
     def plan(self, observed: Json, *, with_held: bool = False) -> LandingPlanned | None:
         """Keep what has changed since the last call as blobs; None when nothing has.
@@ -263,3 +305,11 @@ class InStep:
                 return read(self._view.upper(folder), change.name, MAX_BYTES)
             case _:
                 return None
+
+
+def _read(path: Path) -> bytes | None:
+    """Return what a file on the disk has; None if it is no regular file or cannot be read."""
+    try:
+        return read(path.parent, Path(path.name), MAX_BYTES)
+    except OSError:
+        return None

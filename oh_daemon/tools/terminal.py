@@ -126,6 +126,14 @@ class Network(Protocol):
         ...
 
 
+class BeforeRun(Protocol):
+    """Called before each command; returns a note for the model."""
+
+    def __call__(self, *, is_outside: bool) -> str | None:
+        """`is_outside` is whether the command runs beside a view."""
+        ...
+
+
 class TerminalTool:
     """Implements `core.ports.Tool`."""
 
@@ -136,10 +144,10 @@ class TerminalTool:
         rate: Rate,
         put_blob_file: Callable[[Path], str],
         secrets: LentSecrets,
-        before_run: Callable[[ToolContext], str | None] | None = None,
+        before_run: BeforeRun | None = None,
         blobs: Path | None = None,
     ) -> None:
-        """`put_blob_file` turns a file into a blob; `before_run` returns a note for the model.
+        """`put_blob_file` turns a file into a blob.
 
         `blobs` is the folder where the model finds the blobs, if they are files.
         """
@@ -206,7 +214,7 @@ class TerminalTool:
             if command:
                 shell.type(command)
         else:
-            note = self._notes(context, terminal_id, ended, self._services_in(args))
+            note = self._notes(terminal_id, ended, args)
             lent = self._secrets.values_of(self._named(args))
             shell.begin(command, context.on_output, is_background=is_background, lent=lent)
         outcome = shell.wait(
@@ -236,17 +244,12 @@ class TerminalTool:
         is_inside = self._shells.are_held and args.get("outside") is None
         return tuple(map(parse_host, args.get("services", ()))) if is_inside else ()
 
-    def _notes(
-        self,
-        context: ToolContext,
-        terminal_id: str,
-        ended: CommandOutcome | None,
-        services: Sequence[Host],
-    ) -> str | None:
+    def _notes(self, terminal_id: str, ended: CommandOutcome | None, args: Json) -> str | None:
         """Return notes to put before the output, including the end of the previous command."""
-        told = self._before_run(context) if self._before_run else None
+        is_outside = args.get("outside") is not None
+        told = self._before_run(is_outside=is_outside) if self._before_run else None
         if self.network is not None:
-            self.network.offer(services)
+            self.network.offer(self._services_in(args))
         if ended is None:
             return told
         before, _ = self._text(ended, terminal_id, None)

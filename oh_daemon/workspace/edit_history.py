@@ -5,6 +5,7 @@ The texts are kept as blobs and the changes in the conversation's items, so undo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from oh_daemon.contract.errors import StorageError, ToolError, UserError
@@ -27,6 +28,8 @@ class EditHistory:
         self._folders = folders
         self.blobs = blobs
         self._changes: dict[Path, list[FileChange]] = {}
+        self.on_change: Callable[[Path], None] = lambda _path: None
+        """Told of the real path of each change that is recorded; must not block."""
 
     def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
         """Return the change from one text to another without storing it; None means no file."""
@@ -57,6 +60,7 @@ class EditHistory:
         self.put(before)
         self.put(after)
         self._remember_at(path, change)
+        self.on_change(path)
         return change
 
     def put(self, text: str | None) -> str | None:

@@ -87,3 +87,60 @@ def test_what_the_project_runs_by_itself_runs_in_the_view_and_the_users_own_outs
     listener.setblocking(False)
     with listener, pytest.raises(BlockingIOError):
         listener.accept()
+
+
+WATCH = """
+import ctypes, os, sys
+notify = ctypes.CDLL(None).inotify_init()
+assert ctypes.CDLL(None).inotify_add_watch(notify, b".", 0x2 | 0x40 | 0x80 | 0x100 | 0x200) > 0
+open(os.path.expanduser("~/") + sys.argv[1], "w").close()
+seen = ""
+while seen != sys.argv[2]:
+    events = os.read(notify, 4096)
+    while events:
+        kind, size = (int.from_bytes(events[at : at + 4], sys.byteorder) for at in (4, 12))
+        name = events[16 : 16 + size].rstrip(b"\\0").decode()
+        if name == sys.argv[1]:
+            seen = "deleted" if kind & 0x240 else open(name).read().strip()
+            print("saw", seen, flush=True)
+        events = events[16 + size :]
+"""
+
+
+def test_watchers_in_the_view_hear_of_what_the_user_types_and_the_agent_edits(
+    world: World,
+) -> None:
+    (world.project / "watch.py").write_text(WATCH)
+    for name in ("typed.txt", "edited.txt"):
+        (world.project / name).write_text("old\n")
+    wait = {"command": "", "is_input": True, "timeout_s": 60}
+    watch = {"background": True, "timeout_s": 0}
+    world.script(
+        call("terminal", command="mkfifo ~/typed.txt ~/edited.txt"),
+        call("terminal", command="python3 watch.py typed.txt 'by the user'", **watch),
+        call("terminal", command="python3 watch.py edited.txt 'by the agent'", **watch),
+        call("terminal", command="cat ~/typed.txt ~/edited.txt"),
+        call("edit", command="view", path="edited.txt"),
+        say("They watch."),
+    )
+    world.script(
+        call("terminal", **wait, terminal_id="job-1"),
+        call("edit", command="replace", path="edited.txt", old_text="old", new_text="by the agent"),
+        call("terminal", **wait, terminal_id="job-2"),
+        call("terminal", command="cat typed.txt edited.txt"),
+        say("Done."),
+    )
+    editor = Editor(world, settings=VIEW)
+    editor.open(world.project / "typed.txt")
+    conversation = world.start(editor.client, options={"mode": "full"})
+    world.turn(editor.client)
+    editor.type(world.project / "typed.txt", "by the user\n")
+    world.send(editor.client, conversation, "again")
+    world.turn(editor.client, nth=2)
+    *_, typed, edited, seen = (content_of(item) for item in items(editor.client, "command"))
+    assert "saw by the user\n" in typed
+    assert "saw by the agent\n" in edited
+    assert "deleted" not in typed + edited
+    assert seen.startswith("by the user\nby the agent\n")
+    assert (world.project / "typed.txt").read_text() == "old\n"
+    assert not [item for item in items(editor.client, "command") if item.get("changes")]

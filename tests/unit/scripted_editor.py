@@ -94,6 +94,10 @@ class ScriptedEditor:
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
         return dict
 
+    def listen(self, on_change: Callable[[Path], None]) -> Callable[[], None]:
+        del on_change
+        return lambda: None
+
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         cancel.raise_if_cancelled()
         for path in paths:

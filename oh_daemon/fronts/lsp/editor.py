@@ -39,6 +39,7 @@ class ClientEditor:
         self.can_save = self._has_own_edit or self.saves_when_asked
         self.documents = documents.documents
         self.note_saves = documents.note_saves
+        self.listen = documents.listen
 
     def document(self, path: Path) -> OpenDocument | None:
         """Return the synced document; read it from the client if we lost track of its text.

@@ -44,6 +44,7 @@ class OpenDocuments:
         self._folder_uris = list(folder_uris)
         self._notes: list[dict[Path, str]] = []
         """One per `note_saves` that has not ended: the texts saved since then."""
+        self._listeners: tuple[Callable[[Path], None], ...] = ()
         self._is_warm = False
 
     def notifications(self) -> dict[str, Callable[[Json], None]]:
@@ -88,6 +89,24 @@ class OpenDocuments:
             return noted
 
         return ended
+
+    def listen(self, on_change: Callable[[Path], None]) -> Callable[[], None]:
+        """Call this with the real path of each text that changes, is saved or closed."""
+        with self._changed:
+            self._listeners = (*self._listeners, on_change)
+
+        def end() -> None:
+            with self._changed:
+                self._listeners = tuple(one for one in self._listeners if one is not on_change)
+
+        return end
+
+    def _tell(self, path: Path | None) -> None:
+        if path is None or not self._listeners:
+            return
+        real_path = Path(os.path.realpath(path))
+        for on_change in self._listeners:
+            on_change(real_path)
 
     def uri_of(self, path: Path) -> str:
         """Return the URI exactly as the client opened this document, else the usual one."""
@@ -136,6 +155,7 @@ class OpenDocuments:
                 document = OpenDocument(path, version, text)
                 self._open[uri] = (os.path.realpath(path), document)
             self._changed.notify_all()
+        self._tell(path)
 
     def adopt(self, uri: str, text: str, version: int) -> None:
         """Take what the client says it shows; late changes to older versions are then skipped."""
@@ -191,6 +211,7 @@ class OpenDocuments:
                 real_path, document = saved
                 for noted in self._notes:
                     noted[Path(real_path)] = document.text
+        self._tell(path_from_uri(params["textDocument"]["uri"]))
 
     def _did_change_folders(self, params: Json) -> None:
         removed = {folder["uri"] for folder in params["event"]["removed"]}
