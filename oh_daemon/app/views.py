@@ -8,7 +8,7 @@ import stat
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,6 +18,7 @@ from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.landing import Keep, LeftInside
 from oh_daemon.core.ports import Json
+from oh_daemon.sandbox.caches import cache_places
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.sandbox.git_names import git_dirs_outside
 from oh_daemon.sandbox.kept import KeptView
@@ -105,7 +106,9 @@ class Views:
                 sweep(tried.place)
             if owner_id not in self._views:
                 masks = self._masks(folders)
+                caches = dict(cache_places(self._home, self._environment))
                 ground = ground_of(tried.program, folders, self._home, masks)
+                ground = replace(ground, caches=caches)
                 place = tried.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)
                 network = make_network()
                 view = View(self._spawner, ground, place, network, outlives=outlives)
@@ -138,7 +141,8 @@ def ground_of(
     private = map(real_path, (home, Path(tempfile.gettempdir())))
     # What is committed there would not come back, so git itself says that it cannot.
     fixed = git_dirs_outside(folders)
-    return Ground(program, folders, [*private], [Path("/run")], masks, fixed)
+    hidden = [Path("/run")]
+    return Ground(program, folders, [*private], hidden, masks=masks, fixed=fixed)
 
 
 class ViewLandings:

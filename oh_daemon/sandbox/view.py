@@ -7,32 +7,37 @@ starts with the first program. Of the files in the layers only the kernel and `c
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
+import resource
 import socket
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import bwrap, keeper, seccomp, sockets
+from oh_daemon.sandbox.caches import cache_layer, lasting_folder
 from oh_daemon.sandbox.inside import Inside, open_in
 from oh_daemon.sandbox.layer import opened
+from oh_daemon.sandbox.locks import LOCK, locked
 from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.trees import discard
+from oh_daemon.workspace import reaper
 from oh_daemon.workspace.shell_command import ShellPlace
 from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
 
+MAX_PROCESSES = 4096
 _PATIENCE_S = 10.0
-_LOCK = "lock"
 _WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
 KEPT = "kept-"
 """How the names of places begin whose layers outlive the daemon."""
+CACHES = "caches"
+"""The name, beside those of views, of the folder with the layers of caches, which last."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,8 @@ class Ground:
     private: Sequence[Path]
     """Real paths of other folders that can be written to, whose changes never land."""
     hidden: Sequence[Path] = ()
+    caches: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Real paths of folders, by names of their own, whose changes last for the user's views."""
     masks: Masks | None = None
     """Finds what may hold secrets; without, nothing is covered."""
     fixed: Sequence[Path] = ()
@@ -127,7 +134,7 @@ class View:
         self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S, cancel=CancelToken())
         if (root := self.spawner.root) is None:
             raise ToolError("the view has ended; try again")
-        (self._place / _LOCK).write_text(str(root))
+        (self._place / LOCK).write_text(str(root))
         self._noted = root
         return root
 
@@ -184,6 +191,7 @@ class View:
                 return
             is_new = self._keeper is None or self._keeper.root != root
             if self._keeper is None or is_new:
+                _limit(root)
                 self._keeper = _Keeper(self._host, root, self._empty, self._places)
             self._keeper.bring_up_to_date(self._covered())
         if is_new and self._network is not None:
@@ -211,10 +219,12 @@ class View:
         self._let_go()
         shells = self.shells()
         self._empty.touch(0o444)
+        caches = self._caches()
         hidden = [*self._ground.hidden, self._place.parent]
         folders, single = sockets.to_hide(self._places, hidden)
         mounts = bwrap.Mounts(
-            layers=[self._layer(n, place) for n, place in enumerate(self._places)],
+            layers=[*self._layers(caches)],
+            shared={at: lasting_folder(kept) for at, kept in caches.items() if not at.is_dir()},
             hidden=[*hidden, *folders],
             covered=[*self._covered(), *single],
             empty=self._empty,
@@ -234,7 +244,7 @@ class View:
         with suppress(BlockingIOError):
             return locked(self._place)
         with ExitStack() as on_failure:
-            lock = os.open(self._place / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(self._place / LOCK, os.O_RDWR | os.O_CLOEXEC)
             on_failure.callback(os.close, lock)
             words = (sys.executable, "-I", "-S", "-c", _WAIT_FOR_LOCK)
             env = clean_env(os.environ)
@@ -244,6 +254,21 @@ class View:
                 raise ToolError("another process has this view open; close it there")
             on_failure.pop_all()
         return lock
+
+    def _caches(self) -> Mapping[Path, Path]:
+        """Return where what lasts of each cache lies, by the place of the cache."""
+        return {
+            place: self._place.parent / CACHES / name
+            for name, place in self._ground.caches.items()
+            if not any(inner.is_relative_to(place) for inner in self._places)
+        }
+
+    def _layers(self, caches: Mapping[Path, Path]) -> Iterator[bwrap.Layer]:
+        yield from (self._layer(n, place) for n, place in enumerate(self._places))
+        for place, kept in caches.items():
+            if place.is_dir():
+                own = self._place / f"cache-{kept.name}"
+                yield cache_layer(place, kept, own, self._open)
 
     def _layer(self, number: int, place: Path) -> bwrap.Layer:
         upper, work = (_made(self._place / f"{name}-{number}") for name in ("upper", "work"))
@@ -295,11 +320,21 @@ class _Keeper:
             raise ToolError(f"the view of the commands cannot be brought up to date: {why}")
 
 
+def _limit(root: int) -> None:
+    """Let a view have so many processes and threads; of root's, the kernel lets any number be.
+
+    They are counted for each user namespace since Linux 5.14; before, with the user's others.
+    """
+    for pid in {root} | reaper.descendants({root}, reaper.processes()):
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
+
+
 def sweep(places: Path) -> None:
     """Remove the views of daemons that were killed, except those that outlive them."""
     with suppress(FileNotFoundError):
         for place in places.iterdir():
-            if place.name.startswith(KEPT):
+            if place.name == CACHES or place.name.startswith(KEPT):
                 continue
             with suppress(OSError):
                 os.close(locked(place))
@@ -318,20 +353,10 @@ def holder(place: Path) -> int | None:
         try:
             os.close(locked(place))
         except BlockingIOError:
-            return int((place / _LOCK).read_text())
+            return int((place / LOCK).read_text())
     return None
 
 
 def _made(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
-
-
-def locked(place: Path) -> int:
-    """Return a descriptor that holds the lock of a view. Raises `OSError` if another has it."""
-    with ExitStack() as on_failure:
-        descriptor = os.open(place / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        on_failure.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        on_failure.pop_all()
-    return descriptor

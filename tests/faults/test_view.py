@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from view_desk import Desk, desk_at
 
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.sandbox.view import MAX_PROCESSES
 
 
 @pytest.fixture
@@ -104,3 +106,21 @@ def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: 
         assert desk.run(f"ls -A {beside}") == ""
         own = 'import socket; one = socket.socket(socket.AF_UNIX); one.bind("s"); one.listen()'
         assert desk.run(f"python3 -c '{own}' && echo made") == "made\n"
+
+
+FORKS = "ulimit -u 40; for ((n = 0; n < $1; n++)); do sleep 1 & done; wait"
+
+
+def test_a_view_has_a_limit_of_processes_that_are_counted_for_it_alone(desk: Desk) -> None:
+    desk.run("true")
+    desk.view.refresh()
+    assert desk.run("ulimit -u") == f"{MAX_PROCESSES}\n"
+    if Path("/proc/self/uid_map").read_text().split()[1] == "0":
+        return  # The kernel limits nothing of root's, in whatever namespace.
+    outside = [subprocess.Popen(["sleep", "100"]) for _ in range(40)]
+    few, many = (f"bash -c '{FORKS}' bash {n} 2>&1" for n in (20, 80))
+    assert desk.run(few) == ""
+    assert "Resource temporarily unavailable" in desk.run(f"{many} | head -1")
+    for process in outside:
+        process.kill()
+        process.wait()

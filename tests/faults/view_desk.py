@@ -14,6 +14,7 @@ from leftovers import tagged, wait_until_gone
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import bwrap
+from oh_daemon.sandbox.caches import cache_places
 from oh_daemon.sandbox.changes import Collected, collect
 from oh_daemon.sandbox.ignored import ignored_by_git
 from oh_daemon.sandbox.in_use import held_open, live
@@ -64,20 +65,21 @@ class Desk:
 
 
 @contextmanager
-def desk_at(place: Path) -> Generator[Desk]:
+def desk_at(place: Path, name: str = "one") -> Generator[Desk]:
     home = place / "home"
     project = home / "project"
-    project.mkdir(parents=True)
+    project.mkdir(parents=True, exist_ok=True)
     (project / "a.txt").write_text("below\n")
     host = Spawner()
     program = next(bwrap.candidates(os.environ["PATH"], [project]))
     masks = Masks(host, [project], home, {})
-    ground = Ground(program, [project], [home], [Path("/run")], masks)
-    view = View(host, ground, home / "state/views/one")
+    caches = dict(cache_places(home, {"PATH": str(place / "bin")}))
+    ground = Ground(program, [project], [home], [Path("/run")], caches, masks)
+    view = View(host, ground, home / "state/views" / name)
     shells = Shells(view.spawner, project, os.environ, view=view)
     yield Desk(project, home, view, shells, host)
     shells.close()
     view.close()
     host.close()
-    assert not (home / "state/views/one").exists()
+    assert not (home / "state/views" / name).exists()
     wait_until_gone(tagged(view.spawner.run_id) + tagged(host.run_id))

@@ -89,7 +89,7 @@ def _run_in_view(held: Row, folder: Path, command: Sequence[str], env: Mapping[s
         own = Places.of_user(os.environ).private
         masks = Masks(host, [folder], Path.home().resolve(), os.environ, own=own)
         hidden = [path for path in _HIDDEN if path.is_dir()]
-        ground = Ground(held.program, [folder], private, hidden, masks)
+        ground = Ground(held.program, [folder], private, hidden, masks=masks)
         return _run_and_list(View(host, ground, place), folder, command, env)
 
 

@@ -1,0 +1,49 @@
+"""What package managers download in views lasts, apart from the user's own caches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from view_desk import desk_at
+
+from oh_daemon.sandbox.caches import cache_places
+from oh_daemon.sandbox.view import sweep
+
+
+def test_what_is_cached_in_a_view_is_there_in_the_next_and_not_in_the_users_own(
+    tmp_path: Path,
+) -> None:
+    own, npm = tmp_path / "home/.cargo/registry", tmp_path / "bin/npm"
+    for folder in (own, npm.parent):
+        folder.mkdir(parents=True)
+    npm.touch(0o755)
+    (own / "mine").write_text("mine\n")
+    with desk_at(tmp_path) as desk:
+        told = desk.run(f"cd {desk.home}; cat .cargo/registry/mine; echo x > .cargo/registry/new")
+        assert told == "mine\n"
+        desk.run(f"mkdir -p {desk.home}/.npm/a; echo y > {desk.home}/.npm/a/b; echo z > ~/../z")
+        sweep(desk.home / "state/views")
+        with desk_at(tmp_path, "two") as other:
+            see = f"cd {desk.home}; cat .cargo/registry/* .npm/a/b; echo 2 > .cargo/registry/2nd"
+            assert other.run(see) == "mine\nx\ny\n"
+        assert desk.run(f"ls -1 {desk.home}/.cargo/registry") == "mine\nnew\n"
+    with desk_at(tmp_path, "three") as desk:
+        assert desk.run(f"cd {desk.home}; cat .cargo/registry/* .npm/a/b; ls .npm") == (
+            "mine\nx\ny\na\n"
+        )
+        assert [path.name for path in own.iterdir()] == ["mine"]
+        assert not (desk.home / ".npm").exists()
+
+
+def test_the_places_follow_the_users_variables(tmp_path: Path) -> None:
+    (tmp_path / ".npm").mkdir()
+    for name in ("uv", "pip", "cargo"):
+        (tmp_path / name).touch(0o755)
+    variables = {"XDG_CACHE_HOME": "/c", "CARGO_HOME": "/cargo", "PIP_CACHE_DIR": "/pip"}
+    assert dict(cache_places(tmp_path, {"PATH": str(tmp_path), **variables})) == {
+        "pip": Path("/pip"),
+        "uv": Path("/c/uv"),
+        "npm": tmp_path / ".npm",
+        "cargo-registry": Path("/cargo/registry"),
+        "cargo-git": Path("/cargo/git"),
+    }
