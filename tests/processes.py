@@ -11,3 +11,11 @@ def argv(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def cwd(process: psutil.Process) -> str | None:
+    """Return the folder of a process, or nothing if it has ended or is another user's."""
+    try:
+        return process.cwd()
+    except psutil.Error:
+        return None

@@ -4,11 +4,15 @@ import os
 import re
 from typing import Any
 
+import psutil
 import pytest
 from fake_llm import call, calls, say
 from faults.leftovers import wait_until_gone
+from processes import cwd
 from raw_client import RawClient
 from world import KEY, World, content_of, items
+
+from oh_daemon.workspace.reaper import inner_number
 
 pytestmark = pytest.mark.one_daemon
 
@@ -22,6 +26,13 @@ def read_until(client: RawClient, named: Json, wanted: str) -> str:
         page = client.request("terminal/read", {**named, "offset": offset})
         shown, offset = shown + page["data"], page["nextOffset"]
     return shown
+
+
+def pids(world: World, told: str) -> list[int]:
+    """Return the processes in the project with the number that a shell told, in a view or not."""
+    [number] = re.findall(r"^pid (\d+)$", told, re.MULTILINE)
+    in_project = (one for one in psutil.process_iter() if cwd(one) == str(world.project))
+    return [one.pid for one in in_project if inner_number(one.pid) == int(number)]
 
 
 def test_a_person_answers_a_program_and_the_agent_is_told(world: World) -> None:
@@ -53,7 +64,7 @@ def test_a_person_answers_a_program_and_the_agent_is_told(world: World) -> None:
 
 
 def test_a_person_ends_a_server_and_all_that_it_started(world: World) -> None:
-    serve = "trap '' TERM; (trap '' TERM INT; sleep 1000) & echo $! > child; echo up; wait"
+    serve = "trap '' TERM; (trap '' TERM INT; sleep 1000) & echo pid $!; echo up; wait"
     world.script(
         call("terminal", command=serve, background=True, terminal_id="web"),
         say("Serving."),
@@ -65,9 +76,10 @@ def test_a_person_ends_a_server_and_all_that_it_started(world: World) -> None:
     conversation = world.start(client)
     named: Json = {"conversationId": conversation, "terminalId": "web"}
     world.turn(client)
-    read_until(client, named, "up\n")
+    left = pids(world, read_until(client, named, "up\n"))
     assert client.request("terminal/kill", named) == {}
-    wait_until_gone([int((world.project / "child").read_text())])
+    assert left
+    wait_until_gone(left)
     world.send(client, conversation, "look")
     world.turn(client, nth=2)
     _, seen, again = (content_of(item) for item in items(client, "command"))
@@ -89,19 +101,21 @@ def test_a_command_that_the_agent_waits_for_ends_at_once(world: World) -> None:
 
 
 def test_jobs_that_a_command_left_behind_are_ended_too(world: World) -> None:
-    leave = "sleep 1000 & echo $! > job; mark=kept"
+    leave = "sleep 1000 & echo pid $!; mark=kept"
     world.script(call("terminal", command=leave), say("Left."))
     world.script(call("terminal", command="echo $mark; jobs -l | wc -l"), say("Done."))
     client = world.daemon()
     conversation = world.start(client)
     world.turn(client)
+    left = pids(world, content_of(items(client, "command")[0]))
     client.request("terminal/kill", {"conversationId": conversation, "terminalId": "main"})
     world.send(client, conversation, "look")
     world.turn(client, nth=2)
     seen = content_of(items(client, "command")[1])
     assert "The user ended what ran in this terminal." in seen
     assert "kept\n" in seen, "the shell must live on"
-    wait_until_gone([int((world.project / "job").read_text())])
+    assert left
+    wait_until_gone(left)
 
 
 def test_what_became_of_a_command_is_told_by_whatever_comes_next(world: World) -> None:
