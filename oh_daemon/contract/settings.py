@@ -56,8 +56,8 @@ class Settings(Contract):
     same but, except under `askAlways`, edits unprotected files of the workspace without asking,
     `full` never asks."""
     sandbox: SandboxSetting = "auto"
-    """What must hold commands that run unasked: `view`, `landlock`, or nothing (`off`; for now also
-    `auto`). Where a level that is named is not there, no command runs."""
+    """What must hold commands that run unasked: `view`, `landlock`, the best of them that is there
+    (`auto`), or nothing (`off`). Where a level that is named is not there, no command runs."""
     sandbox_reads: tuple[str, ...] = ()
     """Secrets that commands may read in a view, such as `.env` or `~/.aws`: paths, or the ends of
     paths, with wildcards. All others are empty there."""

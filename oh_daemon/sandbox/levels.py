@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from oh_daemon.contract.settings import SandboxSetting
 
 Level = Literal["view", "landlock", "none"]
-AUTO: tuple[Level, ...] = ()
-"""What `auto` tries, best first. `view` joins once all that changes in a view can land."""
+_AUTO: tuple[Level, ...] = ("view", "landlock")
+"""What `auto` tries, best first."""
 _LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
 _PATIENCE_S = 5.0
 _FIRST_FREE = 3
@@ -96,10 +96,8 @@ class Sandbox:
 
     @property
     def view(self) -> Row | None:
-        """Return what can hold an isolated conversation, also while `auto` chooses no view."""
-        if self.wanted not in {"auto", "view"}:
-            return None
-        return next((row for row in self.rows if row.level == "view" and row.holds), None)
+        """Return the try of the view in which commands run, if that is the level."""
+        return self.held_by if self.level == "view" else None
 
     @property
     def report(self) -> dict[str, str]:
@@ -119,7 +117,7 @@ def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
     levels: tuple[Level, ...] = ()
     if wanted == "auto":
-        levels = AUTO
+        levels = _AUTO
     elif wanted != "off":
         levels = (wanted,)
     missing: Row | None = None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 SCRIPT = Path(sys.executable).with_name("oh-daemon")
-NO_TITLES = {"OH_DAEMON_TITLES": "false"}
+PLAIN = {"OH_DAEMON_TITLES": "false", "OH_DAEMON_SANDBOX": "off"}
 """A request for a title would disturb the fake model's scripts, which count requests."""
 _OURS = ("OH_DAEMON", "_API_KEY")
 
@@ -27,7 +27,7 @@ class Ran:
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return this process's environment, without any model or key of whoever runs the tests."""
     kept = {k: v for k, v in os.environ.items() if not any(word in k for word in _OURS)}
-    return {**kept, "HOME": str(home), "OH_DAEMON_HOME": str(home), **NO_TITLES, **more}
+    return {**kept, "HOME": str(home), "OH_DAEMON_HOME": str(home), **PLAIN, **more}
 
 
 def start(

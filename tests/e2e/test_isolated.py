@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from command_line import NO_TITLES, SCRIPT, Ran, end, environment, start
+from command_line import PLAIN, SCRIPT, Ran, end, environment, start
 from editor import Editor
 from fake_llm import call, say
 from raw_client import RawClient
@@ -298,7 +298,7 @@ def test_a_run_can_be_isolated_and_landed_from_the_command_line(world: World) ->
     project_of(world)
     command = "echo two >> a.txt; echo new > b.txt; rm c.txt"
     world.script(call("terminal", command=command), say("Done."))
-    variables = {**world.environment, **NO_TITLES}
+    variables = {**world.environment, **PLAIN}
     argv = [SCRIPT, "run", "go", "--isolated", "--ask", "never"]
     ran = end(start(argv, world.project, environment(world.home, **variables)))
     assert ran.code == 0

@@ -31,7 +31,17 @@ NO_READING = Row("landlock", holds=False, cause="an old kernel", cure="a new one
 @pytest.mark.parametrize(
     ("wanted", "rows", "told"),
     [
-        ("auto", [VIEW, READING], {"level": "none"}),
+        ("auto", [VIEW, READING], {"level": "view"}),
+        (
+            "auto",
+            [NO_VIEW, READING],
+            {"level": "landlock", "cause": "no namespaces", "cure": "sudo more"},
+        ),
+        (
+            "auto",
+            [NO_VIEW, NO_READING],
+            {"level": "none", "cause": "no namespaces", "cure": "sudo more"},
+        ),
         ("landlock", [VIEW, READING], {"level": "landlock"}),
         (
             "landlock",
