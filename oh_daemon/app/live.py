@@ -58,9 +58,8 @@ class Live:
         self._settings = shared.settings(home).settings
         self.conversation = conversation
         recipe = replace(recipe, isolated=recipe.isolated or conversation.state.isolated)
-        parent_id = conversation.state.parent_id
-        if recipe.isolated and recipe.parent is not None:
-            parent_id = recipe.parent.id  # Its log does not say so yet.
+        # The log of a new sub-agent does not name its parent yet.
+        parent_id = recipe.parent.id if recipe.parent else conversation.state.parent_id
         self.workbench = Workbench(
             shared,
             conversation.log,

@@ -28,8 +28,8 @@ def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
 class Live:
     """An open folder as a running view has it."""
 
-    root: Path
-    """Leads into the view."""
+    pid: int
+    """That of a process inside."""
     in_use: frozenset[Path]
     """What a process is in or holds, also if it is deleted since, and the folders above that."""
 
@@ -44,7 +44,7 @@ def live(root_pid: int, folder: Path) -> Live:
                 found.add(str(Path(f"/proc/{pid}/{place}").readlink()))
     below = _below(folder, found | {name.removesuffix(_DELETED) for name in found})
     in_use = below.union(*(name.parents for name in below))
-    return Live(Path(f"/proc/{root_pid}/root{folder}"), in_use)
+    return Live(root_pid, in_use)
 
 
 def _family(root_pid: int) -> set[int]:

@@ -33,12 +33,14 @@ class _OpenHow(ctypes.Structure):
 class Inside:
     """One folder as the view has it. Raises `OSError`."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, pid: int, folder: Path) -> None:
+        """`pid` is that of a process inside."""
+        self._pid = pid
+        self._folder = folder
 
     def write(self, name: Path, data: bytes, mode: int = 0o666) -> None:
         """Give a file this content; `name` is relative to the folder."""
-        root = os.open(self._root, _FOLDER)
+        root = open_in(self._pid, self._folder)
         try:
             for folder in reversed(name.parents[:-1]):
                 make_folder(root, folder)
@@ -52,7 +54,7 @@ class Inside:
 
     def has(self, name: Path) -> bool:
         """Return whether something stands there."""
-        root = os.open(self._root, _FOLDER)
+        root = open_in(self._pid, self._folder)
         try:
             os.close(open_beneath(root, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
         except OSError:

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from oh_daemon.sandbox.in_use import Live
-from oh_daemon.sandbox.inside import make_folder, open_beneath
+from oh_daemon.sandbox.inside import make_folder, open_beneath, open_in
 from oh_daemon.sandbox.layer import (
     KEPT,
     OPAQUE,
@@ -49,7 +49,9 @@ def take_out(upper: Path, folder: Path, names: Iterable[Path], live: Live | None
     """
     with ExitStack() as stack:
         layer, disk = stack.enter_context(opened(upper)), stack.enter_context(opened(folder))
-        mount = stack.enter_context(opened(live.root)) if live else None
+        mount = open_in(live.pid, folder) if live else None
+        if mount is not None:
+            stack.callback(os.close, mount)
         wanted = {str(name) for name in names}
         trash = upper.with_name(f"{upper.name}-gone")
         taking = _Taking(layer, disk, mount, trash, wanted)

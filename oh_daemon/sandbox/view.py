@@ -124,7 +124,7 @@ class View:
 
     def inside(self, folder: Path) -> Inside:
         """Return the way to write into the view below an open folder, once it has started."""
-        return Inside(Path(f"/proc/{self.spawner.root}/root{folder}"))
+        return Inside(self.spawner.root or 0, folder)
 
     def start(self) -> int:
         """Return the number of process 1 inside, which is started if it is not there."""

@@ -6,11 +6,12 @@ import pytest
 from fake_llm import call, calls, say
 from test_delegate import delegate, script, task
 from test_landing import VIEW, files_of, project_of
-from world import World, items
+from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
 
 Json = dict[str, Any]
+CHILD = "echo two >> a.txt; echo x > child.txt"
 
 
 def changed(item: Json) -> list[str]:
@@ -42,12 +43,14 @@ def test_what_a_sub_agent_changes_lands_with_its_own_command(world: World) -> No
     project_of(world)
     script(
         world,
-        go=[delegate(task("count")), call("terminal", command="cat child.txt"), say("Done.")],
-        count=[call("terminal", command="echo two >> a.txt; echo x > child.txt"), say("Counted.")],
+        go=[delegate(task("count")), call("terminal", command="cat ~/note"), say("Done.")],
+        count=[call("terminal", command=f"{CHILD}; echo kept > ~/note"), say("Counted.")],
     )
     client = world.daemon(settings=VIEW)
     world.start(client, options={"approval": "askNever"})
     world.turn(client, nth=2)
     assert files_of(world)["a.txt"] == "one\ntwo\n"
-    assert [changed(item) for item in items(client, "command")] == [["a.txt", "child.txt"], []]
+    its, own = items(client, "command")
+    assert (changed(its), changed(own)) == (["a.txt", "child.txt"], [])
+    assert content_of(own).startswith("kept\n")  # Outside the folders, too, it is one view.
     assert not items(client, "fileChange")
