@@ -200,8 +200,9 @@ def _outcome(item: plain.CommandItem) -> Iterator[Text]:
     if item["status"] != "completed":
         yield _text(f"  {_failure(item)}", "red")
         return
-    # The last line holds the state of the command, in brackets.
-    *lines, state = _content(item).splitlines() or [""]
+    output, *more = [part["text"] for part in item["content"] if "text" in part] or [""]
+    # The last line of the output holds the state of the command, in brackets.
+    *lines, state = output.splitlines() or [""]
     if len(lines) > _MAX_OUTPUT_LINES:
         half = _MAX_OUTPUT_LINES // 2
         lines = [*lines[:half], f"… {len(lines) - 2 * half} lines …", *lines[-half:]]
@@ -210,6 +211,8 @@ def _outcome(item: plain.CommandItem) -> Iterator[Text]:
     code = item.get("exitCode")
     said = state.strip("[]") if code is None else f"exit code {code}{_duration(item)}"
     yield _text(f"  {said}", "red" if code else "green" if code == 0 else "yellow")
+    for line in "\n".join(more).splitlines():
+        yield _text(f"  {line}", "dim")
     yield from _patches(item)
 
 

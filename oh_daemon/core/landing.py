@@ -18,6 +18,11 @@ from oh_daemon.core.ports import Intent, Json, Tool, ToolResult
 
 TOOL = "landing"
 """The name by which rules can mean the changes of commands."""
+CACHES = frozenset(
+    """__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eslintcache
+    .parcel-cache .turbo""".split()  # noqa: SIM905
+)
+"""Names of what programs make again at need: they are ignored everywhere, and never land."""
 Keep = Callable[[LandingPlanned], bool]
 """Makes a plan durable; returns False when nobody wants the changes any more."""
 

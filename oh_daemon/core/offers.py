@@ -13,15 +13,10 @@ from oh_daemon.contract.items import FileChange, NoticeItem
 from oh_daemon.core.approval import approval_options, digest_of, never_asks
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.landing import Landings, LeftInside
+from oh_daemon.core.landing import CACHES, Landings, LeftInside
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.core.state import Decided
 
-_CACHES = frozenset(
-    """__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .cache .tox .nox .coverage
-    .eslintcache .parcel-cache .turbo""".split()  # noqa: SIM905
-)
-"""Nobody wants to be asked about these; they are made again at need."""
 _GONE = "the sandbox that had it has ended; run the command again"
 
 
@@ -47,7 +42,7 @@ class Offers:
         is_silent = never_asks(options) or options["mode"] == "autoEdit"
         for left in self._landings.left_inside():
             name = left.name.rpartition("/")[2]
-            if left.uri in self._made:
+            if left.uri in self._made or name in CACHES:
                 continue
             if is_silent and left.protected is None:
                 title, description = self._kept(left.uri, left.title)
@@ -56,7 +51,7 @@ class Offers:
             self._made.add(left.uri)
             if is_silent:
                 self._say(_refusal(left))
-            elif left.is_folder and name not in _CACHES:
+            elif left.is_folder:
                 self._ask(left)
 
     def settle(self) -> None:

@@ -1,4 +1,4 @@
-"""Asks the host's git about names: which of them it ignores, by the rules on the disk."""
+"""Which names are ignored: the host's git says it, by the rules on the disk; caches always are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.core.landing import CACHES
 from oh_daemon.sandbox.git_process import run_git
 from oh_daemon.workspace.spawner import Spawner
 
@@ -17,18 +18,18 @@ _TIMEOUT_S = 10.0
 _IGNORED = ("check-ignore", "-z", "--stdin")
 
 
-def ignored_by_git(host: Spawner, folder: Path, names: Sequence[str]) -> Collection[str]:
-    """Return those of some names below a folder that git ignores; a folder's name ends with "/".
+def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collection[str]:
+    """Return those of some names below a folder that are ignored; a folder's name ends with "/".
 
-    Without git or a repository nothing is ignored. Each repository inside is asked for itself.
+    Without git or a repository only caches are. Each repository inside is asked for itself.
     """
     find_repository = repositories(folder)
     by_repository: dict[Path, list[str]] = {}
+    found = {name for name in names if not CACHES.isdisjoint(name.split("/"))}
     for name in names:
         repository = find_repository(folder / name)
         if repository is not None:
             by_repository.setdefault(repository, []).append(name)
-    found: set[str] = set()
     # Absolute, so that no name looks like the magic of a pathspec.
     for repository, inside in by_repository.items():
         absolute = {os.fspath(folder / name) + "/" * name.endswith("/"): name for name in inside}

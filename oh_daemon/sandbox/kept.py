@@ -22,7 +22,7 @@ from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.sandbox.apart import Waiting, replace_file
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
 from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
-from oh_daemon.sandbox.ignored import ignored_by_git
+from oh_daemon.sandbox.ignored import find_ignored
 from oh_daemon.sandbox.in_use import live
 from oh_daemon.sandbox.layer import read
 from oh_daemon.sandbox.taking import take_out
@@ -181,7 +181,7 @@ class KeptView:
                 },
                 since_ns=notes.since_ns,
                 held=(),
-                are_ignored=partial(ignored_by_git, self._host, folder),
+                are_ignored=partial(find_ignored, self._host, folder),
             )
             self._take_out(folder, collected.same)
             for name in collected.same:

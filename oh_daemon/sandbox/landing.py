@@ -20,7 +20,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
 from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
-from oh_daemon.sandbox.ignored import ignored_by_git
+from oh_daemon.sandbox.ignored import find_ignored
 from oh_daemon.sandbox.in_use import held_open, live
 from oh_daemon.sandbox.layer import is_whiteout, names_below, opened, read, status, within
 from oh_daemon.sandbox.taking import take_out
@@ -262,7 +262,7 @@ class InStep:
                 handed_in=handed_in,
                 since_ns=self._began.at_ns,
                 held=() if with_held else held,
-                are_ignored=partial(ignored_by_git, self._host, folder),
+                are_ignored=partial(find_ignored, self._host, folder),
             )
             self._take_out(folder, collected.same)
             yield _Found(folder, collected, held)

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.one_daemon
 Json = dict[str, Any]
 VIEW = {"sandbox": "view"}
 ASKS = {"approval": "askRisky"}
-ADDS = "echo two >> a.txt; echo new > b.txt; rm c.txt"
+ADDS = (
+    "mkdir -p __pycache__; echo > __pycache__/a.pyc; echo two >> a.txt; echo new > b.txt; rm c.txt"
+)
 
 
 def project_of(world: World) -> None:
@@ -117,7 +119,7 @@ def test_in_plan_commands_run_and_what_they_changed_is_gone_after_the_turn(world
         call("terminal", command="cat a.txt b.txt"),
         say("Planned."),
     )
-    world.script(call("terminal", command="cat a.txt; ls -1"), say("As before."))
+    world.script(call("terminal", command="cat a.txt; ls -1 *.txt"), say("As before."))
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options={"mode": "plan"})
     world.turn(client)

@@ -16,7 +16,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import bwrap
 from oh_daemon.sandbox.caches import cache_places
 from oh_daemon.sandbox.changes import Collected, collect
-from oh_daemon.sandbox.ignored import ignored_by_git
+from oh_daemon.sandbox.ignored import find_ignored
 from oh_daemon.sandbox.in_use import held_open, live
 from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.taking import take_out
@@ -56,7 +56,7 @@ class Desk:
             handed_in=handed_in or {},
             since_ns=since_ns or time.time_ns() + 10**9,
             held=held_open(self.root, self.project),
-            are_ignored=partial(ignored_by_git, self.host, self.project),
+            are_ignored=partial(find_ignored, self.host, self.project),
         )
 
     def take_out(self, *names: Path) -> None:

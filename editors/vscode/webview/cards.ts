@@ -265,10 +265,11 @@ function isImage(block: Record<string, unknown>): block is Record<string, unknow
   return block.type === "image" && typeof block.mimeType === "string";
 }
 
-/** Drops the last line of a command's text, which repeats the header of the card. */
+/** Drops the line of a command's text that repeats the header of the card. */
 function output(item: ToolItem): string {
-  const text = item.content.flatMap(({ text: part }) => (typeof part === "string" ? [part] : [])).join("\n");
-  return item.kind === "command" ? text.replace(/\n?\[exit code [^\n]*\]\s*$/, "").trimEnd() : text.trimEnd();
+  const parts = item.content.flatMap(({ text: part }) => (typeof part === "string" ? [part] : []));
+  const shown = item.kind === "command" ? parts.map((part) => part.replace(/\n?\[exit code [^\n]*\]\s*$/, "")) : parts;
+  return shown.filter(Boolean).join("\n").trimEnd();
 }
 
 function meta(item: ToolItem): string {
