@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-_MAX_IN_TURN, _AT_ONCE = 50, 16
+MAX_IN_TURN, _AT_ONCE = 50, 16
 
 Row = TypeVar("Row")
 Result = TypeVar("Result")
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 def for_each(act: Callable[[Row], Result], rows: Sequence[Row]) -> list[Result]:
     """Return the results in order. Raises the first error, when nothing runs any more."""
-    if len(rows) <= _MAX_IN_TURN:
+    if len(rows) <= MAX_IN_TURN:
         return [act(row) for row in rows]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="files") as pool:
         futures = [pool.submit(act, row) for row in rows]

@@ -13,7 +13,7 @@ from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.workspace.arbiter import EditDone
-from oh_daemon.workspace.at_once import for_each
+from oh_daemon.workspace.at_once import MAX_IN_TURN, for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import path_from_uri, real_path
@@ -34,11 +34,12 @@ def change_all(
         write = documents.rewrite if is_unseen(change) else documents.edit
         done[path] = write(path, change, label=label, cancel=cancel)
 
-    opened = [path for path in changes if documents.document(path) is not None]
+    is_few = len(changes) <= MAX_IN_TURN
+    in_turn = {path for path in changes if is_few or documents.document(path) is not None}
     try:
-        for path in opened:
+        for path in filter(in_turn.__contains__, changes):
             write(path)
-        for_each(write, [path for path in changes if path not in {*opened}])
+        for_each(write, [path for path in changes if path not in in_turn])
     except (ToolError, Cancelled, RuntimeError) as exc:
         left = _take_back(documents, done, label)
         if left:

@@ -149,7 +149,7 @@ def _become(cwd: bytes, argv: list[bytes], env: list[bytes], fds: list[int]) -> 
             os.dup2(fd, target)
         # Also what the reaper itself was started with, such as the lock of a view.
         opened = os.listdir("/proc/self/fd")  # noqa: PTH208 - as above.
-        os.closerange(len(fds), max(map(int, opened)) + 1)
+        os.closerange(max(len(fds), 3), max(map(int, opened)) + 1)
         os.setsid()
         if os.isatty(1):
             fcntl.ioctl(1, termios.TIOCSCTTY, 0)

@@ -672,7 +672,7 @@ def test_help_is_plain_and_names_every_command(world: World) -> None:
     shown = re.findall(r"^  ([a-z]+)  ", ran.out, re.MULTILINE)
     assert shown == [
         *("run", "demo", "log", "list", "usage", "ask", "condense", "export", "fork"),
-        *("rollback", "sandbox", "doctor", "mcp"),
+        *("rollback", "land", "sandbox", "doctor", "mcp"),
     ]
     assert ran.out.count("...") == 1, "no description is cut"
     assert "api-key" not in run(world, "run", "-h").out

@@ -273,7 +273,7 @@ def test_where_nothing_can_isolate_the_start_is_refused_with_the_way_out(world: 
 
 
 def shell(world: World, *words: str) -> Ran:
-    env = environment(world.home)
+    env = environment(world.home, OH_DAEMON_SANDBOX="view")
     return end(start([SCRIPT, *words], world.project, env))
 
 
@@ -298,7 +298,7 @@ def test_a_run_can_be_isolated_and_landed_from_the_command_line(world: World) ->
     project_of(world)
     command = "echo two >> a.txt; echo new > b.txt; rm c.txt"
     world.script(call("terminal", command=command), say("Done."))
-    variables = {**world.environment, **PLAIN}
+    variables = {**world.environment, **PLAIN, "OH_DAEMON_SANDBOX": "view"}
     argv = [SCRIPT, "run", "go", "--isolated", "--ask", "never"]
     ran = end(start(argv, world.project, environment(world.home, **variables)))
     assert ran.code == 0

@@ -47,7 +47,11 @@ def test_the_minimal_client_of_the_document_runs_as_it_stands(world: World) -> N
     bin_folder = Path(sys.executable).parent
     done = subprocess.run(
         [sys.executable, "-c", program, world.project, TASK],
-        env={**world.environment, "PATH": f"{bin_folder}:/usr/bin:/bin"},
+        env={
+            **world.environment,
+            "PATH": f"{bin_folder}:/usr/bin:/bin",
+            "OH_DAEMON_SANDBOX": "off",
+        },
         input="what?\n" + "allow-once\n" * 3,
         capture_output=True,
         text=True,

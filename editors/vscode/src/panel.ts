@@ -46,6 +46,8 @@ const DAEMON_METHODS: ReadonlySet<string> = new Set<keyof Requests>([
   "changes/diff",
   "changes/accept",
   "changes/revert",
+  "port/list",
+  "port/open",
   "model/list",
   "config/read",
 ]);

@@ -1,10 +1,18 @@
 """An isolated conversation: what waits is shown above the input, and landed from there."""
 
+import pytest
+from code_server import Server
 from fake_llm import call, say
 from playwright.async_api import expect
 from window import VSCode
 
 
+@pytest.fixture
+def in_a_view(server: Server) -> None:
+    server.settings = {"ohDaemon.sandbox": "view"}
+
+
+@pytest.mark.usefixtures("in_a_view")
 async def test_an_isolated_conversation_shows_what_waits_and_lands_it(vscode: VSCode) -> None:
     (vscode.project / "a.txt").write_text("one\n")
     vscode.script(

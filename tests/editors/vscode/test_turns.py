@@ -1,6 +1,5 @@
 """A task from the keystroke to the file: streamed, run, edited in the open document, undone."""
 
-import json
 import re
 import threading
 
@@ -19,8 +18,6 @@ IS_END_IN_SIGHT = """(output) => {
   return text.getBoundingClientRect().bottom <= output.getBoundingClientRect().bottom;
 }"""
 EDIT = call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b")
-REFUSE = "grep -q hunter2 && { echo 'it holds a password' >&2; exit 2; }; exit 0"
-STOP = """echo '{"continue": false, "stopReason": "enough for today"}'"""
 
 
 async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step(
@@ -221,27 +218,3 @@ async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) 
     sent = str(vscode.llm.requests[0].body["messages"])
     assert "return a - b" in sent
     assert "RULES.md" in sent
-
-
-async def test_what_a_hook_refuses_or_stops_is_told_once_also_after_a_reload(
-    vscode: VSCode,
-) -> None:
-    hooks = {"UserPromptSubmit": REFUSE, "PostToolUse": STOP}
-    groups = {
-        event: [{"hooks": [{"type": "command", "command": line}]}] for event, line in hooks.items()
-    }
-    (vscode.project / ".claude").mkdir()
-    (vscode.project / ".claude/settings.json").write_text(json.dumps({"hooks": groups}))
-    vscode.script(call("terminal", command="echo one"))
-    await vscode.open()
-    await vscode.say("my password is hunter2")
-    told = ["A hook refused the message: it holds a password"]
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)
-    await expect(vscode.panel.locator(".user")).to_have_attribute("data-status", "rejected")
-    await vscode.expect_status("")
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)
-    await vscode.say("print it")
-    told.append("Stopped by a hook: enough for today")
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)
-    await vscode.reload()
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)

@@ -1,0 +1,36 @@
+"""What hooks of a project say. In a window of its own, which trusts the folder for the first time."""
+
+import json
+import re
+
+from fake_llm import call
+from playwright.async_api import expect
+from window import VSCode
+
+REFUSE = "grep -q hunter2 && { echo 'it holds a password' >&2; exit 2; }; exit 0"
+STOP = """echo '{"continue": false, "stopReason": "enough for today"}'"""
+LISTED = re.compile("^May run without asking: 2 hooks of shop")
+
+
+async def test_what_a_hook_refuses_or_stops_is_told_once_also_after_a_reload(
+    vscode: VSCode,
+) -> None:
+    hooks = {"UserPromptSubmit": REFUSE, "PostToolUse": STOP}
+    groups = {
+        event: [{"hooks": [{"type": "command", "command": line}]}] for event, line in hooks.items()
+    }
+    (vscode.project / ".claude").mkdir()
+    (vscode.project / ".claude/settings.json").write_text(json.dumps({"hooks": groups}))
+    vscode.script(call("terminal", command="echo one"))
+    await vscode.open()
+    await vscode.say("my password is hunter2")
+    told: list[str | re.Pattern[str]] = [LISTED, "A hook refused the message: it holds a password"]
+    await expect(vscode.panel.locator(".notice")).to_have_text(told)
+    await expect(vscode.panel.locator(".user")).to_have_attribute("data-status", "rejected")
+    await vscode.expect_status("")
+    await expect(vscode.panel.locator(".notice")).to_have_text(told)
+    await vscode.say("print it")
+    told.append("Stopped by a hook: enough for today")
+    await expect(vscode.panel.locator(".notice")).to_have_text(told)
+    await vscode.reload()
+    await expect(vscode.panel.locator(".notice")).to_have_text(told)
