@@ -1,4 +1,4 @@
-"""What hooks of a project say. In a window of its own, which trusts the folder for the first time."""
+"""What hooks of a project say, in a window that trusts the folder for the first time."""
 
 import json
 import re
