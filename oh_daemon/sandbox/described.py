@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract.items import FileChange
 from oh_daemon.sandbox.changes import Change, Entry
+from oh_daemon.sandbox.layer import read
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText, parse_text
 from oh_daemon.workspace.paths import uri_from_path
@@ -23,6 +25,17 @@ def cannot_land(change: Change) -> str | None:
     if max(sizes, default=0) > MAX_BYTES:
         return f"it has more than {MAX_BYTES >> 20} MiB; copy it outside the sandbox"
     return None
+
+
+def content_after(upper: Path, change: Change) -> bytes | None:
+    """Return what the layer has: the bytes of a file, the target of a link. Raises `OSError`."""
+    match change.after:
+        case Entry(kind="link", target=target):
+            return os.fsencode(target or "")
+        case Entry(kind="file"):
+            return read(upper, change.name, MAX_BYTES)
+        case _:
+            return None
 
 
 def described(

@@ -21,7 +21,7 @@ from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.sandbox.apart import Waiting, replace_file
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
-from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
+from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, content_after, described
 from oh_daemon.sandbox.ignored import find_ignored
 from oh_daemon.sandbox.in_use import live
 from oh_daemon.sandbox.layer import read
@@ -224,7 +224,7 @@ class KeptView:
                 if why := cannot_land(since):
                     left_out[path] = why
                     continue
-                after = self._after(folder, change)
+                after = content_after(self._view.upper(folder), change)
                 changes[path] = described(documents, path, since, self._content(base), after)
             left_out |= {folder / each.name: _GIT for each in collected.git}
         return Waiting(changes, left_out)
@@ -234,15 +234,6 @@ class KeptView:
             return None
         target = self._content(base) if base.kind == "link" else None
         return Entry(base.kind, base.mode, base.size, os.fsdecode(target) if target else None)
-
-    def _after(self, folder: Path, change: Change) -> bytes | None:
-        match change.after:
-            case Entry(kind="link", target=target):
-                return os.fsencode(target or "")
-            case Entry(kind="file"):
-                return read(self._view.upper(folder), change.name, MAX_BYTES)
-            case _:
-                return None
 
     def _put(self, data: bytes) -> str:
         contents, sha256 = self._place / _CONTENTS, sha256_of(data)

@@ -18,7 +18,7 @@ from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
-from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
+from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, content_after, described
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 from oh_daemon.sandbox.ignored import find_ignored
 from oh_daemon.sandbox.in_use import held_open, live
@@ -273,7 +273,7 @@ class InStep:
         if why := cannot_land(change):
             return why
         before = self._before(path, change)
-        after = self._after(folder, change)
+        after = content_after(self._view.upper(folder), change)
         return described(self._documents, path, change, before, after)
 
     def _before(self, path: Path, change: Change) -> bytes | None:
@@ -296,15 +296,6 @@ class InStep:
         """Return whether the disk has what a process that goes on writing had written before."""
         kept = self._began.held.get(path)
         return kept is not None and kept == sha256_of(read(path.parent, Path(path.name), MAX_BYTES))
-
-    def _after(self, folder: Path, change: Change) -> bytes | None:
-        match change.after:
-            case Entry(kind="link", target=target):
-                return os.fsencode(target or "")
-            case Entry(kind="file"):
-                return read(self._view.upper(folder), change.name, MAX_BYTES)
-            case _:
-                return None
 
 
 def _read(path: Path) -> bytes | None:

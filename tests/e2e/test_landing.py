@@ -38,6 +38,19 @@ def asked(client: RawClient, nth: int = 1) -> Json:
     return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
 
 
+def allowed_after_a_kill(world: World, client: RawClient, conversation: str) -> RawClient:
+    """Kill the daemon, and allow in the next one, which is returned, what waits."""
+    os.kill(client.process.pid, signal.SIGKILL)
+    client.process.wait()
+    again = world.daemon(settings=VIEW)
+    again.request("conversation/open", {"conversationId": conversation})
+    [approval] = again.request("approval/list")["pending"]
+    answer(again, approval, "allow-once")
+    again.request("conversation/resume", {"conversationId": conversation})
+    world.turn(again)
+    return again
+
+
 def test_what_a_command_changed_is_asked_about_once_with_the_diff_and_then_lands(
     world: World,
 ) -> None:
@@ -151,14 +164,7 @@ def test_changes_that_wait_outlive_a_killed_daemon_and_land_after_it(world: Worl
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
     asked(client)
-    os.kill(client.process.pid, signal.SIGKILL)
-    client.process.wait()
-    again = world.daemon(settings=VIEW)
-    again.request("conversation/open", {"conversationId": conversation})
-    [approval] = again.request("approval/list")["pending"]
-    answer(again, approval, "allow-once")
-    again.request("conversation/resume", {"conversationId": conversation})
-    world.turn(again)
+    again = allowed_after_a_kill(world, client, conversation)
     assert files_of(world) == {"a.txt": "one\ntwo\n", "b.txt": "new\n"}
     [item] = items(again, "command")
     assert (item["status"], item["exitCode"]) == ("completed", 0)

@@ -1,7 +1,5 @@
 """What git does in a view comes back: checked, and only where nothing has moved since."""
 
-import os
-import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +8,11 @@ from typing import Any
 import pytest
 from fake_llm import call, say
 from raw_client import RawClient
+from test_landing import ASKS, VIEW, allowed_after_a_kill, answer, asked
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
 Json = dict[str, Any]
-VIEW = {"sandbox": "view"}
-ASKS = {"approval": "askRisky"}
 COMMIT = "echo two >> a.txt && git commit -qam 'Fix the parser'"
 
 
@@ -55,15 +52,6 @@ def run(world: World, options: Json, *commands: str) -> tuple[RawClient, list[Js
 
 def unasked(world: World, *commands: str) -> list[str]:
     return [content_of(item) for item in run(world, {"approval": "askNever"}, *commands)[1]]
-
-
-def asked(client: RawClient, nth: int = 1) -> Json:
-    return client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
-
-
-def answer(client: RawClient, approval: Json, option: str, **more: Any) -> None:
-    named = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": option}
-    client.request("approval/respond", {**named, **more})
 
 
 def choose(client: RawClient, conversation: str, option: str, value: str) -> None:
@@ -240,14 +228,7 @@ def test_a_commit_that_waits_outlives_a_killed_daemon(world: World) -> None:
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
     asked(client)
-    os.kill(client.process.pid, signal.SIGKILL)
-    client.process.wait()
-    again = world.daemon(settings=VIEW)
-    again.request("conversation/open", {"conversationId": conversation})
-    [approval] = again.request("approval/list")["pending"]
-    answer(again, approval, "allow-once")
-    again.request("conversation/resume", {"conversationId": conversation})
-    world.turn(again)
+    allowed_after_a_kill(world, client, conversation)
     assert git(place, "log", "--format=%s") == "Fix the parser\nFirst"
     assert is_sound(place)
 
