@@ -19,10 +19,10 @@ def _compare(editor: Neovim, name: str) -> None:
     assert screen == kept.read_text("utf-8")
 
 
-def test_the_readme_shows_the_kept_screen() -> None:
+def test_the_page_shows_the_kept_screen() -> None:
     kept = (ROOT / "docs/img/neovim-approval.txt").read_text("utf-8")
-    readme = (ROOT / "README.md").read_text("utf-8")
-    assert f"<!-- screen: neovim-approval -->\n```\n{kept}```\n<!-- end: screen -->" in readme
+    page = (ROOT / "docs/neovim.md").read_text("utf-8")
+    assert f"<!-- screen: neovim-approval -->\n```\n{kept}```\n<!-- end: screen -->" in page
 
 
 def test_the_screens_are_those_of_the_documentation(desk: Desk) -> None:
