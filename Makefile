@@ -22,6 +22,8 @@ endif
 ifdef PIP_CERT
 export SSL_CERT_FILE ?= $(PIP_CERT)
 endif
+# Otherwise uv knows only the certificates that it brings along, not those of the system's store.
+export UV_SYSTEM_CERTS ?= true
 # What .ci/link-node put there, if it had to.
 export PATH := $(CURDIR)/.venv/node:$(PATH)
 INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet --python .venv/bin/python
