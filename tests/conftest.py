@@ -1,12 +1,16 @@
 """Rules for every suite: long loops on request, no skips in CI, and no process left behind.
 
+At the end of a run stands how long the tests of each folder took.
+
 One worker runs the tests of VS Code, and the others begin with the rest: a window with its browser
 keeps more than one core busy.
 """
 
+import itertools
 import os
 import random
 import uuid
+from collections import defaultdict
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,6 +90,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         process.kill()
     if survivors and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    seconds = defaultdict[str, float](float)
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            seconds[report.nodeid.partition("::")[0].rpartition("/")[0]] += report.duration
+    terminalreporter.section("seconds by folder, of all workers together")
+    for folder, sum_s in sorted(seconds.items()):
+        terminalreporter.line(f"{sum_s:8.1f}  {folder}")
 
 
 def _make_chance_repeatable(*, is_full: bool) -> None:
