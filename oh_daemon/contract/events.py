@@ -231,11 +231,20 @@ class InputResolved(Contract):
     by: Literal["user", "message", "interrupted", "changed"]
 
 
+RuleCode = Literal[
+    "askAlways", "autoEdit", "edited", "gate", "hook", "lowRisk", "neverAsks", "outsideSandbox",
+    "planMode", "protectedPlace", "risk", "ruling", "sandbox", "touchesNothing",
+]  # fmt: skip
+"""What decides about an action; `ruling` is a rule of the user, an earlier answer, or a hook."""
+
+
 class ActionDecided(Contract):
     """An action was allowed or rejected without asking: the rule, and the action's digest."""
 
     type: Literal["action.decided"] = "action.decided"
     effect: Literal["allow", "reject"]
+    code: RuleCode | None = None
+    """Which rule it was; `rule` says it to people."""
     rule: str
     risk: Risk
     reasons: tuple[str, ...] = ()

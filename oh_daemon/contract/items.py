@@ -244,6 +244,8 @@ class SubagentItem(ItemBase):
 class NoticeItem(ItemBase):
     kind: Literal["notice"] = "notice"
     severity: Literal["info", "warning", "error"] = "info"
+    code: str | None = None
+    """What the notice says, for programs, where they need to know: for instance `emptyAnswer`."""
     title: str
     description: str | None = None
     note: str | None = None

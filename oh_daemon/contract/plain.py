@@ -339,6 +339,7 @@ if TYPE_CHECKING:
     class NoticeItem(ItemBase):
         kind: Literal["notice"]
         severity: Literal["info", "warning", "error"]
+        code: NotRequired[str]
         title: str
         description: NotRequired[str]
         note: NotRequired[str]
@@ -484,6 +485,7 @@ if TYPE_CHECKING:
     class ActionDecided(TypedDict):
         type: Literal["action.decided"]
         effect: Literal["allow", "reject"]
+        code: NotRequired[RuleCode]
         rule: str
         risk: Risk
         reasons: list[str]
@@ -661,6 +663,22 @@ if TYPE_CHECKING:
         | HostSubject
     )
     InputAction = Literal["accept", "decline", "cancel"]
+    RuleCode = Literal[
+        "askAlways",
+        "autoEdit",
+        "edited",
+        "gate",
+        "hook",
+        "lowRisk",
+        "neverAsks",
+        "outsideSandbox",
+        "planMode",
+        "protectedPlace",
+        "risk",
+        "ruling",
+        "sandbox",
+        "touchesNothing",
+    ]
     StuckPattern = Literal[
         "wrongCalls", "identicalCalls", "sameError", "alternatingCalls", "monologue"
     ]

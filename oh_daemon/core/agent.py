@@ -31,6 +31,7 @@ from oh_daemon.core.condensation import Condensing
 from oh_daemon.core.context import View, with_images
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import (
+    EMPTY_ANSWER,
     NUDGE,
     Rest,
     rest_after_answer,
@@ -317,7 +318,9 @@ class AgentLoop:
 
     def _nudge(self) -> None:
         title = "The model gave an empty answer and was asked to go on"
-        notice = NoticeItem(id=new_id(), severity="warning", title=title, note=NUDGE)
+        notice = NoticeItem(
+            id=new_id(), severity="warning", code=EMPTY_ANSWER, title=title, note=NUDGE
+        )
         self.conversation.append(e.ItemCompleted(item=notice))
 
     # Ends

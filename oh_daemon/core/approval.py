@@ -15,6 +15,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import ApprovalOption, Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.events import RuleCode
 from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
@@ -28,17 +29,16 @@ EDITABLE = {"command": "command", "fileChange": "hunks"}
 
 _IDS: dict[Scope, str] = {"turn": "allow-once"}
 """Options that clients know by another id."""
-PLAN_RULE = "mode plan is read-only"
-_LEAVES = "outside the sandbox"
-_ASK_ALWAYS = "you are asked about every action"
+_NEVER_TOUCHED = "protected places are never touched without asking"
 Effect = Literal["allow", "ask", "reject"]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`rule` says which line of the policy decided."""
+    """`code` names the line of the policy that decided, and `rule` says it to people."""
 
     effect: Effect
+    code: RuleCode
     rule: str
     risk: Risk
     reasons: tuple[str, ...] = ()
@@ -91,30 +91,32 @@ def decide(
     is_raised = RISK_ORDER[risk] > RISK_ORDER[intent.risk]
     reasons = (f"the model rates it {risk}", *intent.reasons) if is_raised else intent.reasons
     floor, held = intent.outside_floor, intent.held
+    is_planning = mode == "plan" and intent.footprint.writes
     may_try = held is not None and spec.kind != "edit"
+    leaves = intent.leaves and mode != "full"
     ruled = ruling or Ruling("ask", "")
     may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
-    rules: tuple[tuple[bool, Effect, str], ...] = (
-        (ruled.effect == "reject", "reject", ruled.rule),
-        (mode == "plan" and intent.footprint.writes and not may_try, "reject", PLAN_RULE),
-        (floor and is_silent, "reject", "protected places are never touched without asking"),
-        (floor, "ask", "protected place"),
-        (ruling is not None and ruled.effect == "ask", "ask", ruled.rule),
-        (touches_nothing, "allow", "touches nothing"),
-        (intent.leaves and mode != "full" and not may_pass, "ask", _LEAVES),
-        (is_silent, "allow", "mode full" if mode == "full" else "approval askNever"),
-        (may_pass, "allow", ruled.rule),
-        (approval == "askAlways", "ask", _ASK_ALWAYS),
-        (held is not None, "allow", held or ""),
-        (is_low, "allow", "low risk"),
-        (edits_freely, "allow", "mode autoEdit"),
+    silently = "mode full" if mode == "full" else "approval askNever"
+    rules: tuple[tuple[bool, Effect, RuleCode, str], ...] = (
+        (ruled.effect == "reject", "reject", "ruling", ruled.rule),
+        (is_planning and not may_try, "reject", "planMode", "mode plan is read-only"),
+        (floor and is_silent, "reject", "protectedPlace", _NEVER_TOUCHED),
+        (floor, "ask", "protectedPlace", "protected place"),
+        (ruling is not None and ruled.effect == "ask", "ask", "ruling", ruled.rule),
+        (touches_nothing, "allow", "touchesNothing", "touches nothing"),
+        (leaves and not may_pass, "ask", "outsideSandbox", "outside the sandbox"),
+        (is_silent, "allow", "neverAsks", silently),
+        (may_pass, "allow", "ruling", ruled.rule),
+        (approval == "askAlways", "ask", "askAlways", "you are asked about every action"),
+        (held is not None, "allow", "sandbox", held or ""),
+        (is_low, "allow", "lowRisk", "low risk"),
+        (edits_freely, "allow", "autoEdit", "mode autoEdit"),
+        (True, "ask", "risk", f"{risk} risk"),
     )
-    for applies, effect, rule in rules:
-        if applies:
-            # Of these rules, an approval would not say otherwise that they ask.
-            told = (rule, *reasons) if rule in {ruled.rule, _ASK_ALWAYS} else reasons
-            return Verdict(effect, rule, risk, told)
-    return Verdict("ask", f"{risk} risk", risk, reasons)
+    effect, code, rule = next(row[1:] for row in rules if row[0])
+    # Of these rules, an approval would not say otherwise that they ask.
+    told = (rule, *reasons) if code in {"ruling", "askAlways"} else reasons
+    return Verdict(effect, code, rule, risk, told)
 
 
 def never_asks(options: Mapping[str, str]) -> bool:

@@ -21,7 +21,6 @@ from oh_daemon.contract.items import Risk
 from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import (
     EDITABLE,
-    PLAN_RULE,
     RISK_ORDER,
     Gate,
     Ruling,
@@ -52,8 +51,8 @@ from oh_daemon.core.state import Decided
 
 logger = logging.getLogger(__name__)
 
-_ADVICE = {
-    PLAN_RULE: " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and"
+_ADVICE: Mapping[e.RuleCode, str] = {
+    "planMode": " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and"
     " `git diff`, in plain words; what you would change, say in your answer. The user may leave"
     " this mode."
 }
@@ -136,7 +135,7 @@ class Consent:
         """Return None when a hook rewrote the action, which must then be planned again."""
         hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
         if hooked.decision == "deny":
-            denied = Verdict("reject", f"hook: {hooked.reason}", intent.risk)
+            denied = Verdict("reject", "hook", f"hook: {hooked.reason}", intent.risk)
             self._log_decision(item, denied, digest)
             return Rejection(f"Not allowed by a hook: {hooked.reason}")
         return intent if hooked.updated_input is None else None
@@ -169,7 +168,7 @@ class Consent:
         digest = digest_of(intent.subject, intent.digest_material)
         for gate in gates:
             if gate.refusal is not None:
-                refused = Verdict("reject", gate.refusal, intent.risk, intent.reasons)
+                refused = Verdict("reject", "gate", gate.refusal, intent.risk, intent.reasons)
                 self._log_decision(item, refused, digest)
                 return Rejection(gate.refusal)
             passed = self._pass_gate(item, gate, answers, intent)
@@ -189,7 +188,7 @@ class Consent:
         if decision is None:
             if not answers.waits:
                 held = replace(intent, subject=gate.subject, title=gate.title, editable=False)
-                self._ask(item, held, digest, Verdict("ask", "gate", "medium"))
+                self._ask(item, held, digest, Verdict("ask", "gate", "gate", "medium"))
             return None
         if decision.effect == "allow":
             gate.on_allow(decision.scope)
@@ -217,7 +216,7 @@ class Consent:
         self._log_decision(item, verdict, digest)
         if verdict.effect == "allow":
             return intent
-        return Rejection(f"Not allowed: {verdict.rule}.{_ADVICE.get(verdict.rule, '')}")
+        return Rejection(f"Not allowed: {verdict.rule}.{_ADVICE.get(verdict.code, '')}")
 
     def _analyzed(self, spec: ToolSpec, intent: Intent) -> Intent:
         """Return the intent with the rating of the embedding program's analyzer, if it has one."""
@@ -279,6 +278,7 @@ class Consent:
     def _log_decision(self, item: plain.ToolItem, verdict: Verdict, digest: str) -> None:
         decided = e.ActionDecided(
             effect="allow" if verdict.effect == "allow" else "reject",
+            code=verdict.code,
             rule=verdict.rule,
             risk=verdict.risk,
             reasons=verdict.reasons,
@@ -314,9 +314,11 @@ class Consent:
         self._conversation.append_to(item["id"], updated)
         if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
-            self._ask(item, intent, digest, Verdict("ask", "edited", intent.risk, riskier))
+            riskier_now = Verdict("ask", "edited", "edited", intent.risk, riskier)
+            self._ask(item, intent, digest, riskier_now)
             return None
-        self._log_decision(item, Verdict("allow", "edited by the user", intent.risk), digest)
+        allowed = Verdict("allow", "edited", "edited by the user", intent.risk)
+        self._log_decision(item, allowed, digest)
         return intent
 
     def _ask(

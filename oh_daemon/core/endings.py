@@ -8,10 +8,13 @@ from typing import Any
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
+from oh_daemon.core.old_words import code_of
 from oh_daemon.core.ports import ModelAnswer, ToolResult
 from oh_daemon.core.state import State
 
 MAX_NUDGES = 3
+EMPTY_ANSWER = "emptyAnswer"
+"""The code of a notice that nudges."""
 NUDGE = (
     "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
     "it is done."
@@ -65,5 +68,5 @@ def rest_after_answer(answer: ModelAnswer, items: Sequence[plain.Item]) -> Rest 
         return Rest("maxTokens", final_text=text)
     if answer.text.strip():
         return Rest("endTurn", final_text=text)
-    nudges = [item for item in items[-2 * MAX_NUDGES :] if item.get("note") == NUDGE]
+    nudges = [item for item in items[-2 * MAX_NUDGES :] if code_of(item) == EMPTY_ANSWER]
     return Rest("noAnswer") if len(nudges) >= MAX_NUDGES else None

@@ -16,6 +16,7 @@ from itertools import groupby, islice
 from oh_daemon.contract import plain
 from oh_daemon.contract.events import StuckPattern
 from oh_daemon.contract.items import NoticeItem, StopReason
+from oh_daemon.core.old_words import code_of
 from oh_daemon.core.state import is_tool_item
 
 STOPPED = "stuck"
@@ -47,6 +48,7 @@ class Circle:
             id=item_id,
             severity="warning",
             reason=STOPPED if stops else None,
+            code=self.pattern,
             title=self.title + end,
             note=self.advice,
         )
@@ -82,7 +84,7 @@ def _what_to_do(
     if not circle.is_nudged_first:
         return Stuck(circle, stops=True)
     newest, oldest = said.index(recent[0]), said.index(recent[-1])
-    told = next((n for n, item in enumerate(said) if item.get("note") == circle.advice), oldest)
+    told = next((n for n, item in enumerate(said) if code_of(item) == circle.pattern), oldest)
     if told >= oldest:
         return Stuck(circle, stops=False)
     return Stuck(circle, stops=True) if told > newest else None

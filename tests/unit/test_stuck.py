@@ -111,6 +111,8 @@ def test_a_nudge_counts_once_the_model_has_answered_it():
     nudge = found.circle.notice("n", stops=False).model_dump(by_alias=True)
     told = [*[failed()] * 3, nudge]
     assert find_stuck(in_answers(told)) is None
+    # Logs of earlier versions have no code.
+    assert find_stuck(in_answers([*told[:-1], {**nudge, "code": None}])) is None
     assert find_stuck(in_answers([*told, THOUGHT])) is None
     again = find_stuck(in_answers([*told, failed()]))
     assert again is not None

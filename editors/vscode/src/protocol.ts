@@ -30,6 +30,8 @@ export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSub
 
 export type InputAction = "accept" | "decline" | "cancel";
 
+export type RuleCode = "askAlways" | "autoEdit" | "edited" | "gate" | "hook" | "lowRisk" | "neverAsks" | "outsideSandbox" | "planMode" | "protectedPlace" | "risk" | "ruling" | "sandbox" | "touchesNothing";
+
 export type StuckPattern = "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue";
 
 export type KnownEvent = ConversationCreated | AgentChanged | ConversationUpdated | ConversationClosed | StatusChanged | MessageQueued | MessageEdited | MessageDequeued | MessageRefused | TurnStarted | TurnPaused | TurnResumed | TurnCompleted | PauseRequested | InterruptRequested | CondensationRequested | ItemStarted | ItemUpdated | ItemCompleted | ApprovalRequested | ApprovalResolved | InputRequested | InputResolved | ActionDecided | LandingPlanned | ChangesUpdated | ChangesReviewed | CheckpointCreated | ConversationRolledBack | UsageUpdated | OptionsChanged | RetryScheduled | ErrorRaised | Notice | StuckDetected;
@@ -995,6 +997,7 @@ export interface NoticeItem {
   endedAt?: string;
   kind: "notice";
   severity: "info" | "warning" | "error";
+  code?: string;
   title: string;
   description?: string;
   note?: string;
@@ -1283,6 +1286,7 @@ export interface InputResolved {
 export interface ActionDecided {
   type: "action.decided";
   effect: "allow" | "reject";
+  code?: RuleCode;
   rule: string;
   risk: Risk;
   reasons: readonly string[];

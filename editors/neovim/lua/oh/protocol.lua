@@ -31,6 +31,8 @@
 
 ---@alias oh.protocol.InputAction "accept" | "decline" | "cancel"
 
+---@alias oh.protocol.RuleCode "askAlways" | "autoEdit" | "edited" | "gate" | "hook" | "lowRisk" | "neverAsks" | "outsideSandbox" | "planMode" | "protectedPlace" | "risk" | "ruling" | "sandbox" | "touchesNothing"
+
 ---@alias oh.protocol.StuckPattern "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue"
 
 ---@alias oh.protocol.KnownEvent oh.protocol.ConversationCreated | oh.protocol.AgentChanged | oh.protocol.ConversationUpdated | oh.protocol.ConversationClosed | oh.protocol.StatusChanged | oh.protocol.MessageQueued | oh.protocol.MessageEdited | oh.protocol.MessageDequeued | oh.protocol.MessageRefused | oh.protocol.TurnStarted | oh.protocol.TurnPaused | oh.protocol.TurnResumed | oh.protocol.TurnCompleted | oh.protocol.PauseRequested | oh.protocol.InterruptRequested | oh.protocol.CondensationRequested | oh.protocol.ItemStarted | oh.protocol.ItemUpdated | oh.protocol.ItemCompleted | oh.protocol.ApprovalRequested | oh.protocol.ApprovalResolved | oh.protocol.InputRequested | oh.protocol.InputResolved | oh.protocol.ActionDecided | oh.protocol.LandingPlanned | oh.protocol.ChangesUpdated | oh.protocol.ChangesReviewed | oh.protocol.CheckpointCreated | oh.protocol.ConversationRolledBack | oh.protocol.UsageUpdated | oh.protocol.OptionsChanged | oh.protocol.RetryScheduled | oh.protocol.ErrorRaised | oh.protocol.Notice | oh.protocol.StuckDetected
@@ -879,6 +881,7 @@
 ---@field endedAt? string
 ---@field kind "notice"
 ---@field severity "info" | "warning" | "error"
+---@field code? string
 ---@field title string
 ---@field description? string
 ---@field note? string
@@ -1133,6 +1136,7 @@
 ---@class (exact) oh.protocol.ActionDecided
 ---@field type "action.decided"
 ---@field effect "allow" | "reject"
+---@field code? oh.protocol.RuleCode
 ---@field rule string
 ---@field risk oh.protocol.Risk
 ---@field reasons string[]
