@@ -10,6 +10,12 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.git import GitChange
 from oh_daemon.contract.items import FileChange, NamedHunk, Risk, Scope
 
+RuleCode = Literal[
+    "askAlways", "autoEdit", "edited", "gate", "hook", "lowRisk", "neverAsks", "outsideSandbox",
+    "planMode", "protectedPlace", "risk", "ruling", "sandbox", "touchesNothing",
+]  # fmt: skip
+"""What decides about an action; `ruling` is a rule of the user, an earlier answer, or a hook."""
+
 
 class CommandSubject(Contract):
     kind: Literal["command"] = "command"

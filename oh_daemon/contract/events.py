@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from oh_daemon.contract.approvals import Approval, Subject
+from oh_daemon.contract.approvals import Approval, RuleCode, Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.checkpoints import CheckpointCreated, ConversationRolledBack, LandingPlanned
 from oh_daemon.contract.inputs import InputAction, InputRequest
@@ -229,13 +229,6 @@ class InputResolved(Contract):
     action: InputAction
     content: str | None = None
     by: Literal["user", "message", "interrupted", "changed"]
-
-
-RuleCode = Literal[
-    "askAlways", "autoEdit", "edited", "gate", "hook", "lowRisk", "neverAsks", "outsideSandbox",
-    "planMode", "protectedPlace", "risk", "ruling", "sandbox", "touchesNothing",
-]  # fmt: skip
-"""What decides about an action; `ruling` is a rule of the user, an earlier answer, or a hook."""
 
 
 class ActionDecided(Contract):

@@ -653,16 +653,6 @@ if TYPE_CHECKING:
         | NoticeItem
         | CondensationItem
     )
-    Subject = (
-        CommandSubject
-        | FileChangeSubject
-        | ToolSubject
-        | PathSubject
-        | TrustSubject
-        | SaveDocumentsSubject
-        | HostSubject
-    )
-    InputAction = Literal["accept", "decline", "cancel"]
     RuleCode = Literal[
         "askAlways",
         "autoEdit",
@@ -679,6 +669,16 @@ if TYPE_CHECKING:
         "sandbox",
         "touchesNothing",
     ]
+    Subject = (
+        CommandSubject
+        | FileChangeSubject
+        | ToolSubject
+        | PathSubject
+        | TrustSubject
+        | SaveDocumentsSubject
+        | HostSubject
+    )
+    InputAction = Literal["accept", "decline", "cancel"]
     StuckPattern = Literal[
         "wrongCalls", "identicalCalls", "sameError", "alternatingCalls", "monologue"
     ]

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import ApprovalOption, Subject
+from oh_daemon.contract.approvals import ApprovalOption, RuleCode, Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.events import RuleCode
 from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES

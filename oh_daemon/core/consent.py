@@ -14,7 +14,7 @@ from typing import Any
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.approvals import Approval, RuleCode
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Risk
@@ -51,7 +51,7 @@ from oh_daemon.core.state import Decided
 
 logger = logging.getLogger(__name__)
 
-_ADVICE: Mapping[e.RuleCode, str] = {
+_ADVICE: Mapping[RuleCode, str] = {
     "planMode": " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and"
     " `git diff`, in plain words; what you would change, say in your answer. The user may leave"
     " this mode."

@@ -26,11 +26,11 @@ export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
 export type Item = UserMessageItem | AgentMessageItem | ReasoningItem | ToolCallItem | CommandItem | FileChangeItem | PlanItem | SubagentItem | NoticeItem | CondensationItem;
 
+export type RuleCode = "askAlways" | "autoEdit" | "edited" | "gate" | "hook" | "lowRisk" | "neverAsks" | "outsideSandbox" | "planMode" | "protectedPlace" | "risk" | "ruling" | "sandbox" | "touchesNothing";
+
 export type Subject = CommandSubject | FileChangeSubject | ToolSubject | PathSubject | TrustSubject | SaveDocumentsSubject | HostSubject;
 
 export type InputAction = "accept" | "decline" | "cancel";
-
-export type RuleCode = "askAlways" | "autoEdit" | "edited" | "gate" | "hook" | "lowRisk" | "neverAsks" | "outsideSandbox" | "planMode" | "protectedPlace" | "risk" | "ruling" | "sandbox" | "touchesNothing";
 
 export type StuckPattern = "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue";
 

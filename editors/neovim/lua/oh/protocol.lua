@@ -27,11 +27,11 @@
 
 ---@alias oh.protocol.Item oh.protocol.UserMessageItem | oh.protocol.AgentMessageItem | oh.protocol.ReasoningItem | oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem | oh.protocol.SubagentItem | oh.protocol.NoticeItem | oh.protocol.CondensationItem
 
+---@alias oh.protocol.RuleCode "askAlways" | "autoEdit" | "edited" | "gate" | "hook" | "lowRisk" | "neverAsks" | "outsideSandbox" | "planMode" | "protectedPlace" | "risk" | "ruling" | "sandbox" | "touchesNothing"
+
 ---@alias oh.protocol.Subject oh.protocol.CommandSubject | oh.protocol.FileChangeSubject | oh.protocol.ToolSubject | oh.protocol.PathSubject | oh.protocol.TrustSubject | oh.protocol.SaveDocumentsSubject | oh.protocol.HostSubject
 
 ---@alias oh.protocol.InputAction "accept" | "decline" | "cancel"
-
----@alias oh.protocol.RuleCode "askAlways" | "autoEdit" | "edited" | "gate" | "hook" | "lowRisk" | "neverAsks" | "outsideSandbox" | "planMode" | "protectedPlace" | "risk" | "ruling" | "sandbox" | "touchesNothing"
 
 ---@alias oh.protocol.StuckPattern "wrongCalls" | "identicalCalls" | "sameError" | "alternatingCalls" | "monologue"
 
