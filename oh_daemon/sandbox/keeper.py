@@ -1,5 +1,7 @@
 """Serves the daemon from within a view's namespaces; runs by file path as a child of the daemon.
 
+It ends the view, and with `FULL` itself, when the layers leave too little space on their disk.
+
 A request is four bytes of length and words joined by NUL: `mounts` and the places to cover, each
 with what it depends on, or `socket`, a family and a port, for a TCP socket of the view's network,
 bound unless the port is 0. The answer is one byte, 0 or the number of an error, with the socket.
@@ -11,43 +13,134 @@ import ctypes
 import fcntl
 import os
 import select
+import signal
 import socket
+import stat
 import sys
+import time
 
 _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV = 1, 2, 4  # mount(2)
 _MS_REMOUNT, _MS_BIND, _MNT_DETACH = 32, 4096, 2
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _EMPTY_FOLDER = b"size=4k,mode=0555"
 _GONE = (FileNotFoundError, NotADirectoryError)
 _LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
+FULL = 3
+_LAYERS = ("upper-", "cache-")
+_GROWTH = 16 << 20
+_FASTEST = 4 << 30
+"""No disk is expected to take more bytes per second."""
+_FIRST_LOOK_S, _LAST_LOOK_S = 0.1, 60.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def enter(pid: int) -> None:
-    """Join the mounts and the network of a process, with all rights over them. Raises `OSError`."""
-    mounts, network = (os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY) for name in ("mnt", "net"))
-    owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
-    for namespace in (owner, mounts, network):
+class Space:
+    """What the layers of a view leave free on their disk."""
+
+    def __init__(self, place: bytes, reserve: int) -> None:
+        """The layers lie in `place`; other programs should find `reserve` bytes free."""
+        self._place = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._reserve = reserve
+        self._least: int | None = None
+        """The smallest size of the layers since less than the reserve is free."""
+        self.pause_ms = 0.0
+        """For how long the reserve cannot be used up after the last look."""
+
+    def is_used_up(self) -> bool:
+        """Whether the layers have grown into the reserve, or half of it is gone.
+
+        For the second half the cause does not count: what no layer lists any more, since it was
+        deleted while it is open, takes space too.
+        """
+        began = time.monotonic()
+        found = os.fstatvfs(self._place)
+        free, has_grown = found.f_bavail * found.f_frsize, False
+        if free < self._reserve:
+            size = _size(self._place)
+            self._least = min(size, size if self._least is None else self._least)
+            has_grown = size > self._least + _GROWTH
+        else:
+            self._least = None
+        took_s = time.monotonic() - began
+        unused_s = min((free - self._reserve) / _FASTEST, _LAST_LOOK_S)
+        self.pause_ms = 1000 * max(_FIRST_LOOK_S, 5 * took_s, unused_s)
+        return has_grown or free < self._reserve // 2
+
+
+def _size(place: int) -> int:
+    """Return how many bytes the layers in a folder take, without what nobody can name."""
+    left, size = [name for name in os.listdir(place) if name.startswith(_LAYERS)], 0
+    while left:
+        name = left.pop()
+        try:
+            found = os.stat(name, dir_fd=place, follow_symlinks=False)
+            size += found.st_blocks * 512  # stat(2)
+            if stat.S_ISDIR(found.st_mode):
+                folder = os.open(name, _FOLDER, dir_fd=place)
+                left += [f"{name}/{below}" for below in os.listdir(folder)]  # noqa: PTH208
+                os.close(folder)
+        except OSError:
+            continue  # It is gone, or its name is too long.
+    return size
+
+
+def enter(pid: int, n_numbers: int) -> None:
+    """Join the mounts and the network of a process, with all rights over them. Raises `OSError`.
+
+    Unless it is 0, its processes get numbers below `n_numbers` only.
+    """
+    kinds = ("mnt", "net", "pid")
+    mounts, network, processes = (os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in kinds)
+    _check(_libc.setns(fcntl.ioctl(mounts, _NS_GET_USERNS), 0))
+    if n_numbers:
+        limit_numbers(processes, n_numbers)
+    for namespace in (mounts, network):
         _check(_libc.setns(namespace, 0))
 
 
-def serve(daemon: socket.socket, pid: int, empty: bytes, overlays: list[bytes]) -> None:
+def limit_numbers(processes: int, n_numbers: int) -> None:
+    """Let the numbers of processes in a namespace end there, so that there can be no more.
+
+    This holds for root, too. The kernel must have one such limit for each namespace, which it has
+    since Linux 6.14 (kernel/pid.c); only a process inside can set it.
+    """
+    _check(_libc.setns(processes, 0))
+    if (child := os.fork()) == 0:
+        try:
+            with open("/proc/sys/kernel/pid_max", "w") as file:  # noqa: PTH123 - imports little.
+                file.write(str(n_numbers))
+        finally:
+            os._exit(0)  # In many containers it cannot be written.
+    os.waitpid(child, 0)
+
+
+def serve(
+    daemon: socket.socket, pid: int, space: Space, n_numbers: int, empty: bytes, places: list[bytes]
+) -> None:
     """Serve until the daemon hangs up, or until the view has ended."""
     ended = os.pidfd_open(pid)
-    enter(pid)
+    enter(pid, n_numbers)
     daemon.send(b"\0")
     poll = select.poll()
     poll.register(daemon, select.POLLIN)
     poll.register(ended, select.POLLIN)
     covered: dict[bytes, bytes] = {}
-    while ended not in dict(poll.poll()) and (head := _read(daemon, 4)):
+    while ended not in (ready := dict(poll.poll(space.pause_ms))):
+        if space.is_used_up():
+            signal.pidfd_send_signal(ended, signal.SIGKILL)
+            sys.exit(FULL)
+        if daemon.fileno() not in ready:
+            continue
+        if not (head := _read(daemon, 4)):
+            return
         what, *words = _read(daemon, int.from_bytes(head, "big")).split(b"\0")
         try:
             if what == b"socket":
                 _send_socket(daemon, *map(int, words))
                 continue
             before, covered = covered, dict(zip(words[::2], words[1::2], strict=False))
-            _bring_up_to_date(before, covered, empty, overlays)
+            _bring_up_to_date(before, covered, empty, places)
             daemon.send(b"\0")
         except OSError as exc:
             daemon.send(bytes([exc.errno or 255]))
@@ -114,5 +207,7 @@ def _check(result: int) -> None:
 
 
 if __name__ == "__main__":
-    names = [os.fsencode(word) for word in sys.argv[2:]]
-    serve(socket.socket(fileno=0), int(sys.argv[1]), names[0], names[1:])
+    number, reserve, n_numbers = map(int, sys.argv[1:4])
+    empty, *places = map(os.fsencode, sys.argv[4:])
+    space = Space(os.path.dirname(empty), reserve)  # noqa: PTH120 - bytes.
+    serve(socket.socket(fileno=0), number, space, n_numbers, empty, places)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import resource
 import socket
 import sys
 import threading
@@ -24,14 +23,13 @@ from oh_daemon.sandbox import bwrap, keeper, seccomp, sockets
 from oh_daemon.sandbox.caches import cache_layer, lasting_folder
 from oh_daemon.sandbox.inside import Inside, open_in
 from oh_daemon.sandbox.layer import opened
+from oh_daemon.sandbox.limits import limit, n_numbers, reserve_in, too_full
 from oh_daemon.sandbox.locks import LOCK, locked
 from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.trees import discard
-from oh_daemon.workspace import reaper
 from oh_daemon.workspace.shell_command import ShellPlace
 from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
 
-MAX_PROCESSES = 4096
 _PATIENCE_S = 10.0
 _WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
 KEPT = "kept-"
@@ -107,6 +105,7 @@ class View:
         self._keeper: _Keeper | None = None
         self._noted: int | None = None
         """The process 1 of which `holder` knows."""
+        self._why_ended = ""
         self._spawner = Spawner(self.enclose, network.variables if network else {})
 
     @property
@@ -191,8 +190,10 @@ class View:
                 return
             is_new = self._keeper is None or self._keeper.root != root
             if self._keeper is None or is_new:
-                _limit(root)
-                self._keeper = _Keeper(self._host, root, self._empty, self._places)
+                reserve = reserve_in(self._place)
+                limit(root, self._place, reserve)
+                self._keeper = _Keeper(self._host, root, reserve, self._empty, self._places)
+                self._why_ended = ""
             self._keeper.bring_up_to_date(self._covered())
         if is_new and self._network is not None:
             self._network.begin(self)
@@ -210,9 +211,18 @@ class View:
             self._network.end()
         with self._lock:
             if self._keeper is not None:
-                self._keeper.close()
+                self._why_ended = self._keeper.close()
             self._keeper = None
         self._open.close()
+
+    def take_why_ended(self) -> str:
+        """Return once why it ended the last time, if what ran inside is the reason; else ""."""
+        with self._lock:
+            if self._keeper is not None and self._keeper.root != self.spawner.root:
+                self._why_ended = self._keeper.close()
+                self._keeper = None
+            why, self._why_ended = self._why_ended, ""
+            return why
 
     def enclose(self) -> Enclosure:
         """Return what the first program inside is started with; what ran before has ended."""
@@ -278,11 +288,15 @@ class View:
 class _Keeper:
     """The process that acts in the namespaces of one run of a view."""
 
-    def __init__(self, host: Spawner, root: int, empty: Path, places: Sequence[Path]) -> None:
+    def __init__(
+        self, host: Spawner, root: int, reserve: int, empty: Path, places: Sequence[Path]
+    ) -> None:
         self.root = root
+        self._reserve = reserve
         self._socket, theirs = socket.socketpair()
         self._socket.settimeout(_PATIENCE_S)
-        words = (sys.executable, "-I", "-S", keeper.__file__, str(root), str(empty))
+        facts = map(str, (root, reserve, n_numbers(), empty))
+        words = (sys.executable, "-I", "-S", keeper.__file__, *facts)
         with theirs:
             env: Mapping[str, str] = clean_env(os.environ)
             fds = [theirs.fileno(), None, None]
@@ -306,9 +320,11 @@ class _Keeper:
         request = b"\0".join(map(os.fsencode, words))
         self._socket.sendall(len(request).to_bytes(4, "big") + request)
 
-    def close(self) -> None:
+    def close(self) -> str:
+        """Return why it has ended the view, if it has."""
         self._socket.close()
-        self._process.wait(_PATIENCE_S)
+        code = self._process.wait(_PATIENCE_S)
+        return too_full(self._reserve) if code == keeper.FULL else ""
 
     def _expect(self) -> None:
         try:
@@ -318,16 +334,6 @@ class _Keeper:
         if answer != b"\0":
             why = os.strerror(answer[0]) if answer else "it has ended; run the command again"
             raise ToolError(f"the view of the commands cannot be brought up to date: {why}")
-
-
-def _limit(root: int) -> None:
-    """Let a view have so many processes and threads; of root's, the kernel lets any number be.
-
-    They are counted for each user namespace since Linux 5.14; before, with the user's others.
-    """
-    for pid in {root} | reaper.descendants({root}, reaper.processes()):
-        with suppress(ProcessLookupError):
-            resource.prlimit(pid, resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
 
 
 def sweep(places: Path) -> None:

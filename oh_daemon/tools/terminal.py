@@ -7,6 +7,7 @@ in a blob, with secrets masked. An exit code is a fact for the model, not an err
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +91,14 @@ _NEEDS_OUTSIDE = re.compile(
     r"gpg failed to sign|Could not read from remote repository|\.git/.*: Read-only file system"
 )
 """What git says when it misses the network, a key, or a repository that is not in the sandbox."""
-_HINT = "[the sandbox keeps git from that: give the reason in outside, and the user is asked]"
+_TOO_LARGE = re.compile(r"File size limit exceeded|File too large")  # SIGXFSZ, EFBIG
+_HINTS = {
+    _NEEDS_OUTSIDE: "the sandbox keeps git from that: give the reason in outside, and the user is"
+    " asked",
+    _TOO_LARGE: "files in the sandbox may not grow further, so that the disk does not get full:"
+    " delete with rm what is not needed, or ask the user to make room",
+}
+_KILLED = -signal.SIGKILL
 
 _ISOLATED = """
 Commands run in a sandbox without network. This conversation is isolated: what its edits and \
@@ -311,9 +319,11 @@ class TerminalTool:
         return self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part)), blob
 
     def _hint(self, outcome: CommandOutcome) -> str:
-        is_refused = self._shells.are_held and outcome.exit_code not in {None, 0}
-        said = f"{outcome.output.head}\n{outcome.output.tail}" if is_refused else ""
-        return _HINT if _NEEDS_OUTSIDE.search(said) else ""
+        if not self._shells.are_held or outcome.exit_code in {None, 0}:
+            return ""
+        said = f"{outcome.output.head}\n{outcome.output.tail}"
+        hints = (f"[{hint}]" for sign, hint in _HINTS.items() if sign.search(said))
+        return self._shells.take_why_ended() if outcome.exit_code == _KILLED else next(hints, "")
 
     def _safe_to_cut(self, output: Output) -> Output:
         """Mask both ends, also secrets that the cut split, whose rest would not be recognised."""

@@ -40,6 +40,10 @@ class ShellView(Protocol):
         """Whether a program there waits for an answer of the user."""
         ...
 
+    def take_why_ended(self) -> str:
+        """Return once why all there was ended the last time, if what ran there is the reason."""
+        ...
+
     def shells(self) -> ShellPlace:
         """Return where their files lie. Raises `OSError`."""
         ...
@@ -87,7 +91,8 @@ class Shells:
             if not old and len(self._shells) >= MAX_SHELLS:
                 self._end_idle()
             (self._outside.add if outside else self._outside.discard)(name)
-            self._shells[name] = self._started(name, _REPLACED if old else "")
+            note = self.take_why_ended() + _REPLACED if old else ""
+            self._shells[name] = self._started(name, note)
             return self._shells[name]
 
     def open_reader(self, folder_of: str) -> tuple[str, Bash]:
@@ -150,6 +155,10 @@ class Shells:
     def are_held(self) -> bool:
         """Whether they are in a view, unless one is wanted outside."""
         return self._view is not None
+
+    def take_why_ended(self) -> str:
+        """Return once why all in the view was ended, if what ran there is the reason; else ""."""
+        return self._view.take_why_ended() if self._view else ""
 
     @property
     def is_busy(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from view_desk import Desk, desk_at
 
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.sandbox.view import MAX_PROCESSES
+from oh_daemon.sandbox import keeper
+from oh_daemon.sandbox.limits import MAX_PROCESSES, n_numbers
 
 
 @pytest.fixture
@@ -124,3 +126,27 @@ def test_a_view_has_a_limit_of_processes_that_are_counted_for_it_alone(desk: Des
     for process in outside:
         process.kill()
         process.wait()
+
+
+LIMIT = f"""
+import os, runpy, sys
+keeper = runpy.run_path({keeper.__file__!r})
+keeper["enter"](int(sys.argv[1]), 400)
+"""
+
+
+def test_the_numbers_of_processes_in_a_view_end_also_for_root(desk: Desk) -> None:
+    """A fork bomb takes all that there are, and nobody else loses one."""
+    outside = Path("/proc/sys/kernel/pid_max")
+    before = outside.read_text()
+    desk.run("true")
+    desk.view.refresh()
+    if not n_numbers():
+        assert desk.run(f"cat {outside}") == before  # Before Linux 6.14 there is one for all.
+        return
+    assert desk.run(f"cat {outside}") == f"{n_numbers()}\n"
+    subprocess.run([sys.executable, "-c", LIMIT, str(desk.root)], check=True)
+    bomb = "bash -c 'for ((n = 0; n < 500; n++)); do sleep 100 & done' 2>&1 | head -1; pkill sleep"
+    assert "Resource temporarily unavailable" in desk.run(bomb)
+    assert desk.run("echo on") == "on\n"
+    assert outside.read_text() == before
