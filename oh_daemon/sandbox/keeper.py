@@ -1,10 +1,7 @@
-"""Serves the daemon from within a view's namespaces; runs by file path as a child of the daemon.
+"""Serves the daemon from within a view's namespaces, until these end or the layers fill the disk.
 
-It ends the view, and with `FULL` itself, when the layers leave too little space on their disk.
-
-A request is four bytes of length and words joined by NUL: `mounts` and the places to cover, each
-with what it depends on, or `socket`, a family and a port, for a TCP socket of the view's network,
-bound unless the port is 0. The answer is one byte, 0 or the number of an error, with the socket.
+It runs by file path, as a child of the daemon. `_Keeper` in `view` is its only client: a request is
+four bytes of length and words joined by NUL, the answer one byte, 0 or the number of an error.
 """
 
 from __future__ import annotations
@@ -118,7 +115,11 @@ def limit_numbers(processes: int, n_numbers: int) -> None:
 def serve(
     daemon: socket.socket, pid: int, space: Space, n_numbers: int, empty: bytes, places: list[bytes]
 ) -> None:
-    """Serve until the daemon hangs up, or until the view has ended."""
+    """Serve until the daemon hangs up or the view has ended; end it when it fills the disk.
+
+    `mounts` comes with the places to cover, each with what it depends on; `socket` with a family
+    and a port, for a TCP socket of the view's network, bound unless the port is 0.
+    """
     ended = os.pidfd_open(pid)
     enter(pid, n_numbers)
     daemon.send(b"\0")

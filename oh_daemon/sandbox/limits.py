@@ -21,7 +21,8 @@ def limit(root: int, place: Path, reserve: int) -> None:
     """Limit what runs in a view with its layers in `place`, and all that it will start.
 
     Processes are counted for each user namespace since Linux 5.14; before, with the user's others.
-    Of root's, the kernel lets any number be: it asks who root is outside (kernel/fork.c).
+    Of root's, the kernel lets any number be, since it asks who they are outside (kernel/fork.c);
+    for these `n_numbers` counts.
     """
     largest = max(_free(place) - reserve, _SMALLEST_FILE)
     for pid in {root} | reaper.descendants({root}, reaper.processes()):

@@ -48,6 +48,7 @@ CYCLES = [{"app/conversations", "app/sub_agents"}]
 PROCESSES = (
     *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
     *("workspace/attached", "sandbox/landlock", "sandbox/first", "sandbox/joining"),
+    "sandbox/keeper",
 )
 OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("model/client", "model/litellm_import"),
