@@ -40,10 +40,9 @@ PROGRAMS := $(BASIC) chattr:e2fsprogs less:less luacheck:lua-check strace:strace
 demo test test-full system: export OH_INSTALL := 1
 # root owns all files in this namespace too, but has none of root's rights.
 AS_USER := $(shell [ "$$(id -u)" != 0 ] || echo unshare --user --map-user=1000 --map-group=1000 --)
-# A pipe that lies below a view is another pipe inside, so the tests that use one are left out.
-OF_TERMINALS := tests/faults/test_terminal.py tests/e2e/test_terminals.py tests/e2e/test_command_secrets.py \
-	-k "not told_by_whatever and not take_turns"
-IN_VIEW := OH_TEST_SANDBOX=view OH_DAEMON_SANDBOX=view
+OF_TERMINALS := tests/faults/test_terminal.py tests/faults/test_processes.py tests/e2e/test_terminals.py \
+	tests/e2e/test_command_secrets.py
+IN_VIEW := OH_TEST_SANDBOX=view
 TEST_ARGS ?=
 BENCH_ARGS ?=
 
@@ -74,7 +73,7 @@ test: system check editors mcp-servers test-view ## the gate, then all tests but
 
 test-full: system check editors mcp-servers test-view ## the gate, then all tests with the long loops
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
-	OH_DAEMON_SANDBOX=landlock $(PYTEST) tests/e2e/test_terminals.py tests/e2e/test_command_secrets.py
+	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_terminals.py tests/e2e/test_command_secrets.py
 	$(PYTEST) --full $(TEST_ARGS)
 
 test-view: system $(DEV) ## the tests of terminals once more, in a view, as an ordinary user

@@ -39,8 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
     _make_chance_repeatable(is_full=bool(config.getoption("--full")))
     # The fake model's scripts plan every request, so the daemon must not ask for titles by itself.
     os.environ["OH_DAEMON_TITLES"] = "false"
-    # Most tests are about what is asked and run as such; those of the sandbox name their level.
-    os.environ["OH_DAEMON_SANDBOX"] = "off"
+    # Most tests are about what is asked and run as such; those of the sandbox name their level,
+    # and those of terminals run at several.
+    os.environ["OH_DAEMON_SANDBOX"] = os.environ.get("OH_TEST_SANDBOX", "off")
     if _is_controller(config):
         os.environ[RUN_VARIABLE] = uuid.uuid4().hex
 

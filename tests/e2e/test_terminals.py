@@ -1,6 +1,5 @@
 """People look into the agent's terminals, type there, and end programs; the agent hears of it."""
 
-import os
 import re
 from typing import Any
 
@@ -8,7 +7,7 @@ import psutil
 import pytest
 from fake_llm import call, calls, say
 from faults.leftovers import wait_until_gone
-from processes import cwd
+from processes import argv, cwd
 from raw_client import RawClient
 from world import KEY, World, content_of, items
 
@@ -33,6 +32,22 @@ def pids(world: World, told: str) -> list[int]:
     [number] = re.findall(r"^pid (\d+)$", told, re.MULTILINE)
     in_project = (one for one in psutil.process_iter() if cwd(one) == str(world.project))
     return [one.pid for one in in_project if inner_number(one.pid) == int(number)]
+
+
+SLEEP = ": $(sleep 1000)"
+"""It says nothing when its program is ended, and goes on."""
+
+
+def end_sleep(world: World) -> None:
+    """End what a command waits for, in a view or not, once it is there."""
+    while not (found := [one for one in psutil.process_iter() if _sleeps(world, one)]):
+        pass
+    for one in found:
+        one.kill()
+
+
+def _sleeps(world: World, one: psutil.Process) -> bool:
+    return argv(one)[:1] == ["sleep"] and cwd(one) == str(world.project)
 
 
 def test_a_person_answers_a_program_and_the_agent_is_told(world: World) -> None:
@@ -119,16 +134,18 @@ def test_jobs_that_a_command_left_behind_are_ended_too(world: World) -> None:
 
 
 def test_what_became_of_a_command_is_told_by_whatever_comes_next(world: World) -> None:
-    slow = call("terminal", command="read x < go; echo $x; (exit 3)", timeout_s=0.2)
+    one, two = (
+        call("terminal", command=f"{SLEEP}; echo {word}; (exit 3)", timeout_s=0.2)
+        for word in ("one", "two")
+    )
     key = call("terminal", command="C-c", is_input=True)
-    world.script(slow, say("Slow."), key, say("I see."))
-    world.script(slow, say("Slow."), call("terminal", command="echo next"), say("Done."))
-    os.mkfifo(world.project / "go")
+    world.script(one, say("Slow."), key, say("I see."))
+    world.script(two, say("Slow."), call("terminal", command="echo next"), say("Done."))
     client = world.daemon()
     conversation = world.start(client)
-    for nth, word in ((1, "one"), (3, "two")):
+    for nth in (1, 3):
         world.turn(client, nth=nth)
-        (world.project / "go").write_text(word)
+        end_sleep(world)
         asked = {"conversationId": conversation}
         while client.request("terminal/list", asked)["terminals"][0]["running"]:
             pass
@@ -145,12 +162,11 @@ def test_what_became_of_a_command_is_told_by_whatever_comes_next(world: World) -
 
 
 def test_commands_of_one_answer_that_only_read_take_turns_in_a_terminal(world: World) -> None:
-    os.mkfifo(world.project / "go")
-    waits = call("terminal", command="cat go", timeout_s=600)
+    waits = call("terminal", command=f"{SLEEP}; echo gone", timeout_s=600)
     world.script(calls(waits, call("terminal", command="pwd")), say("Done."))
     client = world.daemon()
     world.start(client)
-    (world.project / "go").write_text("gone")
+    end_sleep(world)
     world.turn(client)
     first, second = (content_of(item) for item in items(client, "command"))
     assert first.startswith("gone\n[exit code 0")
