@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import subprocess
 import sys
 from pathlib import Path
 
@@ -144,3 +145,24 @@ def test_watchers_in_the_view_hear_of_what_the_user_types_and_the_agent_edits(
     assert seen.startswith("by the user\nby the agent\n")
     assert (world.project / "typed.txt").read_text() == "old\n"
     assert not [item for item in items(editor.client, "command") if item.get("changes")]
+
+
+@pytest.mark.parametrize("where", ["all of it", "the interpreter"])
+def test_an_interpreter_below_the_temporary_folder_works(world: World, where: str) -> None:
+    """The folder is covered by a layer, above which the project lies if it is below, too."""
+    temporary = world.project.parent / ("" if where == "all of it" else "tmp")
+    world.variables["TMPDIR"] = str(temporary)
+    environment = temporary / "venv"
+    made = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
+    subprocess.run(made, check=True)
+    module = environment / f"lib/python3.{sys.version_info.minor}/site-packages/inside.py"
+    (world.project / "main.py").write_text("import sys, inside\nprint(sys.prefix, inside.NAME)\n")
+    command = f"echo NAME = 1 > {module}; {environment}/bin/python main.py | tee out.txt"
+    world.script(call("terminal", command=command), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"mode": "full"})
+    world.turn(client)
+    [seen] = (content_of(item) for item in items(client, "command"))
+    assert seen.startswith(f"{environment} 1\n")
+    assert (world.project / "out.txt").read_text() == f"{environment} 1\n"
+    assert not module.exists()
