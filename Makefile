@@ -73,7 +73,7 @@ test: system check editors mcp-servers test-view ## the gate, then all tests but
 
 test-full: system check editors mcp-servers test-view ## the gate, then all tests with the long loops
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
-	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_terminals.py tests/e2e/test_command_secrets.py
+	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_command_secrets.py
 	$(PYTEST) --full $(TEST_ARGS)
 
 test-view: system $(DEV) ## the tests of terminals once more, in a view, as an ordinary user

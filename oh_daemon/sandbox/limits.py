@@ -27,8 +27,15 @@ def limit(root: int, place: Path, reserve: int) -> None:
     largest = max(_free(place) - reserve, _SMALLEST_FILE)
     for pid in {root} | reaper.descendants({root}, reaper.processes()):
         with suppress(ProcessLookupError):
-            resource.prlimit(pid, resource.RLIMIT_NPROC, (MAX_PROCESSES, MAX_PROCESSES))
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (largest, largest))
+            _lower(pid, resource.RLIMIT_NPROC, MAX_PROCESSES)
+            _lower(pid, resource.RLIMIT_FSIZE, largest)
+
+
+def _lower(pid: int, what: int, limit: int) -> None:
+    """Set a limit, unless there is a lower one, which only root could raise."""
+    _, hard = resource.prlimit(pid, what)
+    if hard == resource.RLIM_INFINITY or hard > limit:
+        resource.prlimit(pid, what, (limit, limit))
 
 
 def n_numbers() -> int:
