@@ -8,6 +8,7 @@ import resource
 from contextlib import suppress
 from pathlib import Path
 
+from oh_daemon.sandbox.mounted import is_in_memory
 from oh_daemon.workspace import reaper
 
 MAX_PROCESSES = 4096
@@ -49,7 +50,7 @@ def reserve_in(place: Path) -> int:
     """Return how many bytes the layers in a folder must leave free there."""
     found = os.statvfs(place)
     size = found.f_blocks * found.f_frsize
-    wanted = size // 2 if _is_in_memory(place) else max(_LEAST, min(size // 20, _MOST))
+    wanted = size // 2 if is_in_memory(place) else max(_LEAST, min(size // 20, _MOST))
     return min(wanted, _free(place) // 2)
 
 
@@ -65,11 +66,3 @@ def too_full(reserve: int) -> str:
 def _free(place: Path) -> int:
     found = os.statvfs(place)
     return found.f_bavail * found.f_frsize
-
-
-def _is_in_memory(place: Path) -> bool:
-    """Return whether a folder lies in a tmpfs; see mountinfo in proc(5)."""
-    device = place.stat().st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
-    rows = (line.split() for line in Path("/proc/self/mountinfo").read_text().splitlines())
-    return any(row[2] == number and row[row.index("-") + 1] == "tmpfs" for row in rows)

@@ -26,12 +26,17 @@ from oh_daemon.sandbox.layer import opened
 from oh_daemon.sandbox.limits import limit, n_numbers, reserve_in, too_full
 from oh_daemon.sandbox.locks import LOCK, locked
 from oh_daemon.sandbox.masks import Masks
+from oh_daemon.sandbox.mounted import mounted_below
 from oh_daemon.sandbox.trees import discard
 from oh_daemon.workspace.shell_command import ShellPlace
 from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
 
 _PATIENCE_S = 10.0
 _WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
+_MOUNT = (
+    "the sandbox cannot cover {}, since {} is mounted there, and the kernel takes no such folder. "
+    "The user can unmount that, or set `sandbox` to `landlock`"
+)
 KEPT = "kept-"
 """How the names of places begin whose layers outlive the daemon."""
 CACHES = "caches"
@@ -227,6 +232,9 @@ class View:
     def enclose(self) -> Enclosure:
         """Return what the first program inside is started with; what ran before has ended."""
         self._let_go()
+        for place in self._places:
+            if mount := mounted_below(place):
+                raise ToolError(_MOUNT.format(place, mount))
         shells = self.shells()
         self._empty.touch(0o444)
         caches = self._caches()

@@ -150,3 +150,30 @@ def test_the_numbers_of_processes_in_a_view_end_also_for_root(desk: Desk) -> Non
     assert "Resource temporarily unavailable" in desk.run(bomb)
     assert desk.run("echo on") == "on\n"
     assert outside.read_text() == before
+
+
+MOUNT = """
+import subprocess, sys
+from pathlib import Path
+from view_desk import desk_at
+below = Path(sys.argv[1], "home/a mount")
+below.mkdir(parents=True)
+subprocess.run(["mount", "-t", "tmpfs", "none", str(below)], check=True)
+with desk_at(Path(sys.argv[1])) as desk:
+    try:
+        desk.run("true")
+    except Exception as exc:
+        print(exc)
+    subprocess.run(["umount", str(below)], check=True)
+    print(desk.run("echo on"))
+"""
+
+
+def test_a_mount_that_keeps_a_view_from_starting_is_named(tmp_path: Path) -> None:
+    apart = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", MOUNT]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    ran = subprocess.run(
+        [*apart, str(tmp_path)], env=env, capture_output=True, text=True, check=True
+    )
+    assert f"cannot cover {tmp_path}/home, since {tmp_path}/home/a mount is mounted" in ran.stdout
+    assert ran.stdout.endswith("on\n\n")
