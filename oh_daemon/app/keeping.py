@@ -62,7 +62,7 @@ def keeping_of(
         return Keeping(disk, disk, shared_view)
     keep: Keep | None = shared_view.kept if shared_view else None
     if isolated == "worktree":
-        keep = Worktree(shared.spawner, roots, shared.user_folder / "worktrees" / owner_id)
+        keep = Worktree(shared.spawner, roots, shared.worktrees / owner_id)
         try:
             keep.begin(disk)
         except OSError as exc:

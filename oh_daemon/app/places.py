@@ -26,6 +26,11 @@ class Places:
         return self.state_folder / "doors"
 
     @property
+    def worktrees(self) -> Path:
+        """The folder for those of isolated conversations."""
+        return self.state_folder / "worktrees"
+
+    @property
     def private(self) -> tuple[Path, ...]:
         """What commands of agents need not see: keys, decisions, other conversations."""
         return (self.settings_file, self.decisions_file, self.state_folder, self.log_file)

@@ -336,3 +336,19 @@ def test_a_program_lands_what_it_wants(world: World) -> None:
         assert conversation.isolated.changes() == ()
     assert (world.project / "a.txt").read_text() == "one\ntwo\n"
     assert not (world.project / "b.txt").exists()
+
+
+def test_a_program_is_isolated_in_a_worktree_where_there_is_no_view(world: World) -> None:
+    project_of(world)
+    git(world.project, "init", "-qb", "main")
+    git(world.project, "add", ".")
+    git(world.project, "commit", "-qm", "first")
+    world.script(call("terminal", command="echo two >> a.txt"), say("Done."))
+    llm = LLM(model="openai/fake", base_url=world.llm.url, api_key=KEY)
+    env = {**os.environ, "OH_DAEMON_HOME": str(world.home)}
+    place = Workspace(world.project, env, sandbox="off")
+    with place, Conversation(Agent(llm=llm), place, isolated=True) as conversation:
+        conversation.run("go")
+        assert (world.project / "a.txt").read_text() == "one\n"
+        conversation.isolated.land()
+    assert (world.project / "a.txt").read_text() == "one\ntwo\n"

@@ -583,7 +583,12 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
         assert asked.wait(120)
         [approval] = conversation.state.pending
         mine = approval.subject.model_copy(update={"command": "touch right"})
+        asked.clear()
         conversation.respond(approval, allow=True, edited=mine)
+        assert asked.wait(120)
+        [landing] = conversation.state.pending
+        assert landing.title == "Keep changes to right"
+        conversation.respond(landing, allow=True)
         conversation.run("and then?")
     assert {name for name in ("made", "wrong", "right") if (tmp_path / name).exists()} == {"right"}
 
@@ -738,6 +743,18 @@ def test_a_workspace_runs_commands_in_one_lasting_shell(tmp_path: Path) -> None:
         result = workspace.run_command('echo "$COLOR in ${PWD##*/}"')
         assert (result.output, result.exit_code) == ("blue in sub\n", 0)
         assert workspace.run_command("sleep 300", timeout_s=0.05).exit_code is None
+
+
+def test_commands_of_agents_are_held_and_land_what_they_change_in_the_workspace(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    inside, outside = tmp_path / "work/made", tmp_path / "made"
+    inside.parent.mkdir()
+    fake.add(call("terminal", command=f"touch {inside} {outside}; ls {outside}"), say("Done."))
+    with Conversation(Agent(llm=llm), tmp_path / "work") as conversation:
+        conversation.run("go")
+    assert str(outside) in results(fake)[0]
+    assert (inside.exists(), outside.exists()) == (True, False)
 
 
 def test_only_the_builtin_tools_that_an_agent_names_are_offered(

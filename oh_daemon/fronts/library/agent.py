@@ -53,7 +53,7 @@ from oh_daemon.tools.function import FunctionTool
 _OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
 """Fields of an agent that are settings."""
 _MORE = (
-    *("mode", "rules", "hooks", "titles", "logCompletions"),
+    *("mode", "rules", "hooks", "titles", "logCompletions", "hosts", "sandboxReads"),
     *("maxCostUsdPerConversation", "maxMinutes"),
 )
 
@@ -245,7 +245,7 @@ class Agent(_Loadable):
         default_factory=dict[str, Any]
     )
     """Other settings by name: `mode`, `rules`, `hooks`, `titles` (off unless given),
-    `logCompletions`, `maxCostUsdPerConversation`, `maxMinutes`."""
+    `logCompletions`, `hosts`, `sandboxReads`, `maxCostUsdPerConversation`, `maxMinutes`."""
 
     @model_validator(mode="after")
     def _check_tools(self) -> Self:

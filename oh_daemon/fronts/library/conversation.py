@@ -21,6 +21,7 @@ from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
+from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
@@ -97,9 +98,10 @@ class Conversation:
             model_for=models_of(agent, settings, masker.add).model_for,
             default_model=lambda: agent.llm.model,
             trust=TrustBook(trusted=dict.fromkeys(folders, True)),
-            views=Views(spawner, Path.home(), environment),
-            sandbox=sandbox_of(workspace, spawner, environment, isolated=isolated),
+            views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
+            sandbox=sandbox_of(workspace, spawner, environment),
             user_folder=Path(os.devnull),
+            worktrees=Places.of_user(environment).worktrees,
             user_memory=agent.memory,
             client_name="python",
             masker=masker,

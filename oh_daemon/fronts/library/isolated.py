@@ -64,13 +64,9 @@ def sandbox_of(
     workspace: Workspace | str | Path | None,
     spawner: Spawner,
     environment: Mapping[str, str],
-    *,
-    isolated: bool,
 ) -> Callable[[Path | None], Sandbox]:
     """Return what finds the sandbox of the commands, once, when it is first needed."""
-    named = workspace.sandbox if isinstance(workspace, Workspace) else None
-    usual: SandboxSetting = "auto" if isolated else "off"
-    wanted = named or usual
+    wanted: SandboxSetting = workspace.sandbox if isinstance(workspace, Workspace) else "auto"
     if wanted == "off":
         return lambda _folder: Sandbox("off", "none")
 

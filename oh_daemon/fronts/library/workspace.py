@@ -39,17 +39,16 @@ class Workspace:
         path: str | Path,
         environment: Mapping[str, str] | None = None,
         secrets: Mapping[str, SecretSource] | None = None,
-        sandbox: SandboxSetting | None = None,
+        sandbox: SandboxSetting = "auto",
     ) -> None:
         """`environment` is that of the commands, by default a copy of this process's own.
 
         `secrets` maps names of variables to values, or to functions that return one. An agent's
         command that mentions such a name gets the variable, and rates as high risk. The value is
         masked wherever it appears. `sandbox` is as the setting of this name, and holds the
-        commands of agents, not those of `run_command`; None means `auto` for an isolated
-        conversation, else `off`.
+        commands of agents, not those of `run_command`.
         """
-        self.sandbox: SandboxSetting | None = sandbox
+        self.sandbox: SandboxSetting = sandbox
         self.path = Path(path).absolute()
         self.environment = dict(os.environ if environment is None else environment)
         self.secrets = dict(secrets or {})
