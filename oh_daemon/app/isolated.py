@@ -5,7 +5,7 @@ Changes land as those of commands do. What has landed is then as on the disk, fo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.events import ChangesReviewed, ItemCompleted
+from oh_daemon.contract.git import RepositoryLanding
 from oh_daemon.contract.items import FileChange, Hunk, NoticeItem
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
@@ -24,8 +25,8 @@ from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import ToolContext
-from oh_daemon.sandbox.apart import Keep
-from oh_daemon.tools.landing import LandingTool, no_git
+from oh_daemon.sandbox.apart import Keep, Waiting
+from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.landing_texts import plan_text
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
@@ -70,16 +71,21 @@ class Isolated:
     own: Documents
     """The same folders as the conversation has them."""
     watch: Watch
+    land_git: Callable[[Sequence[RepositoryLanding]], None]
+    """See `LandingTool`."""
 
     def list(self, *, with_patches: bool = False) -> m.ChangesListResult:
         waiting = self.keep.waiting(self.disk)
         left_out = {"form"} if with_patches else {"form", "patch"}
         files = [self._reviewed(change, left_out) for change in self._changes(waiting.changes)]
-        left = {uri_from_path(self._opened(path)): why for path, why in waiting.left_out.items()}
-        return m.ChangesListResult(files=tuple(files), left_out=left or None)
+        left = {self._uri(path): why for path, why in waiting.left_out.items()}
+        notes = "\n".join(waiting.git.notes)
+        left |= {self._uri(top): notes for top in waiting.git_names if notes}
+        git = tuple(shown for each in waiting.git.landings for shown in each.shown)
+        return m.ChangesListResult(files=tuple(files), left_out=left or None, git=git or None)
 
     def diff(self, uri: str) -> m.ChangesDiffResult:
-        found = self._by_uri().get(uri)
+        found = self._by_uri(self.keep.waiting(self.disk)).get(uri)
         if found is None:
             raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
         is_text = found.change.raw is None
@@ -94,8 +100,10 @@ class Isolated:
     def land(self, params: m.ReviewParams) -> m.ReviewResult:
         """Land whole files, hunks, or all; what is protected lands only if it is named."""
         self._require_rest()
-        changes = self._by_uri()
-        chosen, conflicts = _chosen(changes, params)
+        waiting = self.keep.waiting(self.disk)
+        changes = self._by_uri(waiting)
+        tops = self._repositories(waiting)
+        chosen, conflicts = _chosen(changes, params, tops)
         parts = {uri: self._part(changes[uri], hunks) for uri, hunks in chosen.items()}
         clashes = {uri: why for uri, each in parts.items() if (why := self._clash(each))}
         wanted = [each for uri, each in parts.items() if uri not in clashes]
@@ -110,16 +118,23 @@ class Isolated:
             else:
                 self.keep.rebase(found.path, found.with_hunks(hunks))
         self.keep.settle(settled, self.disk)
-        return self._told("accepted", [changes[uri] for uri in done], conflicts)
+        landed: Collection[str] = ()
+        if waiting.git.landings and (_is_all(params) or not tops.isdisjoint(params.uris)):
+            left = [path for path in (*waiting.changes, *waiting.left_out) if path not in settled]
+            why_not = self._landed_git(waiting, left, asks=not _is_all(params))
+            landed = () if why_not else tops
+            conflicts |= dict.fromkeys(tops, why_not) if why_not else {}
+        return self._told("accepted", [changes[uri] for uri in done], conflicts, landed)
 
     def discard(self, params: m.ReviewParams) -> m.ReviewResult:
         """Let the conversation have what the disk has, of whole files, hunks, or all."""
         self._require_rest()
         waiting = self.keep.waiting(self.disk)
-        changes = {change.change.uri: change for change in self._changes(waiting.changes)}
-        left = {uri_from_path(self._opened(path)): path for path in waiting.left_out}
-        chosen, conflicts = _chosen(changes, params)
-        is_all = not (params.uris or params.hunks)
+        changes = self._by_uri(waiting)
+        left = {self._uri(path): path for path in waiting.left_out}
+        tops = self._repositories(waiting)
+        chosen, conflicts = _chosen(changes, params, tops)
+        is_all = _is_all(params)
         also = [path for uri, path in left.items() if is_all or uri in params.uris]
         conflicts = {uri: why for uri, why in conflicts.items() if uri not in left}
         settled: list[Path] = list(also)
@@ -132,15 +147,35 @@ class Isolated:
             change = Rewrite(found.now, kept)
             self.own.restore(found.path, change, label="Discard", cancel=CancelToken())
         self.keep.settle(settled, self.disk)
-        return self._told("reverted", [changes[uri] for uri in chosen], conflicts)
+        gone = tops if is_all or not tops.isdisjoint(params.uris) else frozenset[str]()
+        if gone:
+            self.keep.take_out(waiting.git_names)
+        return self._told("reverted", [changes[uri] for uri in chosen], conflicts, gone)
 
     def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
         """Return what lands such changes on the disk."""
-        return LandingTool(self.disk, self.watch, landing, no_git, asks=asks)
+        return LandingTool(self.disk, self.watch, landing, self.land_git, asks=asks)
 
-    def _by_uri(self) -> dict[str, _Change]:
-        found = self._changes(self.keep.waiting(self.disk).changes)
-        return {each.change.uri: each for each in found}
+    def _by_uri(self, waiting: Waiting) -> dict[str, _Change]:
+        return {each.change.uri: each for each in self._changes(waiting.changes)}
+
+    def _repositories(self, waiting: Waiting) -> frozenset[str]:
+        """Return the URIs by which people can mean what git did."""
+        shown = (row.repository for each in waiting.git.landings for row in each.shown)
+        return frozenset((*shown, *map(self._uri, waiting.git_names)))
+
+    def _landed_git(self, waiting: Waiting, left: Sequence[Path], *, asks: bool) -> str | None:
+        """Land commits and the like, if all files have landed whole; return why not."""
+        if left:
+            more = f" and {len(left) - 1} more" if len(left) > 1 else ""
+            return f"{self.disk.folders.name(left[0])}{more} did not land"
+        tool = self.tool(_landing((), waiting.git.landings), asks=asks)
+        if tool.protected and not asks:
+            return f"{tool.protected[0]} in it is protected; name the repository to land it"
+        why_not = tool.land_git()
+        if why_not is None:
+            self.keep.take_out(waiting.git.taken)
+        return why_not
 
     def _changes(self, changes: Mapping[Path, FileChange]) -> Sequence[_Change]:
         text = self.disk.history.text
@@ -153,8 +188,8 @@ class Isolated:
             found.append(_Change(path, change, *texts))
         return found
 
-    def _opened(self, path: Path) -> Path:
-        return self.disk.folders.as_opened(path)
+    def _uri(self, path: Path) -> str:
+        return uri_from_path(self.disk.folders.as_opened(path))
 
     def _described(self, found: _Change) -> FileChange:
         change = found.change
@@ -228,10 +263,12 @@ class Isolated:
         decision: Literal["accepted", "reverted"],
         done: Sequence[_Change],
         conflicts: Mapping[str, str],
+        repositories: Collection[str],
     ) -> m.ReviewResult:
         """Log what was decided, and tell the agent."""
-        if done:
-            names = ", ".join(self.disk.folders.name(each.path) for each in done[:_MAX_NAMED])
+        if done or repositories:
+            named = [self.disk.folders.name(each.path) for each in done[:_MAX_NAMED]]
+            names = ", ".join([*named, *(["what git did"] if repositories else [])])
             more = len(done) - _MAX_NAMED
             names += f" and {more} more" if more > 0 else ""
             is_landed = decision == "accepted"
@@ -243,7 +280,7 @@ class Isolated:
             conversation.append(*reviews, ItemCompleted(item=notice))
             conversation.log.sync()
         return m.ReviewResult(
-            done=tuple(each.change.uri for each in done),
+            done=(*(each.change.uri for each in done), *sorted(repositories)),
             conflicts=tuple(Conflict(uri=uri, reason=why) for uri, why in conflicts.items()),
         )
 
@@ -253,19 +290,27 @@ def _reviewed(decision: Literal["accepted", "reverted"], change: FileChange) -> 
     return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
 
 
-def _landing(changes: Sequence[FileChange]) -> plain.LandingPlanned:
-    planned = LandingPlanned(changes=tuple(changes), observed={})
+def _landing(
+    changes: Sequence[FileChange], git: Sequence[RepositoryLanding] = ()
+) -> plain.LandingPlanned:
+    planned = LandingPlanned(changes=tuple(changes), git=tuple(git), observed={})
     return cast("plain.LandingPlanned", planned.model_dump(mode="json", exclude_none=True))
 
 
+def _is_all(params: m.ReviewParams) -> bool:
+    return not (params.uris or params.hunks)
+
+
 def _chosen(
-    changes: Mapping[str, _Change], params: m.ReviewParams
+    changes: Mapping[str, _Change], params: m.ReviewParams, repositories: Collection[str]
 ) -> tuple[dict[str, Collection[Hunk]], dict[str, str]]:
     """Return the hunks of each file that are meant, and why others cannot be."""
     named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
     chosen: dict[str, Collection[Hunk]] = {}
     conflicts: dict[str, str] = {}
-    for uri in named or changes:
+    for uri in changes if _is_all(params) else named:
+        if uri in repositories:
+            continue
         hunks = [named.hunk for named in params.hunks if named.uri == uri]
         if uri not in changes:
             conflicts[uri] = "nothing of it waits; see changes/list"

@@ -22,8 +22,8 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.paths import Apart, Folders
 
 _NO_VIEW = (
-    "the conversation is isolated in a view, and there is none on this machine now; "
-    "`oh-daemon doctor` says why"
+    "the conversation is isolated in a view, and there is none now ({}): what it "
+    "changed waits there. `oh-daemon doctor` says more"
 )
 
 
@@ -68,8 +68,10 @@ def keeping_of(
         except OSError as exc:
             raise ToolError(f"a worktree cannot be made: {exc}") from exc
     if keep is None:
-        own = Documents(Folders(folders, Apart(_refuse)), None, disk.history, shared.locks)
-        return Keeping(disk, own, refusal=_NO_VIEW)
+        refusal = _NO_VIEW.format(_why_no_view(sandbox))
+        apart = Apart(partial(_refuse, refusal))
+        own = Documents(Folders(folders, apart), None, disk.history, shared.locks)
+        return Keeping(disk, own, refusal=refusal)
     apart = Apart(partial(keep.open_root, documents=disk), keep.for_programs)
     own = _documents(shared, log, Folders(folders, apart), has_editor=False)
     return Keeping(disk, own, shared_view, keep)
@@ -95,7 +97,7 @@ def _isolation_in(shared: Shared, folders: Sequence[Path]) -> Isolation:
         return "view"
     if all(map(partial(has_commit, shared.spawner), folders)):
         return "worktree"
-    why = sandbox.cause or f"the setting `sandbox` is {sandbox.wanted!r}"
+    why = _why_no_view(sandbox)
     raise InvalidStateError(
         f"nothing can isolate a conversation here: there is no view ({why}), and for a git worktree"
         " each folder must be in a repository with a commit. `oh-daemon doctor` says how to get a"
@@ -116,5 +118,10 @@ def _documents(
     return Documents(folders, editor, EditHistory(folders, log), shared.locks)
 
 
-def _refuse(_folder: Path) -> int:
-    raise ToolError(_NO_VIEW)
+def _why_no_view(sandbox: Sandbox | None) -> str:
+    wanted = sandbox.wanted if sandbox else "off"
+    return (sandbox and sandbox.cause) or f"the setting `sandbox` is {wanted!r}"
+
+
+def _refuse(refusal: str, _folder: Path) -> int:
+    raise ToolError(refusal)

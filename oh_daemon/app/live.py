@@ -36,6 +36,7 @@ from oh_daemon.core.prompt import render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.mcp_servers.servers import tools_of, unusable_of
+from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
@@ -200,12 +201,18 @@ class Live:
 
     @property
     def isolated(self) -> Isolated | None:
-        """What waits for the user to land it, if the conversation is isolated."""
+        """What waits for the user to land it, if the conversation is isolated.
+
+        Raises `InvalidStateError` if it cannot be reached.
+        """
         bench = self.workbench
+        if bench.refusal is not None:
+            raise InvalidStateError(bench.refusal)
         if bench.keep is None:
             return None
         own, watch = bench.documents, unwatched
-        return Isolated(bench.keep, self.conversation, bench.disk, own, watch)
+        git = GitLanding(self._shared.spawner, bench.disk.history.blobs.read_blob)
+        return Isolated(bench.keep, self.conversation, bench.disk, own, watch, git.land)
 
     def tell_of_keep(self) -> None:
         """Log what an isolated conversation works in, if it has to be known."""

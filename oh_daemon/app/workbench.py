@@ -74,7 +74,7 @@ class Workbench:
         """If there are none, there are no tools for files and commands either."""
         self.documents = keeping.own
         self.context_files = ContextFiles(self.documents)
-        self._refusal = keeping.refusal
+        self.refusal = keeping.refusal
         self.shells = Shells(
             shared.spawner,
             self.folders.for_programs(folders[0]) if folders else Path.home(),
@@ -146,7 +146,7 @@ class Workbench:
         disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
 
         def rate(command: str, cwd: Path | None) -> Rating:
-            if refusal := self._refusal or shared.sandbox(folders.folders[0]).refusal:
+            if refusal := self.refusal or shared.sandbox(folders.folders[0]).refusal:
                 raise ToolError(refusal)
             return rate_command(command, folders.roots, cwd, disk)
 

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
+from oh_daemon.contract.git import GitChange
 from oh_daemon.contract.items import ConversationState, FileChange, Hunk, NamedHunk
 from oh_daemon.contract.messages import Conflict, ConversationId, Empty, OfConversation
 from oh_daemon.contract.settings import SandboxSetting
@@ -55,6 +56,8 @@ class ChangesListResult(Contract):
     files: tuple[ReviewedFile, ...]
     left_out: dict[str, str] | None = None
     """In an isolated conversation: what cannot land, only be reverted, by URI, with the reason."""
+    git: tuple[GitChange, ...] | None = None
+    """In an isolated conversation: commits and the like, which land when no file waits any more."""
 
 
 class ChangesDiffParams(OfConversation):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from oh_daemon.contract.items import FileChange
+from oh_daemon.sandbox.git_plan import GitPlanned
 from oh_daemon.workspace.documents import Documents
 
 HELD = "it changes only what the isolated conversation keeps apart"
@@ -20,6 +21,10 @@ class Waiting:
     changes: Mapping[Path, FileChange] = field(default_factory=dict[Path, FileChange])
     left_out: Mapping[Path, str] = field(default_factory=dict[Path, str])
     """What can only be discarded, with the reason."""
+    git: GitPlanned = field(default_factory=GitPlanned)
+    """Commits and the like, which land once nothing else waits."""
+    git_names: Mapping[Path, Sequence[Path]] = field(default_factory=dict[Path, Sequence[Path]])
+    """All of git's own files that differ, below each open folder."""
 
 
 class Keep(Protocol):
@@ -50,6 +55,10 @@ class Keep(Protocol):
 
     def settle(self, paths: Sequence[Path], documents: Documents) -> None:
         """Let the conversation have the disk's content of these again."""
+        ...
+
+    def take_out(self, names: Mapping[Path, Sequence[Path]]) -> None:
+        """Let the conversation have git's own files, below open folders, as the disk has them."""
         ...
 
     def rebase(self, path: Path, text: str) -> None:

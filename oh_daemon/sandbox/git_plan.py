@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
@@ -21,6 +22,8 @@ from oh_daemon.sandbox.git_names import Grouping, Names
 from oh_daemon.sandbox.git_process import Git, Repository, init
 from oh_daemon.sandbox.git_refs import HEAD, head_of, is_object, refs_of, stash_of
 from oh_daemon.sandbox.git_words import Words
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 
 _MAX_NAMED = 3
@@ -78,6 +81,19 @@ class Repositories:
         self._name_of = name_of
         self._held: dict[Path, int] = {}
         """Repositories in the middle of something, and when that began."""
+
+    @classmethod
+    def of(cls, view: Spawner, host: Spawner, documents: Documents) -> Self:
+        """Return those in the folders of a conversation, whose log keeps the blobs."""
+        folders = documents.folders
+
+        def uri_of(path: Path) -> str:
+            return uri_from_path(folders.as_opened(path))
+
+        def name_of(top: Path) -> str:
+            return "" if folders.roots[0].is_relative_to(top) else folders.name(top)
+
+        return cls(view, host, documents.history.blobs.put_blob, uri_of, name_of)
 
     def plan(self, found: Sequence[tuple[Path, Sequence[Change]]], since_ns: int) -> GitPlanned:
         """Decide what becomes of changed names of git's own files below open folders."""

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -22,6 +22,7 @@ from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.sandbox.apart import Waiting, replace_file
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
 from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, content_after, described
+from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 from oh_daemon.sandbox.ignored import find_ignored
 from oh_daemon.sandbox.in_use import live
 from oh_daemon.sandbox.layer import read
@@ -34,7 +35,6 @@ from oh_daemon.workspace.text_changes import applied, located
 
 _NOTES = "began.json"
 _CONTENTS = "began"
-_GIT = "what git keeps is not brought back from an isolated conversation"
 _RACE = "somebody else changed it outside while it was changed here; discard it, or copy it by hand"
 
 
@@ -54,6 +54,8 @@ class _Notes:
 
     since_ns: int = 0
     """Up to then, all that had changed is in `bases`."""
+    git_since_ns: int = 0
+    """Git's own files have differed since then at the earliest; 0 if they do not."""
     given: dict[str, str] = field(default_factory=dict[str, str])
     """Unsaved texts that were put in at the start, by hash."""
     bases: dict[str, _Base] = field(default_factory=dict[str, _Base])
@@ -109,6 +111,12 @@ class KeptView:
             self._keep_notes()
         self._view.refresh()
 
+    def take_out(self, names: Mapping[Path, Sequence[Path]]) -> None:
+        with self._lock:
+            for folder, below in names.items():
+                self._take_out(folder, below)
+        self._view.refresh()
+
     def rebase(self, path: Path, text: str) -> None:
         with self._lock:
             bases = self._loaded_notes().bases
@@ -160,6 +168,8 @@ class KeptView:
             for folder, change in changed
             for path in [str(folder / change.name)]
         }
+        has_git = any(found.git for _, found in rows)
+        notes.git_since_ns = (notes.git_since_ns or notes.since_ns) if has_git else 0
         notes.since_ns = now
         self._keep_notes()
         return rows
@@ -213,7 +223,8 @@ class KeptView:
 
     def _waiting(self, documents: Documents) -> Waiting:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
-        for folder, collected in self._noted():
+        rows = self._noted()
+        for folder, collected in rows:
             for change in collected.changes:
                 path = folder / change.name
                 base = self._loaded_notes().bases[str(path)]
@@ -226,8 +237,19 @@ class KeptView:
                     continue
                 after = content_after(self._view.upper(folder), change)
                 changes[path] = described(documents, path, since, self._content(base), after)
-            left_out |= {folder / each.name: _GIT for each in collected.git}
-        return Waiting(changes, left_out)
+        of_git = [(folder, collected.git) for folder, collected in rows if collected.git]
+        names = {folder: [each.name for each in found] for folder, found in of_git}
+        return Waiting(changes, left_out, self._git_planned(of_git, documents), names)
+
+    def _git_planned(
+        self, found: Sequence[tuple[Path, Sequence[Change]]], documents: Documents
+    ) -> GitPlanned:
+        if not found:
+            return GitPlanned()
+        self._view.start()
+        self._view.refresh()
+        repositories = Repositories.of(self._view.spawner, self._host, documents)
+        return repositories.plan(found, self._loaded_notes().git_since_ns)
 
     def _entry(self, base: _Base) -> Entry | None:
         if base.kind is None or base.kind == "unknown":
@@ -260,5 +282,5 @@ def _loaded(place: Path) -> _Notes | None:
     with suppress(OSError, ValueError, TypeError):
         kept: dict[str, Any] = json.loads((place / _NOTES).read_bytes())
         bases = {path: _Base(**base) for path, base in kept["bases"].items()}
-        return _Notes(kept["since_ns"], kept["given"], bases)
+        return _Notes(kept["since_ns"], kept.get("git_since_ns", 0), kept["given"], bases)
     return None

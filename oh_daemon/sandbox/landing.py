@@ -29,7 +29,6 @@ from oh_daemon.sandbox.whole import keep_whole
 from oh_daemon.workspace.at_once import for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of
-from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 
 _MAX_NAMES = 1_000_000
@@ -68,9 +67,7 @@ class InStep:
         self._began = began
         self._aside = aside
         self._planned: list[tuple[Path, list[Path]]] = []
-        self._git = Repositories(
-            view.spawner, host, documents.history.blobs.put_blob, self._uri, self._git_name
-        )
+        self._git = Repositories.of(view.spawner, host, documents)
         self.ignored: dict[Path, int] = {}
         """What git ignores in the view, with the number of files, when it was last collected."""
 
@@ -175,14 +172,6 @@ class InStep:
         planned = self._git.plan(changed, self._began.at_ns)
         self._planned += [(folder, [*names]) for folder, names in planned.taken.items()]
         return planned
-
-    def _uri(self, path: Path) -> str:
-        return uri_from_path(self._documents.folders.as_opened(path))
-
-    def _git_name(self, top: Path) -> str:
-        """Return what people call a repository; empty for that of the first folder."""
-        folders = self._documents.folders
-        return "" if folders.roots[0].is_relative_to(top) else folders.name(top)
 
     def settle(self) -> None:
         """Take what was planned out of the view, which then shows the disk again."""

@@ -10,7 +10,7 @@ import os
 import shutil
 import stat
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -142,6 +142,8 @@ class Worktree:
                 data = self._as_on_disk(path, documents)
                 self._known().bases[str(path)] = None if data is None else self._put(data)
             self._keep_notes()
+
+    def take_out(self, names: Mapping[Path, Sequence[Path]]) -> None: ...
 
     def rebase(self, path: Path, text: str) -> None:
         with self._lock:

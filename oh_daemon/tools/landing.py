@@ -112,7 +112,7 @@ class LandingTool:
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
         git = () if self._why_no_git(found, args) else self._git_changes
-        guarded = found.protected or [_in_commit(name) for name in self._protected if git]
+        guarded = found.protected or [_in_commit(name) for name in self.protected if git]
         reasons = tuple(dict.fromkeys((*guarded, *intent.reasons)))
         risk: Risk = "high" if reasons else "medium" if changes or git else "low"
         return replace(
@@ -179,12 +179,12 @@ class LandingTool:
             return "the user left out some of the changes."
         if found.left_out:
             return _which(found.left_out)
-        if self._protected and not self._asks:
-            return f"{_in_commit(self._protected[0])}; ask the user to commit it."
+        if self.protected and not self._asks:
+            return f"{_in_commit(self.protected[0])}; ask the user to commit it."
         return None
 
     @property
-    def _protected(self) -> Sequence[str]:
+    def protected(self) -> Sequence[str]:
         """Names in commits that are asked about in every mode."""
         names = (name for each in self._git for name in each.protected)
         return [name for name in names if PurePath(name).name.casefold() not in _LOCK_FILES]
@@ -197,15 +197,19 @@ class LandingTool:
         """Bring commits and what is staged onto the disk; return what landed and what is told."""
         if not self._git:
             return (), []
-        if why_not is None:
-            try:
-                self._land_git(self._git)
-            except ToolError as exc:
-                why_not = f"{exc}. {self._where_commits_are()}"
+        why_not = why_not or self.land_git()
         titles = [change.title for change in self._git_changes]
         if why_not is None:
             return self._git_changes, ["[git]", *(f"Kept: {title}." for title in titles)]
         return (), [f"[git] Not kept: {'; '.join(titles)}: {why_not} {_NEXT}"]
+
+    def land_git(self) -> str | None:
+        """Bring commits and what is staged onto the disk; return why not, if something is amiss."""
+        try:
+            self._land_git(self._git)
+        except ToolError as exc:
+            return f"{exc}. {self._where_commits_are()}"
+        return None
 
     def _where_commits_are(self) -> str:
         moves = [move for each in self._git for move in each.refs if each.pack]

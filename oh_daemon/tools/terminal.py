@@ -102,7 +102,8 @@ _KILLED = -signal.SIGKILL
 
 _ISOLATED = """
 Commands run in a sandbox without network. This conversation is isolated: what its edits and \
-commands change stays in the sandbox, where all your tools see it, until the user lands it."""
+commands change stays in the sandbox, where all your tools see it, until the user lands it, with \
+what you commit."""
 
 
 def _held(schema: Json) -> Json:

@@ -272,8 +272,8 @@ def test_where_nothing_can_isolate_the_start_is_refused_with_the_way_out(world: 
     assert "for a git worktree each folder must be in a repository" in str(problem)
 
 
-def shell(world: World, *words: str) -> Ran:
-    env = environment(world.home, OH_DAEMON_SANDBOX="view")
+def shell(world: World, *words: str, **variables: str) -> Ran:
+    env = environment(world.home, **{"OH_DAEMON_SANDBOX": "view", **variables})
     return end(start([SCRIPT, *words], world.project, env))
 
 
@@ -309,6 +309,8 @@ def test_a_run_can_be_isolated_and_landed_from_the_command_line(world: World) ->
     assert "add b.txt" in shell(world, "land", log.name, "--dry-run").out
     assert shell(world, "land", log.name, "a.txt").out == "landed: a.txt\n"
     assert shell(world, "land", log.name, "c.txt", "--discard").out == "discarded: c.txt\n"
+    off = shell(world, "land", log.name, OH_DAEMON_SANDBOX="off")
+    assert "there is none now (the setting `sandbox` is 'off'): what it changed waits" in off.err
     assert shell(world, "land", log.name).out == "landed: b.txt\n"
     assert shell(world, "land", log.name).out == ""
     assert {**files_of(world), "long.txt": ""} == {
@@ -317,6 +319,42 @@ def test_a_run_can_be_isolated_and_landed_from_the_command_line(world: World) ->
         "c.txt": "gone\n",
         "long.txt": "",
     }
+
+
+def test_commits_land_once_no_file_waits_unless_the_branch_has_moved(world: World) -> None:
+    project_of(world)
+    git(world.project, "init", "-q")
+    git(world.project, "symbolic-ref", "HEAD", "refs/heads/main")
+    git(world.project, "config", "user.name", "Somebody")
+    git(world.project, "config", "user.email", "somebody@example.org")
+    git(world.project, "add", "a.txt", "c.txt", "long.txt")
+    git(world.project, "commit", "-qm", "First")
+    commit = "echo two >> a.txt; echo new > b.txt; git add *.txt; git commit -qm 'Fix it'"
+    world.script(call("terminal", command=commit), say("Done."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, isolated=True, options=ASKS)
+    world.turn(client)
+    [waits] = client.request("changes/list", of(conversation))["git"]
+    assert waits["title"] == "commit on main: Fix it"
+    everything = of(conversation, uris=[waits["repository"], uri(world, "a.txt")])
+    landed = client.request("changes/accept", everything)
+    assert landed["done"] == [uri(world, "a.txt")]
+    assert landed["conflicts"] == [{"uri": world.project.as_uri(), "reason": "b.txt did not land"}]
+    landed = client.request("changes/accept", of(conversation))
+    assert landed == {"done": [uri(world, "b.txt"), world.project.as_uri()], "conflicts": []}
+    assert git(world.project, "log", "-2", "--format=%s") == "Fix it\nFirst\n"
+    assert git(world.project, "status", "--porcelain", "a.txt", "b.txt") == ""
+    assert client.request("changes/list", of(conversation)) == {"files": []}
+
+    world.script(call("terminal", command="git commit -q --allow-empty -m Theirs"), say("Done."))
+    world.send(client, conversation, "again")
+    world.turn(client, nth=2)
+    git(world.project, "commit", "-q", "--allow-empty", "-m", "Mine")
+    [conflict] = client.request("changes/accept", of(conversation))["conflicts"]
+    assert "main was moved by somebody else meanwhile" in conflict["reason"]
+    assert git(world.project, "log", "-1", "--format=%s") == "Mine\n"
+    client.request("changes/revert", of(conversation))
+    assert client.request("changes/list", of(conversation)) == {"files": []}
 
 
 def test_a_program_lands_what_it_wants(world: World) -> None:

@@ -1522,6 +1522,7 @@ export interface RespondResult {
 export interface ChangesListResult {
   files: readonly ReviewedFile[];
   leftOut?: Record<string, string>;
+  git?: readonly GitChange[];
 }
 
 /** All changes to a file that are not accepted yet, as one change. */

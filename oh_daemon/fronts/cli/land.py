@@ -49,6 +49,8 @@ def waiting_lines(isolated: Isolated, folder: Path) -> Iterator[str]:
         counts = "" if file.raw else f" (+{file.added} -{file.removed})"
         clash = ", also changed outside" if file.state == "conflict" else ""
         yield f"{file.op} {_name(file.uri, folder)}{counts}{clash}"
+    for change in found.git or ():
+        yield change.title
     for uri, why in (found.left_out or {}).items():
         yield f"cannot land: {_name(uri, folder)}: {why}"
 
@@ -67,4 +69,6 @@ def _print(lines: Iterator[str]) -> None:
 
 def _name(uri: str, folder: Path) -> str:
     path = path_from_uri(uri) or Path(uri)
+    if path == folder:
+        return "what git did"
     return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)

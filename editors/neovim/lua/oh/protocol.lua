@@ -1338,6 +1338,7 @@
 ---@class (exact) oh.protocol.ChangesListResult
 ---@field files oh.protocol.ReviewedFile[]
 ---@field leftOut? table<string, string>
+---@field git? oh.protocol.GitChange[]
 
 --- All changes to a file that are not accepted yet, as one change.
 ---@class (exact) oh.protocol.ReviewedFile
