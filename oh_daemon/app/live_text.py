@@ -1,7 +1,7 @@
-"""Puts texts into a view when they change, so that watchers running in it hear of them.
+"""Puts texts into a view when they change, so that what runs in it hears of them.
 
 A thread does this, which ends when there is nothing more to do; what changes meanwhile is put in
-together. While nothing runs there nothing is done: the next command begins with all texts anyway.
+together. Before the view has started nothing is done: it begins with all texts.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class LiveText:
     """The changed texts of one conversation. `changed` may be called on any thread."""
 
     def __init__(
-        self, has_jobs: Callable[[], bool], show: Callable[[Collection[Path]], None]
+        self, is_running: Callable[[], bool], show: Callable[[Collection[Path]], None]
     ) -> None:
         """`show` puts texts in, by real path; it may block, and raise `OSError` and `ToolError`."""
-        self._has_jobs = has_jobs
+        self._is_running = is_running
         self._show = show
         self._lock = threading.Lock()
         self._paths: set[Path] = set()
@@ -32,7 +32,7 @@ class LiveText:
 
     def changed(self, path: Path) -> None:
         """Note that the text at a real path has changed, in the editor or on the disk."""
-        if not self._has_jobs():
+        if not self._is_running():
             return
         with self._lock:
             self._paths.add(path)

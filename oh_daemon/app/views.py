@@ -177,17 +177,10 @@ class ViewLandings:
         except OSError as exc:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
-    @property
-    def has_jobs(self) -> bool:
-        """Whether a command runs in the background, somewhere in the view."""
-        return any(shells.jobs for shells in self._shared.shells)
-
     def show(self, paths: Collection[Path]) -> None:
-        """Let jobs see texts as they are now. Raises `OSError` and `ToolError`."""
+        """Let programs see texts as they are now. Raises `OSError` and `ToolError`."""
         with self._shared.changing:
-            # What runs in front may have read a text that it is about to write.
-            if not self._shared.is_busy:
-                self._step.show(paths)
+            self._step.show(paths, is_busy=self._shared.is_busy)
 
     def collect(self, observed: Json, keep: Keep) -> bool:
         if observed.get("exitCode") is None:

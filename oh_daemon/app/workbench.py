@@ -120,7 +120,8 @@ class Workbench:
         )
         documents, host = self.documents, shared.spawner
         landings = ViewLandings(shared_view, self.shells, step, documents, watch, host)
-        live = LiveText(lambda: landings.has_jobs, landings.show)
+        view = shared_view.view
+        live = LiveText(lambda: view.is_running, landings.show)
         documents.history.on_change = live.changed
         if shared.editor is not None:
             self._at_the_end.callback(shared.editor.listen(live.changed))

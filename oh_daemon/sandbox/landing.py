@@ -42,6 +42,8 @@ class Began:
     handed_in: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])
     """Unsaved texts, by real path."""
     open_texts: Mapping[Path, str] = field(default_factory=dict[Path, str])
+    shown_over: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
+    """What it began with, of texts that were put in since: a program may have read either one."""
     held: dict[Path, str] = field(default_factory=dict[Path, str])
     """Hashes of what was planned of files that stay in the layer, since a process writes them."""
 
@@ -89,10 +91,14 @@ class InStep:
                 self._view.inside(folder).write(name, data)
         began = self._began
         began.at_ns, began.handed_in = time.time_ns(), wanted
-        began.open_texts = self._documents.open_texts()
+        began.open_texts, began.shown_over = self._documents.open_texts(), {}
 
-    def show(self, paths: Collection[Path]) -> None:
-        """Put texts in as they are now, on disk or unsaved, unless a command has changed them."""
+    def show(self, paths: Collection[Path], *, is_busy: bool) -> None:
+        """Put texts in as they are now, on disk or unsaved, unless a command has changed them.
+
+        While one runs in front, only where it is known what it began with, so that what it makes
+        of that text can be merged.
+        """
         if not self._view.is_running:
             return
         self._view.refresh()
@@ -104,10 +110,21 @@ class InStep:
             text = unsaved.get(path)
             data = _read(path) if text is None else self._bytes(path, text)
             is_shown = data == handed_in.get(path) == self._in_layer(folder, name)
-            if data is not None and not is_shown and self._is_untouched(folder, name):
+            before = handed_in.get(path) or self._began_with(path, is_unsaved=text is not None)
+            if data is None or is_shown or (is_busy and before is None):
+                continue
+            if self._is_untouched(folder, name):
                 self._view.inside(folder).write(name, data)
                 handed_in[path] = data
+                if before is not None:
+                    self._began.shown_over.setdefault(path, before)
         self._began.handed_in = handed_in
+
+    def _began_with(self, path: Path, *, is_unsaved: bool) -> bytes | None:
+        """Return what the last command began with of a text that was not handed in, if known."""
+        if path in self._began.open_texts:
+            return self._bytes(path, self._began.open_texts[path])
+        return _read(path) if is_unsaved else None
 
     def _is_untouched(self, folder: Path, name: Path) -> bool:
         """Return whether the view has what was handed in or what the disk has."""
@@ -177,6 +194,8 @@ class InStep:
         """Take what was planned out of the view, which then shows the disk again."""
         for folder, names in self._planned:
             self._take_out(folder, names)
+            for name in names:
+                self._began.shown_over.pop(folder / name, None)
         self._planned = []
         self._view.refresh()
 
@@ -267,8 +286,9 @@ class InStep:
 
     def _before(self, path: Path, change: Change) -> bytes | None:
         """Return what the command began with; of what changed meanwhile it is not known."""
-        if path in self._began.handed_in:
-            return self._began.handed_in[path]
+        for known in (self._began.shown_over, self._began.handed_in):
+            if path in known:
+                return known[path]
         if change.is_stale and path in self._began.open_texts:
             return self._bytes(path, self._began.open_texts[path])
         if change.is_stale and not self._is_landed(path):

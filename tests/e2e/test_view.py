@@ -166,3 +166,30 @@ def test_an_interpreter_below_the_temporary_folder_works(world: World, where: st
     assert seen.startswith(f"{environment} 1\n")
     assert (world.project / "out.txt").read_text() == f"{environment} 1\n"
     assert not module.exists()
+
+
+def test_what_the_user_types_reaches_what_runs_and_is_merged_with_what_that_made_of_older_text(
+    world: World,
+) -> None:
+    (world.project / "a.txt").write_text("one\n\n\n\nfive\n")
+    seen = "until grep -q typed a.txt; do sleep 0.05; done"
+    front = (
+        f"old=$(cat a.txt); echo begun; {seen}; printf '%s\\n' \"$old\" | sed s/five/FIVE/ >a.txt"
+    )
+    world.script(
+        call("terminal", command=f"({seen}; echo saw >~/log) &"),
+        call("terminal", command=f"{front}; until cat ~/log; do sleep 0.05; done 2>/dev/null"),
+        say("Done."),
+    )
+    editor = Editor(world, settings=VIEW)
+    buffer = editor.open(world.project / "a.txt")
+    world.start(editor.client, options={"mode": "autoEdit"})
+    editor.client.wait_for(
+        lambda message: (
+            message.get("method") == "conversation/delta" and "begun" in message["params"]["text"]
+        )
+    )
+    editor.type(world.project / "a.txt", "one typed\n\n\n\nfive\n")
+    world.turn(editor.client)
+    assert "saw" in content_of(items(editor.client, "command")[1])
+    assert buffer.text == "one typed\n\n\n\nFIVE\n"
