@@ -37,6 +37,8 @@ class NoLandings:
             self.keep.end(self.documents)
         return False
 
+    has_news = False
+
     def collect_rest(self, observed: Json, keep: Durably, *, ends_turn: bool) -> bool:  # noqa: ARG002
         return False
 

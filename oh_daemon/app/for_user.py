@@ -68,7 +68,6 @@ def share_for_user(
         default_model=models.require_default,
         trust=trust,
         user_folder=places.state_folder,
-        worktrees=places.worktrees,
         own_logs=places.own_logs,
         sandbox=lambda folder: test.sandbox(settings(folder).settings.sandbox),
         home=Path.home(),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.view_network import ViewNetwork
 from oh_daemon.app.views import SharedView
@@ -62,7 +63,8 @@ def keeping_of(
         return Keeping(disk, disk, shared_view)
     keep: Keep | None = shared_view.kept if shared_view else None
     if isolated == "worktree":
-        keep = Worktree(shared.spawner, roots, shared.worktrees / owner_id)
+        places = Places.of_user(shared.environment)
+        keep = Worktree(shared.spawner, roots, places.worktrees / owner_id)
         try:
             keep.begin(disk)
         except OSError as exc:

@@ -78,6 +78,7 @@ class Live:
         if self.workbench.network is not None:
             consent = host_consent_of(shared, conversation, self._policy, home)
             self.workbench.network.members[self.workbench.shells] = consent
+        self.workbench.shells.on_job_end = conversation.wake
         conversation.skill_kinds = self.workbench.skills.kinds
         if folders:
             conversation.seen_in_editor = lambda: {

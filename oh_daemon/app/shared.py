@@ -51,8 +51,6 @@ class Shared:
     trust: TrustBook
     user_folder: Path
     """Where conversations without a folder are stored."""
-    worktrees: Path
-    """Where isolated conversations have a worktree if there is no view."""
     mcp: McpServers
     home: Path | None = None
     """The user's home folder, with agents and skills; None if it must not be used."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import stat
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -22,7 +20,7 @@ from oh_daemon.sandbox.caches import cache_places
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.sandbox.git_names import git_dirs_outside
 from oh_daemon.sandbox.kept import KeptView
-from oh_daemon.sandbox.landing import Began, InStep
+from oh_daemon.sandbox.landing import Began, InStep, Stands
 from oh_daemon.sandbox.levels import Row
 from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.view import KEPT, Ground, View, sweep
@@ -188,10 +186,12 @@ class ViewLandings:
             return False  # It still runs, so it is a job.
         return self._collect(observed, keep)
 
+    @property
+    def has_news(self) -> bool:
+        return not (self._jobs <= self._shells.jobs or self._shared.is_busy)
+
     def collect_rest(self, observed: Json, keep: Keep, *, ends_turn: bool) -> bool:
-        jobs = self._shells.jobs
-        has_news = not self._jobs <= jobs
-        if not (has_news or (ends_turn and (self._is_owner or jobs))):
+        if not (self.has_news or (ends_turn and (self._is_owner or self._shells.jobs))):
             return False
         return self._collect(observed, keep, with_held=ends_turn)
 
@@ -199,9 +199,9 @@ class ViewLandings:
         if not self._is_owner:
             return ()
         found = ((path, n, self._step.stands(path)) for path, n in self._step.ignored.items())
-        return [self._left(path, n, status) for path, n, status in found if status]
+        return [self._left(path, n, stands) for path, n, stands in found if stands]
 
-    def _left(self, path: Path, n_files: int, status: os.stat_result) -> LeftInside:
+    def _left(self, path: Path, n_files: int, stands: Stands) -> LeftInside:
         folders = self._documents.folders
         try:
             folders.resolve(str(path), writing=True)
@@ -212,8 +212,8 @@ class ViewLandings:
             uri=uri_from_path(folders.as_opened(path)),
             name=folders.name(path),
             n_files=n_files,
-            op="modify" if path.is_dir() else "add",
-            is_folder=stat.S_ISDIR(status.st_mode),
+            op="delete" if stands == "deleted" else "modify" if path.is_dir() else "add",
+            is_folder=path.is_dir() if stands == "deleted" else stands == "folder",
             protected=protected,
         )
 

@@ -21,6 +21,7 @@ from oh_daemon.contract.items import (
     Item,
     ItemStatus,
     PauseReason,
+    TurnCause,
     Purpose,
     QueuedMessage,
     Risk,
@@ -117,10 +118,13 @@ class MessageRefused(Contract):
 
 
 class TurnStarted(Contract):
-    """The agent starts to work on a message, a resume or a condensation."""
+    """The agent starts to work on a message, a resume or a condensation.
+
+    A turn with the cause `landing` only lands what a job has changed that ended at rest.
+    """
 
     type: Literal["turn.started"] = "turn.started"
-    cause: Literal["message", "resume", "condense"]
+    cause: TurnCause
     options: dict[str, str] | None = None
     """Override the conversation's options until the turn has ended."""
 

@@ -24,6 +24,7 @@ PauseReason = Literal[
 ]
 Purpose = Literal["condensation", "title", "ask", "subagent"]
 """Purpose of a model call that is not a step."""
+TurnCause = Literal["message", "resume", "condense", "landing"]
 StopReason = Literal[
     "endTurn",
     "finished",

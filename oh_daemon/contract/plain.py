@@ -158,7 +158,7 @@ if TYPE_CHECKING:
 
     class TurnStarted(TypedDict):
         type: Literal["turn.started"]
-        cause: Literal["message", "resume", "condense"]
+        cause: TurnCause
         options: NotRequired[dict[str, str]]
 
     class TurnPaused(TypedDict):
@@ -620,6 +620,7 @@ if TYPE_CHECKING:
         "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
     ]
     Purpose = Literal["condensation", "title", "ask", "subagent"]
+    TurnCause = Literal["message", "resume", "condense", "landing"]
     StopReason = Literal[
         "endTurn",
         "finished",

@@ -277,7 +277,9 @@ class Actions:
 
         def keep(planned: e.LandingPlanned) -> bool:
             item = own_item(new_id(), conversation.clock.now())
-            conversation.append(e.ItemStarted(item=item), planned, item_id=item.id)
+            with conversation.changed:
+                conversation.start_landing()
+                conversation.append(e.ItemStarted(item=item), planned, item_id=item.id)
             conversation.log.sync()
             return True
 

@@ -35,6 +35,7 @@ from oh_daemon.core.endings import (
     NUDGE,
     Rest,
     rest_after_answer,
+    rest_after_landing,
     rest_after_tool,
     rest_before_step,
     rest_when_stuck,
@@ -139,7 +140,13 @@ class AgentLoop:
             return True
         if state.turn is not None:
             return not conversation.is_paused or state.status == "interrupting"
-        return self._next_queued() is not None
+        return self._job_has_ended or self._next_queued() is not None
+
+    @property
+    def _job_has_ended(self) -> bool:
+        """Whether a job has ended whose changes may land."""
+        landings, options = self._runtime.landings, self.conversation.state.options_now
+        return landings is not None and options["mode"] != "plan" and landings.has_news
 
     def _next_queued(self) -> plain.QueuedMessage | None:
         """Return the message to start a turn with; after a turn cut short, only an interrupt."""
@@ -175,8 +182,10 @@ class AgentLoop:
             conversation.halt(exc)
 
     def _rest_of_turn(self, cancel: CancelToken) -> Rest | None:
-        """Act on answered offers, and work on the turn, if one can go on."""
+        """Act on answered offers and ended jobs, and work on the turn, if one can go on."""
         self._offers.settle()
+        if self.conversation.state.turn is None and self._job_has_ended:
+            self._actions.begin_landing(ends_turn=False)
         if not self._has_work():
             return None
         self._begin_queued_turn()
@@ -221,9 +230,11 @@ class AgentLoop:
             if state.pause_requested:
                 conversation.pause_turn("user")
                 return None
+            has_message = conversation.has_steering()
             conversation.take_in_steering()
             rest = (
-                self._hooks.take_messages(cancel)
+                (None if has_message else rest_after_landing(state))
+                or self._hooks.take_messages(cancel)
                 or self._condense_by_hand(cancel)
                 or rest_before_step(state)
                 or self._runtime.over_budget(state)

@@ -44,6 +44,11 @@ def rest_before_step(state: State) -> Rest | None:
     return None
 
 
+def rest_after_landing(state: State) -> Rest | None:
+    """Return how a turn ends in which nothing is to be done but to land what a job has changed."""
+    return Rest("endTurn") if state.open_turn.only_lands else None
+
+
 def rest_when_stuck(stop_reason: StopReason) -> Rest:
     """Return how a circle ends the turn. Wrong calls are the model's fault; others can go on."""
     return Rest("stuck", "paused", "stuck") if stop_reason == "stuck" else Rest(stop_reason)

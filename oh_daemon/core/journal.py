@@ -105,6 +105,11 @@ class Journal:
         with self.changed:
             return self.state.status
 
+    def wake(self) -> None:
+        """Let the worker look again whether there is anything to do. For any thread."""
+        with self.changed:
+            self.changed.notify_all()
+
     def lines(self) -> list[bytes]:
         """Return all events as stored. Raises `StorageError`."""
         with self.changed:

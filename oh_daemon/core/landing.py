@@ -34,15 +34,21 @@ class LeftInside:
     uri: str
     name: str
     n_files: int
-    op: Literal["add", "modify"]
+    op: Literal["add", "modify", "delete"]
     is_folder: bool
     protected: str | None
     """Why it is asked about in any case, if it is."""
 
     @property
     def title(self) -> str:
+        if self.op == "delete":
+            return f"the deletion of {self.name}"
         files = "1 file" if self.n_files == 1 else f"{self.n_files:,} files"
         return f"{self.name} ({files})" if self.is_folder else self.name
+
+    @property
+    def question(self) -> str:
+        return f"Keep {self.title}{'' if self.op == 'delete' else ' in the project'}?"
 
 
 class Landings(Protocol):
@@ -57,6 +63,11 @@ class Landings(Protocol):
         """
         ...
 
+    @property
+    def has_news(self) -> bool:
+        """Whether a job has ended since changes were collected, and they can be collected now."""
+        ...
+
     def collect_rest(self, observed: Json, keep: Keep, *, ends_turn: bool) -> bool:
         """Do the same for what no command's end collects, such as the changes of a job.
 
@@ -65,7 +76,7 @@ class Landings(Protocol):
         ...
 
     def left_inside(self) -> Sequence[LeftInside]:
-        """Return what git ignores and only the view has, as `collect_rest` found it."""
+        """Return what git ignores and the view has otherwise, as `collect_rest` found it."""
         ...
 
     def keep_whole(self, uri: str) -> None:

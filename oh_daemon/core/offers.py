@@ -99,7 +99,7 @@ class Offers:
             conversation_id=conversation.id,
             turn_id=conversation.state.turn_id or "",
             item_id=notice.id,
-            title=f"Keep {left.title} in the project?",
+            title=left.question,
             subject=subject,
             risk="medium" if left.protected is None else "high",
             reason=left.protected,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NotRequired, TypedDict, TypeGuard
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.items import ConversationState, Isolation, PauseReason, Scope
+from oh_daemon.contract.items import ConversationState, Isolation, PauseReason, Scope, TurnCause
 from oh_daemon.core.ports import Json
 
 ENDED = frozenset({"completed", "failed", "rejected", "cancelled"})
@@ -40,13 +40,18 @@ class OpenTurn:
     """The turn under way."""
 
     id: str
-    cause: Literal["message", "resume", "condense"]
+    cause: TurnCause
     started_at: str
     options: dict[str, str]
     """Override the conversation's options until the turn has ended."""
     n_steps: int = 0
     usage: plain.Usage | None = None
     is_paused: bool = False
+
+    @property
+    def only_lands(self) -> bool:
+        """Whether the model has no part in it: a job has ended, and its changes land."""
+        return self.cause == "landing" and not self.n_steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidStateError
-from oh_daemon.contract.items import ConversationState, PauseReason, QueuedMessage, UserMessageItem
+from oh_daemon.contract.items import (
+    ConversationState,
+    PauseReason,
+    QueuedMessage,
+    TurnCause,
+    UserMessageItem,
+)
 from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.context import NOTHING, told_of_editor
 from oh_daemon.core.delivery import title_of
@@ -35,6 +40,11 @@ class Turns(Journal):
         """Returns what the user's editor shows, as `core.context` renders it; must not wait."""
         self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
         """Returns the skills that a message may name; must not wait."""
+
+    def start_landing(self) -> None:
+        """Start a turn for what a job has changed, unless one is under way."""
+        if self.state.turn is None:
+            self._start_turn(new_id(), None, because="landing")
 
     def start_queued(self, message: QueuedMessage) -> None:
         """Start a turn with a message of the queue."""
@@ -70,7 +80,7 @@ class Turns(Journal):
         turn_id: str,
         cause: e.Cause | None,
         *events: Contract,
-        because: Literal["message", "resume", "condense"],
+        because: TurnCause,
         own: dict[str, str] | None = None,
     ) -> None:
         started = e.TurnStarted(cause=because, options=own)

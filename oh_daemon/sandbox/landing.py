@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.items import FileChange, FileForm
@@ -22,7 +23,15 @@ from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, content_after, d
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 from oh_daemon.sandbox.ignored import find_ignored
 from oh_daemon.sandbox.in_use import held_open, live
-from oh_daemon.sandbox.layer import is_whiteout, names_below, opened, read, status, within
+from oh_daemon.sandbox.layer import (
+    is_folder,
+    is_whiteout,
+    names_below,
+    opened,
+    read,
+    status,
+    within,
+)
 from oh_daemon.sandbox.taking import take_out
 from oh_daemon.sandbox.view import View
 from oh_daemon.sandbox.whole import keep_whole
@@ -32,6 +41,7 @@ from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.spawner import Spawner
 
 _MAX_NAMES = 1_000_000
+Stands = Literal["folder", "file", "deleted"]
 
 
 @dataclass(slots=True)
@@ -207,8 +217,8 @@ class InStep:
         self._take_out(folder, [name, *names_below(upper, name, _MAX_NAMES)])
         self._view.refresh()
 
-    def stands(self, path: Path) -> os.stat_result | None:
-        """Return what the layer has there; None if it is nothing or only a mark of a deletion."""
+    def stands(self, path: Path) -> Stands | None:
+        """Return what the layer has there, if it is not as on the disk."""
         folder, name = self._split(path)
         with (
             suppress(OSError),
@@ -216,7 +226,9 @@ class InStep:
             within(root, str(name.parent)) as above,
         ):
             found = status(above, name.name)
-            return None if found and is_whiteout(above, name.name, found) else found
+            if found and is_whiteout(above, name.name, found):
+                return "deleted" if os.path.lexists(path) else None
+            return found and ("folder" if is_folder(found) else "file")
         return None
 
     def drop(self) -> None:

@@ -50,6 +50,11 @@ def keep_whole(upper: Path, folder: Path, name: str, aside: Path) -> None:
     with ExitStack() as stack:
         layer, disk = (stack.enter_context(opened(place)) for place in (upper, folder))
         home = stack.enter_context(within(disk, parent))
+        with within(layer, parent) as above:
+            found = status(above, last)
+            if found and is_whiteout(above, last, found):
+                _set_aside(folder / name, aside)
+                return
         os.mkdir(temp, 0o700, dir_fd=home)
         stack.callback(discard, home, temp, folder / parent / f"{temp}-gone")
         with within(home, temp) as staged:
@@ -60,8 +65,12 @@ def keep_whole(upper: Path, folder: Path, name: str, aside: Path) -> None:
             _exchange(staged, last, home)
             _drop_what_both_have(staged, home, last)
             if status(staged, last) is not None:
-                aside.mkdir(parents=True, exist_ok=True)
-                shutil.move(folder / parent / temp / last, aside / f"{last}-{secrets.token_hex(4)}")
+                _set_aside(folder / parent / temp / last, aside)
+
+
+def _set_aside(place: Path, aside: Path) -> None:
+    aside.mkdir(parents=True, exist_ok=True)
+    shutil.move(place, aside / f"{place.name}-{secrets.token_hex(4)}")
 
 
 @dataclass(frozen=True, slots=True)

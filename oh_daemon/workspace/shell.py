@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -78,6 +78,8 @@ class Shells:
         """The names of the shells that are not in the view, though there is one."""
         self._masker = masker or Masker()
         self._screens: dict[str, Scrollback] = {}
+        self.on_job_end: Callable[[], None] = lambda: None
+        """Called on a thread of its own shell when a command ends that nobody waits for."""
 
     def open(self, name: str = "main", *, outside: bool = False) -> Bash:
         """Return the living shell of that name, or start one."""
@@ -219,7 +221,8 @@ class Shells:
         folder = cwd if cwd.is_dir() else self._folder
         screen = self._screens.setdefault(name, Scrollback(self._masker))
         is_held = (lambda: view.is_asking) if view else bool
-        return Bash(spawner, place.of(name), folder, self._env, screen, is_held)
+        ended = lambda: self.on_job_end()  # noqa: E731 PLW0108 - it may be set later.
+        return Bash(spawner, place.of(name), folder, self._env, screen, is_held, ended)
 
     def _own_place(self) -> ShellPlace:
         if self._place is None:

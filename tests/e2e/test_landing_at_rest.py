@@ -83,22 +83,21 @@ def test_a_message_takes_the_place_of_the_question_about_a_job(world: World) -> 
     assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
 
 
-def test_a_job_that_has_ended_lands_before_the_next_step(world: World) -> None:
+def test_what_a_job_changed_is_asked_about_when_it_ends_though_no_turn_runs(world: World) -> None:
     project_of(world)
     waits = "read word; echo two >> a.txt; touch d.txt"
     world.script(call("terminal", command=waits, background=True, terminal_id="job"), say("Runs."))
     client = world.daemon(settings=VIEW)
-    conversation = world.start(client, options={"mode": "autoEdit"})
+    conversation = world.start(client, options={"mode": "ask"})
     world.turn(client)
     assert not items(client, "fileChange")
     write(client, conversation, "now\n")
-    while client.request("terminal/list", {"conversationId": conversation})["terminals"][0][
-        "running"
-    ]:
-        pass
+    answer(client, asked(client), "allow-once")
+    assert world.turn(client, nth=2)["nSteps"] == 0
+    assert files_of(world)["a.txt"] == "one\ntwo\n"
     world.script(call("edit", command="view", path="a.txt"), say("I see."))
     world.send(client, conversation, "look")
-    world.turn(client, nth=2)
+    world.turn(client, nth=3)
     [seen] = [item for item in items(client, "toolCall") if item["tool"] == "edit"]
     assert "two" in content_of(seen)
 
@@ -119,12 +118,6 @@ def test_where_a_file_was_saved_while_the_job_ran_the_question_shows_both(world:
     world.turn(client)
     (world.project / "a.txt").write_text("saved\n")
     write(client, conversation, "now\n")
-    while client.request("terminal/list", {"conversationId": conversation})["terminals"][0][
-        "running"
-    ]:
-        pass
-    world.script(say("I see."))
-    world.send(client, conversation, "look")
     approval = asked(client)
     [change] = approval["subject"]["changes"]
     assert "-saved\n+job\n" in change["patch"]

@@ -93,6 +93,31 @@ def test_where_nobody_is_asked_it_is_kept_but_for_protected_files(
     assert "Kept: node_modules (2 files)" in titles
 
 
+def test_a_deleted_folder_is_offered_as_such_and_what_the_disk_loses_is_set_aside(
+    world: World,
+) -> None:
+    client, conversation = installed(world, **ASKS)
+    answer(client, asked(client), "allow-once")
+    wait_for_notice(client, "Kept: node_modules (2 files)")
+    world.turn(client)
+    world.script(call("terminal", command="rm -rf node_modules"), say("Gone."))
+    world.send(client, conversation, "clean")
+    offer = asked(client, 2)
+    assert offer["title"] == "Keep the deletion of node_modules?"
+    assert offer["subject"]["changes"][0]["op"] == "delete"
+    assert folder(world).exists()
+    answer(client, offer, "allow-once")
+    wait_for_notice(client, "Kept: the deletion of node_modules")
+    assert not folder(world).exists()
+    [aside] = (world.log_of(conversation).parent / "replaced").iterdir()
+    assert (aside / "a/i.js").read_text() == "1\n"
+    world.turn(client, nth=2)
+    world.script(call("terminal", command="mkdir node_modules && echo made"), say("New."))
+    world.send(client, conversation, "again")
+    world.turn(client, nth=3)
+    assert content_of(items(client, "command")[2]).startswith("made\n")
+
+
 def test_in_plan_nothing_is_offered(world: World) -> None:
     client, _ = installed(world, mode="plan")
     world.turn(client)

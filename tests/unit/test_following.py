@@ -29,7 +29,6 @@ def shared(folder: Path) -> Shared:
         default_model=lambda: "",
         trust=TrustBook(),
         user_folder=folder,
-        worktrees=folder,
         mcp=McpServers(run_on_loop, dict, around),
     )
 

@@ -16,6 +16,8 @@ export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage
 
 export type Purpose = "condensation" | "title" | "ask" | "subagent";
 
+export type TurnCause = "message" | "resume" | "condense" | "landing";
+
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
 
 export type Isolation = "view" | "worktree";
@@ -1131,7 +1133,7 @@ export interface MessageRefused {
 /** The agent starts to work on a message, a resume or a condensation. */
 export interface TurnStarted {
   type: "turn.started";
-  cause: "message" | "resume" | "condense";
+  cause: TurnCause;
   options?: Record<string, string>;
 }
 

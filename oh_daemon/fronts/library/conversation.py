@@ -21,7 +21,6 @@ from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
-from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
@@ -101,7 +100,6 @@ class Conversation:
             views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
             sandbox=sandbox_of(workspace, spawner, environment),
             user_folder=Path(os.devnull),
-            worktrees=Places.of_user(environment).worktrees,
             user_memory=agent.memory,
             client_name="python",
             masker=masker,

@@ -17,6 +17,8 @@
 
 ---@alias oh.protocol.Purpose "condensation" | "title" | "ask" | "subagent"
 
+---@alias oh.protocol.TurnCause "message" | "resume" | "condense" | "landing"
+
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error"
 
 ---@alias oh.protocol.Isolation "view" | "worktree"
@@ -1000,7 +1002,7 @@
 --- The agent starts to work on a message, a resume or a condensation.
 ---@class (exact) oh.protocol.TurnStarted
 ---@field type "turn.started"
----@field cause "message" | "resume" | "condense"
+---@field cause oh.protocol.TurnCause
 ---@field options? table<string, string>
 
 --- The turn is paused; `conversation/resume` or a message resumes it.
