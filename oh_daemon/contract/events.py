@@ -21,11 +21,11 @@ from oh_daemon.contract.items import (
     Item,
     ItemStatus,
     PauseReason,
-    TurnCause,
     Purpose,
     QueuedMessage,
     Risk,
     Scope,
+    TurnCause,
     Usage,
 )
 from oh_daemon.contract.turns import AgentInfo, ErrorInfo, ForkOrigin, Turn

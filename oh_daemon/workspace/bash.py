@@ -61,16 +61,16 @@ class Bash:
         env: Mapping[str, str],
         screen: Scrollback,
         is_held: Callable[[], bool] = bool,
-        on_job_end: Callable[[], None] = lambda: None,
     ) -> None:
         """The state that an earlier shell left in `place` is restored.
 
-        `screen` receives what people see. What `is_held` costs no time. See `Shells.on_job_end`.
+        `screen` receives the output that people see. What `is_held` costs no time.
         """
         argv, self.cwd = prepare_bash(place), cwd
         self.last: ShellCommand | None = None
         """The command that runs now, or else the last one that ran."""
-        self._screen, self._is_held, self._on_job_end = screen, is_held, on_job_end
+        self._screen, self._is_held = screen, is_held
+        self.on_job_end: Callable[[], object] = bool
         self._note = self._late = ""
         self._on_output, self._live_left = ignore, 0
         self.is_dead, self._scratch = False, place.given
@@ -366,7 +366,7 @@ class Bash:
             self._screen.settle()
             self._changed.notify_all()
         if command.is_job:
-            self._on_job_end()
+            self.on_job_end()
 
     def _on_exit(self, exit_code: int) -> None:
         command = self._command

@@ -78,8 +78,9 @@ class Shells:
         """The names of the shells that are not in the view, though there is one."""
         self._masker = masker or Masker()
         self._screens: dict[str, Scrollback] = {}
-        self.on_job_end: Callable[[], None] = lambda: None
-        """Called on a thread of its own shell when a command ends that nobody waits for."""
+        self.on_job_end: Callable[[], object] = bool
+        """Called on the reader thread of a shell when a command ends that nobody waits for. It is
+        that of the shells that start from then on."""
 
     def open(self, name: str = "main", *, outside: bool = False) -> Bash:
         """Return the living shell of that name, or start one."""
@@ -221,8 +222,9 @@ class Shells:
         folder = cwd if cwd.is_dir() else self._folder
         screen = self._screens.setdefault(name, Scrollback(self._masker))
         is_held = (lambda: view.is_asking) if view else bool
-        ended = lambda: self.on_job_end()  # noqa: E731 PLW0108 - it may be set later.
-        return Bash(spawner, place.of(name), folder, self._env, screen, is_held, ended)
+        shell = Bash(spawner, place.of(name), folder, self._env, screen, is_held)
+        shell.on_job_end = self.on_job_end
+        return shell
 
     def _own_place(self) -> ShellPlace:
         if self._place is None:
