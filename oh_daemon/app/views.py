@@ -198,8 +198,8 @@ class ViewLandings:
     def left_inside(self) -> Sequence[LeftInside]:
         if not self._is_owner:
             return ()
-        found = ((path, n, self._step.stands(path)) for path, n in self._step.ignored.items())
-        return [self._left(path, n, stands) for path, n, stands in found if stands]
+        ignored, stands = self._step.ignored.items(), self._step.stands
+        return [self._left(path, n, seen) for path, n in ignored if (seen := stands(path))]
 
     def _left(self, path: Path, n_files: int, stands: Stands) -> LeftInside:
         folders = self._documents.folders

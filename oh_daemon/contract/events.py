@@ -118,10 +118,7 @@ class MessageRefused(Contract):
 
 
 class TurnStarted(Contract):
-    """The agent starts to work on a message, a resume or a condensation.
-
-    A turn with the cause `landing` only lands what a job has changed that ended at rest.
-    """
+    """The agent starts to work on a message, a resume, a condensation, or what a job changed."""
 
     type: Literal["turn.started"] = "turn.started"
     cause: TurnCause

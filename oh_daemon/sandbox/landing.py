@@ -111,11 +111,15 @@ class InStep:
         """
         if not self._view.is_running:
             return
-        self._view.refresh()
         handed_in = {**self._began.handed_in}
         unsaved = self._documents.unsaved_texts()
-        inside = [path for path in paths if self._documents.folders.contains(path)]
-        for path in self._view.without_secrets(dict.fromkeys(inside, "")):
+        # The usual case is one more keystroke in a text that is in the view already.
+        known = [path for path in paths if path in handed_in and path in unsaved]
+        others = [path for path in paths if path not in known]
+        if others:
+            self._view.refresh()
+        inside = [path for path in others if self._documents.folders.contains(path)]
+        for path in (*known, *self._view.without_secrets(dict.fromkeys(inside, ""))):
             folder, name = self._split(path)
             text = unsaved.get(path)
             data = _read(path) if text is None else self._bytes(path, text)

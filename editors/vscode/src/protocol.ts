@@ -1130,7 +1130,7 @@ export interface MessageRefused {
   reason: string;
 }
 
-/** The agent starts to work on a message, a resume or a condensation. */
+/** The agent starts to work on a message, a resume, a condensation, or what a job changed. */
 export interface TurnStarted {
   type: "turn.started";
   cause: TurnCause;

@@ -999,7 +999,7 @@
 ---@field type "message.refused"
 ---@field reason string
 
---- The agent starts to work on a message, a resume or a condensation.
+--- The agent starts to work on a message, a resume, a condensation, or what a job changed.
 ---@class (exact) oh.protocol.TurnStarted
 ---@field type "turn.started"
 ---@field cause oh.protocol.TurnCause
