@@ -140,7 +140,9 @@ class Masker:
     def open_end(self, text: str) -> int:
         """Return the offset from which the text's end may be the start of something to hide."""
         cut = min(_open_token(text), self._open_value(text))
-        spans = [match.span() for match in self._known.finditer(text)] if self._forms else []
+        if not any(form in text for form in self._forms):
+            return cut
+        spans = (match.span() for match in self._known.finditer(text))
         return next((start for start, end in spans if start < cut < end), cut)
 
     def _open_value(self, text: str) -> int:
@@ -220,7 +222,11 @@ def _open_token(text: str) -> int:
             return key.start()
         if ended == len(text):
             return ended
-    start = max(text.rfind(gap) for gap in " \t\r\n\"'\\") + 1
+    # No stream holds back a longer word, so it need not be searched: 100 MB may be one word.
+    first = max(0, len(text) - _MAX_HELD - 1)
+    start = max(text.rfind(gap, first) for gap in " \t\r\n\"'\\") + 1
+    if first and not start:
+        return len(text)
     lead = _LEAD.search(text, max(0, start - 40), start)
     if lead:
         return lead.start()

@@ -203,6 +203,26 @@ def test_known_values_split_anywhere_never_get_through(pieces: list[str]) -> Non
     assert "babcabab cab" not in shown
 
 
+_FLOOD = "x?" + "x" * 40_000
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"{_FLOOD}correct horse battery{_FLOOD}", f"{_FLOOD}{HIDDEN}{_FLOOD}"),
+        (f"{_FLOOD} sk-{BODY} {_FLOOD}", f"{_FLOOD} {HIDDEN} {_FLOOD}"),
+        (f"{_FLOOD}\n{TOKENS['private key']}{_FLOOD}", f"{_FLOOD}\n{HIDDEN}{_FLOOD}"),
+    ],
+    ids=["known value", "token", "private key"],
+)
+def test_a_secret_in_a_line_without_end_is_masked_wherever_the_line_is_cut(
+    text: str, shown: str
+) -> None:
+    masker = Masker(["correct horse battery"])
+    for cut in range(len(_FLOOD), len(text) - len(_FLOOD) + 1):
+        assert _streamed(masker, [text[:cut], text[cut:]]) == shown
+
+
 @pytest.mark.parametrize(
     "text", ["Hello wor", "risk-averse 12", "x = {'a': 1}\n", "100 % (done)", "def f(x):\n  "]
 )

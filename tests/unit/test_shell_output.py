@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import re
 import time
 from pathlib import Path
 
@@ -67,6 +69,69 @@ def test_pieces_give_the_same_text_as_the_whole_when_no_line_is_overwritten(
     one, many = CleanText(), CleanText()
     expected = one.feed(whole) + one.flush()
     assert "".join(map(many.feed, pieces)) + many.flush() == expected
+
+
+class _SimpleCleaner:
+    """What `CleanText` does, with each pattern tried everywhere."""
+
+    escape = re.compile(
+        r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+        r"|(?:\x1b\]|\x9d)[^\x07\x1b\x80-\x9f\n]*(?:\x07|\x1b\\|\x9c)"
+        r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x80-\x9f\n]*(?:\x1b\\|\x9c)"
+        r"|\x1b[ -/]*[0-OQ-WYZ\\`a-~]"
+    )
+    open_escape = re.compile(
+        r"(?:(?:\x1b\[|\x9b)[0-?]*[ -/]*"
+        r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d\x9e\x9f])[^\x07\x1b\x80-\x9f\n]*\x1b?"
+        r"|\x1b[ -/]*)\Z"
+    )
+
+    def __init__(self) -> None:
+        self.decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self.held = ""
+
+    def feed(self, data: bytes) -> str:
+        return self.clean(self.held + self.decode(data))
+
+    def flush(self) -> str:
+        text = self.clean(self.held + self.decode(b"", final=True) + "\x1b")
+        return text + self.without_controls(self.collapsed(self.held[:-1]))
+
+    def clean(self, text: str) -> str:
+        text = text.replace("\r\n", "\n")
+        last_line = max(0, text.rfind("\n"))
+        unfinished = self.open_escape.search(text, last_line)
+        cut = unfinished.start() if unfinished else len(text)
+        line_start = text.rfind("\n", 0, cut) + 1
+        if "\r" in self.with_returns(text[line_start:cut]):
+            cut = line_start
+        self.held = text[cut:]
+        text = self.escape.sub("", self.with_returns(text[:cut]))
+        lines = [self.collapsed(line) if "\r" in line else line for line in text.split("\n")]
+        return self.without_controls(re.sub(r"[^\n\x08]\x08", "", "\n".join(lines)))
+
+    def with_returns(self, text: str) -> str:
+        return re.sub(r"(?:\x1b\[|\x9b)[01]?G", "\r", text)
+
+    def collapsed(self, line: str) -> str:
+        states = self.escape.sub("", self.with_returns(line)).split("\r")
+        return next((state for state in reversed(states) if state.strip()), "")
+
+    def without_controls(self, text: str) -> str:
+        return re.sub(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", "", text)
+
+
+_BITS = [
+    *(bytes([byte]) for byte in b"\x1b[]PX\\\x07G01m\r\n\x08\x00 /a\x7f\xff\xc2"),
+    *(bytes([0xC2, byte]) for byte in b"\x85\x90\x98\x9b\x9c\x9d\x9e\x9f"),
+    *(b"\r\n", b"\x1b[31m", "é漢🎉".encode()),
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(_BITS), max_size=20).map(b"".join), max_size=5))
+def test_cleaning_skips_patterns_only_where_they_match_nothing(pieces: list[bytes]) -> None:
+    quick, simple = CleanText(), _SimpleCleaner()
+    assert [*map(quick.feed, pieces), quick.flush()] == [*map(simple.feed, pieces), simple.flush()]
 
 
 @given(st.lists(st.binary()))
