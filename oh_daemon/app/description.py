@@ -20,6 +20,12 @@ def summarize(journal: Journal) -> Json:
         return summary_of(journal.state)
 
 
+def status_of(journal: Journal) -> str:
+    """Return the status alone, without waiting for the conversation."""
+    # A change of status that could not be logged is not in the state.
+    return journal.state.status if journal.halted is None else "paused"
+
+
 def describe(journal: Journal) -> m.ConversationInfo:
     """Describe a live or followed conversation."""
     with journal.changed:

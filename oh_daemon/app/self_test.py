@@ -43,6 +43,10 @@ class SelfTest:
         self._expected: Future[Sequence[Row]] = Future()
         self._rows: Future[Sequence[Row]] = Future()
 
+    def is_known(self) -> bool:
+        """Whether the test has ended, so that nobody waits for it."""
+        return self._rows.done()
+
     def start(self) -> None:
         """Begin; the test itself waits until it is needed, if its last result may still hold."""
         with self._lock:

@@ -57,6 +57,8 @@ class Shared:
     user_memory: Path | None = None
     """The folder with the user's notes; None if there is no long-term memory."""
     sandbox: Callable[[Path | None], Sandbox] = lambda _folder: Sandbox("off", "none")
+    is_sandbox_known: Callable[[], bool] = lambda: True
+    """Whether `sandbox` no longer waits for the self-test."""
     """What holds the commands in a folder; the first call waits for the self-test."""
     client_name: str = ""
     own_logs: OwnLogs = field(default_factory=OwnLogs)

@@ -30,11 +30,11 @@ class TrustBook:
 
     def of(self, folder: Path) -> Trust:
         real = folder.resolve()
-        with self._lock:
-            stated = self._stated.get(real)
-            decided = self._for_now.get(real)
-            if decided is None and self._user_state is not None:
-                decided = self._user_state.trust(real)
+        # Without the lock: with a hundred turns at work, all others would wait for each read.
+        stated = self._stated.get(real)
+        decided = self._for_now.get(real)
+        if decided is None and self._user_state is not None:
+            decided = self._user_state.trust(real)
         if stated is False:
             return "none" if decided == "none" else "readOnly"
         return decided or ("full" if stated else "readOnly")
@@ -62,7 +62,7 @@ class TrustBook:
         real = folder.resolve()
         with self._lock:
             now = self._runs.get(real)
-            kept = self._user_state.runs(real) if self._user_state is not None else None
+        kept = self._user_state.runs(real) if self._user_state is not None else None
         return None if now is None and kept is None else {**(kept or {}), **(now or {})}
 
     def decide_runs(

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import Future
 
 import pytest
 from fake_llm import call, first_user_text, hang, held, keyed, say
@@ -113,6 +114,20 @@ def answer_everything(world: World, client: RawClient, conversation: str) -> Non
     assert world.send(client, conversation, "left")["disposition"] == "steered"
     assert client.request("conversation/pause", {**named, "when": "step"})["turnId"]
     assert client.request("conversation/interrupt", named)["status"] == "interrupted"
+
+
+def test_the_status_of_the_daemon_waits_for_no_worker(world: World) -> None:
+    client = world.daemon(features={"languageRequests": True})
+    client.request("daemon/status")  # The first one may wait for the self-test of the sandbox.
+    gate: Future[object] = Future()
+    client.answer("editor/languageRequest", lambda _params: gate)
+    wanted = {"query": "price", "kinds": ["symbol"]}
+    searches = [client.send_request("context/search", wanted) for _ in range(8)]
+    client.wait_for(lambda m: m.get("method") == "editor/languageRequest", nth=4)
+    assert client.request("daemon/status")["conversations"] == []
+    gate.set_result({"result": []})
+    for search in searches:
+        assert client.result_of(search) == {"items": []}
 
 
 @pytest.mark.own_daemon

@@ -74,6 +74,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         is_watched=publisher.is_watched,
         can_ask=publisher.asker.can_ask,
         can_answer=publisher.asker.can_answer,
+        is_sandbox_known=self_test.is_known,
         tell_ports=partial(_tell_ports, server),
         listeners=(publisher,),
     )

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ class Daemon:
     serial: Serial = field(init=False)
     file_names: FileNames = field(init=False)
     started_at: float = field(default_factory=time.monotonic)
+    version: str = field(default_factory=lambda: version("oh-daemon"))
 
     def __post_init__(self) -> None:
         self.serial = Serial(self.workers)

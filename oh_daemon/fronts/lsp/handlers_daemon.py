@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.app.description import describe
+from oh_daemon.app.description import status_of
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.sub_agents import agents_in, sub_agents_of
@@ -31,7 +30,6 @@ from oh_daemon.fronts.lsp.daemon import (
     Daemon,
     Handler,
     on_open_if_named,
-    on_worker,
     once_durable,
     parse_folder,
 )
@@ -179,17 +177,25 @@ def secret_list(daemon: Daemon, _params: object, _context: RequestContext) -> m.
     )
 
 
-def daemon_status(
-    daemon: Daemon, _params: m.DaemonStatusParams, folders: list[Path]
-) -> m.DaemonStatusResult:
-    folder = next(iter(folders), None)
-    loads = [describe(live.conversation) for live in daemon.conversations.all_live()]
+def daemon_status(daemon: Daemon, _params: m.DaemonStatusParams, _context: RequestContext) -> Any:
+    """Answer at once: on a worker, it would wait for all conversations that are being opened."""
+    folder = next(iter(daemon.folders()), None)
+    if daemon.shared.is_sandbox_known():
+        return _status(daemon, folder)
+    return daemon.workers.submit(_status, daemon, folder)
+
+
+def _status(daemon: Daemon, folder: Path | None) -> m.DaemonStatusResult:
+    live = (live.conversation for live in daemon.conversations.all_live())
     return m.DaemonStatusResult(
-        version=version("oh-daemon"),
+        version=daemon.version,
         pid=os.getpid(),
         uptime_s=round(time.monotonic() - daemon.started_at, 3),
         rss_bytes=_rss_bytes(),
-        conversations=tuple(m.ConversationLoad(id=info.id, status=info.status) for info in loads),
+        conversations=tuple(
+            m.ConversationLoad.model_validate({"id": each.id, "status": status_of(each)})
+            for each in live
+        ),
         writer_queue_bytes=daemon.outbox.queued_bytes,
         sandbox=m.SandboxInfo.model_validate(daemon.shared.sandbox(folder).report),
         warnings=daemon.shared.settings(folder).problems,
@@ -225,7 +231,6 @@ HANDLERS: dict[str, Handler] = {
     "secret/set": secret_set,
     "secret/remove": secret_remove,
     "secret/list": secret_list,
-    # On a worker, since it may be the first to wait for the self-test of the sandbox.
-    "daemon/status": on_worker(daemon_status),
+    "daemon/status": daemon_status,
     "workspace/setTrust": set_trust,
 }
