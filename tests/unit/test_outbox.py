@@ -175,3 +175,22 @@ def test_a_client_that_left_is_reported_once_and_costs_nothing(wire: Wire) -> No
     assert wire.outbox.queued_bytes == 0
     wire.outbox.wait_for_room()
     assert not wire.outbox.close(WITHIN_S)
+
+
+def test_an_answer_waits_for_nobody_who_is_about_to_send_an_event(wire: Wire) -> None:
+    sending, gate = threading.Event(), threading.Event()
+
+    def send() -> None:
+        sending.set()
+        assert gate.wait(WITHIN_S)
+
+    thread = threading.Thread(target=wire.outbox.in_order, args=("c", send))
+    thread.start()
+    assert sending.wait(WITHIN_S)
+    answered = threading.Thread(target=wire.outbox.response, args=(7, b"null"), daemon=True)
+    answered.start()
+    answered.join(WITHIN_S)
+    assert not answered.is_alive()
+    gate.set()
+    thread.join(WITHIN_S)
+    assert wire.rest() == [7]

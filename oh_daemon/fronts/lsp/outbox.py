@@ -13,7 +13,9 @@ import threading
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from oh_daemon.contract.protocol import NOTIFICATIONS
@@ -72,6 +74,11 @@ class Outbox:
         self.speaks_only_lsp = False
         """Whether the client shows no sign of knowing us; then it gets no notification of ours."""
         self._changed = threading.Condition()
+        # A thread that holds a lock may lose the interpreter, and with a hundred at work gets it
+        # back only after all of them. So answers need no more than this lock, for a moment.
+        self._counting = threading.Lock()
+        """Guards the queue and its size."""
+        self._wakes: SimpleQueue[None] = SimpleQueue()
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
         self._pending: dict[DeltaStream, _Pending] = {}
@@ -92,18 +99,18 @@ class Outbox:
         return self._queued_bytes
 
     def response(self, request_id: RequestId | None, result: bytes) -> None:
-        self._put(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(request_id), result))
+        self._enqueue(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (encode(request_id), result))
 
     def error(self, request_id: RequestId | None, error: bytes) -> None:
-        self._put(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(request_id), error))
+        self._enqueue(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (encode(request_id), error))
 
     def request(self, request_id: int, method: str, params: bytes) -> None:
         body = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}'
-        self._put(body % (request_id, encode(method), params))
+        self._enqueue(body % (request_id, encode(method), params))
 
     def withdraw(self, request_id: int) -> None:
         """Tell the client that we no longer wait for its answer."""
-        self._put(_notification(b"$/cancelRequest", b'{"id":%d}' % request_id))
+        self._enqueue(_notification(b"$/cancelRequest", b'{"id":%d}' % request_id))
 
     def notify(self, method: str, params: bytes) -> None:
         """Send it. Ours can be asked for again, so they are dropped while the client is stalled."""
@@ -163,7 +170,7 @@ class Outbox:
                     self._send_held(conversation_id)
             self._flush_deltas(list(self._pending))
             self._is_closing = True
-            self._changed.notify_all()
+        self._wakes.put(None)
         self._writer.join(deadline_s)
         return not self._writer.is_alive() and not self._is_gone
 
@@ -182,20 +189,19 @@ class Outbox:
         if not self._holders[conversation_id]:
             del self._holders[conversation_id]
 
-    def _put(self, body: bytes) -> None:
-        with self._changed:
-            self._enqueue(body)
-
     def _enqueue(self, body: bytes) -> None:
         if self._is_gone:
             return
         frame = b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
-        self._queue.append(frame)
-        self._queued_bytes += len(frame)
+        with self._counting:
+            is_first = not self._queue
+            self._queue.append(frame)
+            self._queued_bytes += len(frame)
         if self._queued_bytes >= STALL_ABOVE_BYTES and not self._is_stalled:
             self._is_stalled = True
             log.warning("the client is %d bytes behind; events wait", self._queued_bytes)
-        self._changed.notify_all()
+        if is_first:
+            self._wakes.put(None)
 
     def _event(self, conversation_id: str, seq: int, params: bytes) -> None:
         self._flush_deltas([key for key in self._pending if key.conversation_id == conversation_id])
@@ -214,7 +220,7 @@ class Outbox:
             pending = None
         if pending is None:
             pending = self._pending[stream] = _Pending(offset)
-            self._changed.notify_all()
+            self._wakes.put(None)
         pending.texts.append(text)
         pending.n_chars += len(text)
         self._pending_chars += len(text)
@@ -248,7 +254,7 @@ class Outbox:
             log.info("the client is gone: %s", error)
             with self._changed:
                 self._is_gone = True
-                self._queue.clear()
+                self._take()
                 self._queued_bytes = 0
                 self._changed.notify_all()
             self._on_gone()
@@ -257,25 +263,33 @@ class Outbox:
         n_written = 0
         while n_written < len(data):
             n_written += os.write(self._descriptor, data[n_written:])
-        with self._changed:
+        with self._counting:
+            before_bytes = self._queued_bytes
             self._queued_bytes -= len(data)
-            self._changed.notify_all()
+        if before_bytes >= REFUSE_ABOVE_BYTES:
+            with self._changed:
+                self._changed.notify_all()
 
     def _next_frames(self) -> list[bytes]:
         """Wait for frames and return them all; an empty list when there will be no more."""
-        with self._changed:
-            while True:
-                wait_s = self._flush_due_deltas()
-                if self._queue:
-                    frames = list(self._queue)
-                    self._queue.clear()
-                    return frames
-                if self._is_stalled:
+        while True:
+            wait_s = self._flush_due_deltas()
+            if frames := self._take():
+                return frames
+            if self._is_stalled:
+                with self._changed:
                     self._tell_gaps()
-                elif self._is_closing:
-                    return []
-                else:
-                    self._changed.wait(wait_s)
+            elif self._is_closing:
+                return self._take()
+            else:
+                with suppress(Empty):
+                    self._wakes.get(timeout=wait_s)
+
+    def _take(self) -> list[bytes]:
+        with self._counting:
+            frames = list(self._queue)
+            self._queue.clear()
+            return frames
 
     def _flush_due_deltas(self) -> float | None:
         """Queue the text that has waited long enough; return the seconds until more is due."""
@@ -285,9 +299,10 @@ class Outbox:
         # The first piece of a burst is due at once: a person waits for it.
         if now < self._next_flush_at:
             return self._next_flush_at - now
-        pause_s = max(_DELTA_INTERVAL_S, len(self._pending) / _MAX_DELTAS_PER_S)
-        self._next_flush_at = now + pause_s
-        self._flush_deltas(list(self._pending))
+        with self._changed:
+            pause_s = max(_DELTA_INTERVAL_S, len(self._pending) / _MAX_DELTAS_PER_S)
+            self._next_flush_at = now + pause_s
+            self._flush_deltas(list(self._pending))
         return None
 
     def _tell_gaps(self) -> None:

@@ -61,8 +61,8 @@ class OpenDocuments:
 
     def folders(self) -> tuple[Path, ...]:
         """Return the workspace folders on this machine, in the client's order."""
-        with self._changed:
-            paths = [path_from_uri(uri) for uri in self._folder_uris]
+        # A copy needs no lock, and each step of each conversation asks.
+        paths = [path_from_uri(uri) for uri in tuple(self._folder_uris)]
         return tuple(path for path in paths if path is not None)
 
     def document(self, path: Path) -> OpenDocument | None:
