@@ -3,10 +3,14 @@
 Each name is loaded on its first use, so importing a part of the package stays cheap.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from __future__ import annotations
 
+from importlib import import_module
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from oh_daemon.contract.approvals import Approval
     from oh_daemon.contract.errors import DaemonError, ModelError, StorageError, UserError
     from oh_daemon.contract.events import Record

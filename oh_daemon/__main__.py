@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from oh_daemon.app.self_test import SelfTest
+    from oh_daemon.fronts.lsp.boot import Opening
     from oh_daemon.fronts.lsp.client_facts import ClientFacts
     from oh_daemon.fronts.lsp.lifecycle import Server, Service
     from oh_daemon.fronts.lsp.recording import Recording
@@ -51,19 +49,15 @@ def _serve(record: str) -> None:
             'Try `oh-daemon demo`, `oh-daemon run "task"`, or `oh-daemon --help`.\n'
         )
         raise SystemExit(2)
-    from oh_daemon.contract.errors import DaemonError  # noqa: PLC0415 - not for other commands.
-    from oh_daemon.fronts.lsp.stdio import claim_stdio  # noqa: PLC0415
+    from oh_daemon.fronts.lsp import boot  # noqa: PLC0415 - not for other commands.
 
     try:
-        stdio = claim_stdio()
-        from oh_daemon.app.self_test import SelfTest  # noqa: PLC0415 - streams are safe now.
-        from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415
-
-        self_test = SelfTest(dict(os.environ))
-        self_test.start()
-        make = partial(_compose, self_test)
-        exit_code = Server(stdio, make, _open_recording(record), self_test.report).run()
-    except (OSError, DaemonError) as exc:
+        stdio = boot.claim_stdio()
+        boot.end_at_once_when_told()
+        # A recording has every message, and is made by the full path.
+        opening = boot.Opening() if record else boot.answer_first(stdio, os.environ)
+        exit_code = _serve_fully(stdio, opening, record)
+    except OSError as exc:
         sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
         exit_code = _CANNOT_START
     # Threads stuck in foreign code must not keep the process alive; everything is flushed by now.
@@ -71,19 +65,35 @@ def _serve(record: str) -> None:
     os._exit(exit_code)
 
 
+def _serve_fully(stdio: tuple[int, int], opening: Opening, record: str) -> int:
+    from oh_daemon.app.self_test import SelfTest  # noqa: PLC0415 - `initialize` is answered now.
+    from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415
+
+    self_test = SelfTest(dict(os.environ), opening.sandbox)
+    if opening.sandbox is None:
+        self_test.start()
+
+    def make(server: Server, facts: ClientFacts) -> Service:
+        from oh_daemon.fronts.lsp.composition import compose  # noqa: PLC0415 - 0.5 s.
+
+        return compose(server, facts, self_test)
+
+    return Server(stdio, make, _open_recording(record), self_test.report, opening).run()
+
+
 def _open_recording(path: str) -> Recording | None:
     if not path:
         return None
-    from oh_daemon.fronts.lsp.recording import Recording  # noqa: PLC0415 - 20 ms, not for all.
+    from pathlib import Path  # noqa: PLC0415 - 20 ms, not for all.
 
-    # Editors pass arguments as they are: no shell has expanded `~`.
-    return Recording(Path(path).expanduser())
+    from oh_daemon.contract.errors import DaemonError  # noqa: PLC0415 - as above.
+    from oh_daemon.fronts.lsp.recording import Recording  # noqa: PLC0415
 
-
-def _compose(self_test: SelfTest, server: Server, facts: ClientFacts) -> Service:
-    from oh_daemon.fronts.lsp.composition import compose  # noqa: PLC0415 - 0.5 s, not before now.
-
-    return compose(server, facts, self_test)
+    try:
+        # Editors pass arguments as they are: no shell has expanded `~`.
+        return Recording(Path(path).expanduser())
+    except DaemonError as exc:
+        raise OSError(str(exc)) from exc
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ import itertools
 import json
 import re
 import sys
+import textwrap
+import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -40,6 +42,7 @@ def write_schema(root: Path, *, check: bool) -> int:
     wanted = {
         root / "docs" / "schema.json": render_schema(),
         root / "oh_daemon" / "contract" / "plain.py": render_python(),
+        root / "oh_daemon" / "contract" / "initialize.py": render_initialize(),
         root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }
@@ -76,6 +79,39 @@ def render_schema() -> str:
         "$defs": _explained(schema["$defs"]),
     }
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
+def render_initialize() -> str:
+    """Render the answer to `initialize`, but for what depends on the client and the machine."""
+    manifest = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    version = manifest["project"]["version"]
+    ours = {
+        "protocolVersion": {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR},
+        "daemon": {"name": "oh-daemon", "version": version, "pid": 0},
+        "methods": [method.name for method in protocol.REQUESTS],
+        "notifications": [method.name for method in protocol.NOTIFICATIONS],
+        "limits": protocol.LIMITS,
+        "more": 0,
+    }
+    capabilities = {
+        "positionEncoding": "%(encoding)s",
+        "textDocumentSync": {"openClose": True, "change": 2, "save": True},
+        "codeActionProvider": True,
+        "workspace": {
+            "workspaceFolders": {"supported": True, "changeNotifications": True},
+            "textDocumentContent": {"schemes": protocol.DOCUMENT_SCHEMES},
+        },
+        "executeCommandProvider": {"commands": [*protocol.COMMANDS, *protocol.OWN_COMMANDS]},
+        "experimental": {"ohDaemon": ours},
+    }
+    info = {"name": "oh-daemon", "version": version}
+    answer = json.dumps({"capabilities": capabilities, "serverInfo": info})
+    answer = answer.replace('"pid": 0', '"pid": %(pid)d').replace(', "more": 0', "%(more)s")
+    lines = textwrap.wrap(answer, 98, break_long_words=False, break_on_hyphens=False)
+    head = '"""The answer to `initialize`, as it is written; `make schema` generates it."""'
+    facts = f'VERSION = "{version}"\nPROTOCOL_MAJOR = {protocol.PROTOCOL_MAJOR}'
+    text = "\n".join(lines)
+    return f'{head}\n\n{facts}\nANSWER = """\\\n{text}\n""".replace("\\n", " ")\n'
 
 
 def _described(method: Method) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from oh_daemon.app.user_files import user_files
+
 if TYPE_CHECKING:
     from oh_daemon.store.own_logs import OwnLogs
 
@@ -45,24 +47,4 @@ class Places:
     @staticmethod
     def of_user(environment: Mapping[str, str]) -> Places:
         """Return this system's usual places; `OH_DAEMON_HOME` puts them all under one folder."""
-        home = environment.get("OH_DAEMON_HOME")
-        if home:
-            return Places.under(Path(home))
-        from platformdirs import PlatformDirs  # noqa: PLC0415 - not needed by tests and tools.
-
-        dirs = PlatformDirs("oh-daemon", appauthor=False)
-        return Places(
-            settings_file=Path.home() / ".openhands" / "settings.json",
-            decisions_file=dirs.user_config_path / "decisions.json",
-            state_folder=dirs.user_state_path,
-            log_file=dirs.user_log_path / "daemon.log",
-        )
-
-    @staticmethod
-    def under(folder: Path) -> Places:
-        return Places(
-            settings_file=folder / "settings.json",
-            decisions_file=folder / "decisions.json",
-            state_folder=folder / "state",
-            log_file=folder / "daemon.log",
-        )
+        return Places(*map(Path, user_files(environment)))

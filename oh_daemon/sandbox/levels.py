@@ -11,13 +11,14 @@ import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.sandbox import bwrap, landlock, seccomp
 from oh_daemon.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
+from oh_daemon.sandbox.choice import Tried, chosen
 from oh_daemon.sandbox.locks import locked
 from oh_daemon.sandbox.view import remove
 from oh_daemon.workspace.spawner import Process, Spawner, output_file
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from oh_daemon.contract.settings import SandboxSetting
 
 Level = Literal["view", "landlock", "none"]
-_AUTO: tuple[Level, ...] = ("view", "landlock")
-"""What `auto` tries, best first."""
 _LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
 _PATIENCE_S = 5.0
 _FIRST_FREE = 3
@@ -69,6 +68,10 @@ class Row:
     """Why it does not hold, or what is worse than it could be."""
     cure: str = ""
     """The command that cures the cause."""
+
+    @property
+    def told(self) -> Tried:
+        return self.level, self.holds, self.cause, self.cure
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,22 +118,11 @@ def find_sandbox(
 
 def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
-    levels: tuple[Level, ...] = ()
-    if wanted == "auto":
-        levels = _AUTO
-    elif wanted != "off":
-        levels = (wanted,)
-    missing: Row | None = None
-    for level in levels:
-        of_level = [row for row in rows if row.level == level]
-        held = next((row for row in of_level if row.holds), None)
-        missing = missing or (None if held else next(iter(of_level), None))
-        if held is not None:
-            why = missing or held
-            return Sandbox(wanted, level, rows, held, why.cause, why.cure)
-    if missing is None:
-        return Sandbox(wanted, "none", rows)
-    return Sandbox(wanted, "none", rows, None, missing.cause, missing.cure)
+    held, why = chosen(wanted, [row.told for row in rows])
+    found = Sandbox(wanted, "none", rows)
+    if held is not None:
+        found = replace(found, level=rows[held].level, held_by=rows[held])
+    return found if why is None else replace(found, cause=rows[why].cause, cure=rows[why].cure)
 
 
 def try_levels(

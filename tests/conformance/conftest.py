@@ -84,6 +84,13 @@ def spawn_echo(tmp_path: Path) -> Iterator[Spawn]:
 
 
 @pytest.fixture
+def spawn_product(tmp_path: Path) -> Iterator[Spawn]:
+    """Start the product, for what only its imports show."""
+    with ExitStack() as stack:
+        yield _spawner(PRODUCT, tmp_path, stack)
+
+
+@pytest.fixture
 def client(request: pytest.FixtureRequest, subject: str) -> Iterator[RawClient]:
     """The server under test, initialized."""
     yield from _initialized(request, subject, "spawn")

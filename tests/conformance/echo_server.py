@@ -9,10 +9,11 @@ import sys
 import threading
 from concurrent.futures import Future
 
+from oh_daemon.fronts.lsp.boot import claim_stdio
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.outbox import DeltaStream
 from oh_daemon.fronts.lsp.rpc import Json, RequestContext
-from oh_daemon.fronts.lsp.stdio import claim_stdio, encode
+from oh_daemon.fronts.lsp.stdio import encode
 
 
 class EchoServer:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.fronts.lsp.boot import choose_encoding
 
 Json = dict[str, Any]
-_ENCODINGS = ("utf-16", "utf-32", "utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ def parse_client_facts(params: Json) -> ClientFacts:
         settings=_object(block, "settings"),
         process_id=_field(params, "processId", int),
         folder_uris=_folder_uris(params),
-        position_encoding=_encoding(_object(capabilities, "general")),
+        position_encoding=choose_encoding(
+            _array(_object(capabilities, "general"), "positionEncodings")
+        ),
         capabilities=capabilities,
     )
 
@@ -111,9 +113,3 @@ def _folder_uris(params: Json) -> tuple[str, ...]:
         return tuple(_text(folder, "uri") for folder in _objects(params, "workspaceFolders"))
     root_uri = _text(params, "rootUri")
     return (root_uri,) if root_uri else ()
-
-
-def _encoding(general: Json) -> str:
-    """Return the first encoding in the client's list that we know, or LSP's default, UTF-16."""
-    offered = _array(general, "positionEncodings")
-    return next((name for name in offered if name in _ENCODINGS), "utf-16")

@@ -1,7 +1,8 @@
 """From start to exit: `initialize`, which methods are allowed when, the main loop, the stop.
 
-Invariant: `initialize` is answered before anything slow is imported. Whatever causes the end
-(exit, end of input, signal, editor gone), the same stop runs once and takes at most two seconds.
+Invariant: `initialize` is answered before anything slow is imported, and the main loop imports
+nothing. Whatever causes the end (exit, end of input, signal, editor gone), the same stop runs once
+and takes at most two seconds.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -23,14 +23,18 @@ from oh_daemon.contract import protocol
 from oh_daemon.contract.errors import (
     InvalidRequestError,
     NotInitializedError,
+    RequestCancelledError,
+    ShuttingDownError,
     UnsupportedVersionError,
     UserError,
 )
+from oh_daemon.fronts.lsp.boot import SIGNALS, Opening, answer
 from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts, parse_client_facts
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.rpc import Dispatcher, Json, Method, Notification, RequestContext
 from oh_daemon.fronts.lsp.stdio import Frame, FrameReader, FramingLost, TooLarge, unrecorded
+from oh_daemon.fronts.lsp.waiting import Stop, Waiting, message_of
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.lsp.recording import Recording
@@ -45,13 +49,6 @@ EXIT_CANNOT_START = 4
 _STOP_DEADLINE_S = 2.0
 _HANG_DEADLINE_S = 5.0
 _MAX_WAITING_FRAMES = 256
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stop:
-    reason: str
-    exit_code: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +75,28 @@ class Server:
         stdio: tuple[int, int],
         make_service: Callable[[Server, ClientFacts], Service],
         recording: Recording | None = None,
-        report_sandbox: Callable[[Json], Json | None] = lambda _settings: None,
+        report_sandbox: Callable[[Json], dict[str, str] | None] = lambda _settings: None,
+        opening: Opening | None = None,
     ) -> None:
         """`stdio` comes from `claim_stdio`; the service is made after `initialize` is answered.
 
-        `report_sandbox` is given the client's settings.
+        `report_sandbox` is given the client's settings. `make_service` is called on a thread of
+        its own.
         """
         inbound, outbound = stdio
-        self._inbox: SimpleQueue[Frame | _Stop] = SimpleQueue()
+        opening = opening or Opening()
+        self._inbox: SimpleQueue[Frame | Stop | Service] = SimpleQueue()
         # Messages that come faster than we handle them wait in the pipe, not in our memory.
         self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
-        self._reader = FrameReader(inbound, recording.received if recording else unrecorded)
+        received = recording.received if recording else unrecorded
+        self._reader = FrameReader(inbound, received, unread=opening.unread)
+        self._is_answered = opening.is_answered
+        """Whether the next frame is an `initialize` that `boot` has answered."""
         self._make_service = make_service
         self._report_sandbox = report_sandbox
         self._recording = recording
         self._service: Service | None = None
+        self._waiting = Waiting()
         self._is_initialized = False
         self._is_shut_down = False
         self._has_stopped = threading.Event()
@@ -113,17 +117,53 @@ class Server:
         args = (_signals(),)
         threading.Thread(target=self._await_signal, args=args, name="signals", daemon=True).start()
         threading.Thread(target=self._read_frames, name="reader", daemon=True).start()
-        while not isinstance(entry := self._inbox.get(), _Stop):
+        for entry in self._entries():
+            if isinstance(entry, Stop):
+                self._run_stop(entry)
+                return entry.exit_code
             if isinstance(entry, TooLarge) and self._service is not None:
                 self._service.on_lost_frame(entry.head)
             self._dispatcher.dispatch(entry)
             self._room.release()
-        self._run_stop(entry)
-        return entry.exit_code
+        raise AssertionError("the entries never end")
 
-    def stop(self, reason: str, exit_code: int = EXIT_CLEAN) -> None:
-        """End the main loop once what was received so far is handled. Any thread may call this."""
-        self._inbox.put(_Stop(reason, exit_code))
+    def _entries(self) -> Iterator[Frame | Stop]:
+        """Yield what came, in order; while the service is being made, what needs it waits."""
+        while True:
+            entry = self._inbox.get()
+            if isinstance(entry, Service):
+                self._use(entry)
+                yield from self._waiting.take()
+            elif self._is_answered:
+                self._is_answered = False
+                self._room.release()
+                self._begin(parse_client_facts(message_of(entry)["params"]))
+            elif self._is_initialized and self._service is None and self._has_to_wait(entry):
+                self._waiting.add(entry)
+            else:
+                yield entry
+
+    def _has_to_wait(self, entry: Frame | Stop) -> bool:
+        """Return whether to serve it later; of a request that waits, a cancellation is served."""
+        if isinstance(entry, Stop):
+            return entry.awaits_answers and self._waiting.has_request
+        message = message_of(entry)
+        if message.get("method") == "$/cancelRequest":
+            cancelled = self._waiting.cancel(message.get("params"))
+            if cancelled is not None:
+                self._room.release()
+                self._dispatcher.refuse(cancelled, RequestCancelledError("cancelled by the client"))
+            return False
+        return message.get("method") not in {"shutdown", "exit"} or self._waiting.has_request
+
+    def stop(
+        self, reason: str, exit_code: int = EXIT_CLEAN, *, awaits_answers: bool = False
+    ) -> None:
+        """End the main loop once what was received so far is handled. Any thread may call this.
+
+        What waits for the service to be made is served first if `awaits_answers`, else refused.
+        """
+        self._inbox.put(Stop(reason, exit_code, awaits_answers))
 
     def _await_signal(self, descriptor: int) -> None:
         self.stop(signal.Signals(os.read(descriptor, 1)[0]).name)
@@ -140,7 +180,7 @@ class Server:
             exit_code, reason = EXIT_FRAMING_LOST, f"framing lost: {lost}"
         except OSError as error:
             reason = f"input: {error}"
-        self.stop(reason, exit_code)
+        self.stop(reason, exit_code, awaits_answers=True)
         # Even if something hangs on the main loop, a daemon without its editor must not live on.
         if not self._has_stopped.wait(_HANG_DEADLINE_S):
             os._exit(exit_code)
@@ -148,6 +188,8 @@ class Server:
     def _why_not_now(self, method: str) -> UserError | None:
         if method == "exit":
             return None
+        if self._has_stopped.is_set():
+            return ShuttingDownError("the daemon is stopping")
         if self._is_shut_down:
             return InvalidRequestError(f"{method!r} came after `shutdown`; only `exit` may follow")
         if not self._is_initialized and method != "initialize":
@@ -156,7 +198,7 @@ class Server:
             return InvalidRequestError("`initialize` was answered already")
         return None
 
-    def _initialize(self, params: Json, context: RequestContext) -> Json:
+    def _initialize(self, params: Json, context: RequestContext) -> bytes:
         facts = parse_client_facts(params)
         if facts.protocol_major not in (None, PROTOCOL_VERSION["major"]):
             raise UnsupportedVersionError(
@@ -164,31 +206,32 @@ class Server:
                 hint="use a plugin and a daemon of the same major version",
                 data={"retry": False, "supported": [PROTOCOL_VERSION]},
             )
-        self._is_initialized = True
         context.after_answer(lambda: self._begin(facts))
-        version = metadata.version("oh-daemon")
-        sandbox = self._report_sandbox(facts.settings)
-        return {
-            "capabilities": _server_capabilities(version, facts.position_encoding, sandbox),
-            "serverInfo": {"name": "oh-daemon", "version": version},
-        }
+        return answer(facts.position_encoding, self._report_sandbox(facts.settings)).encode()
 
     def _begin(self, facts: ClientFacts) -> None:
         """Start what the answer to `initialize` does not wait for."""
+        self._is_initialized = True
         if facts.process_id is not None:
             _watch_parent(facts.process_id, lambda: self.stop("the editor is gone"))
-        try:
-            self._service = self._make_service(self, facts)
-        except Exception:
-            # Without its methods the daemon would refuse everything and never say why.
-            log.exception("the daemon cannot start")
-            self.stop("cannot start", EXIT_CANNOT_START)
-            return
-        self._dispatcher.mask = self._service.mask
+
+        def make() -> None:
+            try:
+                self._inbox.put(self._make_service(self, facts))
+            except Exception:
+                # Without its methods the daemon would refuse everything and never say why.
+                log.exception("the daemon cannot start")
+                self.stop("cannot start", EXIT_CANNOT_START)
+
+        threading.Thread(target=make, name="composition", daemon=True).start()
+
+    def _use(self, service: Service) -> None:
+        self._service = service
+        self._dispatcher.mask = service.mask
         if self._recording is not None:
-            self._recording.mask = self._service.mask
-        self._dispatcher.methods |= self._service.methods
-        self._dispatcher.notifications |= self._service.notifications
+            self._recording.mask = service.mask
+        self._dispatcher.methods |= service.methods
+        self._dispatcher.notifications |= service.notifications
 
     def _shutdown(self, _params: Json, _context: RequestContext) -> None:
         self._is_shut_down = True
@@ -196,9 +239,12 @@ class Server:
     def _exit(self, _params: Json) -> None:
         self.stop("exit", EXIT_CLEAN if self._is_shut_down else EXIT_WITHOUT_SHUTDOWN)
 
-    def _run_stop(self, stop: _Stop) -> None:
+    def _run_stop(self, stop: Stop) -> None:
         log.info("stopping: %s", stop.reason)
         self._has_stopped.set()
+        for entry in self._waiting.take():
+            if not isinstance(entry, Stop):
+                self._dispatcher.dispatch(entry)
         deadline = time.monotonic() + _STOP_DEADLINE_S
         last_resort = threading.Timer(_STOP_DEADLINE_S, os._exit, (stop.exit_code,))
         last_resort.name, last_resort.daemon = "last-resort", True
@@ -226,31 +272,9 @@ def _signals() -> int:
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     signal.set_wakeup_fd(writable)
-    for number in _SIGNALS:
+    for number in SIGNALS:
         signal.signal(number, lambda _number, _frame: None)
     return readable
-
-
-def _server_capabilities(version: str, position_encoding: str, sandbox: Json | None) -> Json:
-    ours = {
-        "protocolVersion": PROTOCOL_VERSION,
-        "daemon": {"name": "oh-daemon", "version": version, "pid": os.getpid()},
-        "methods": [method.name for method in protocol.REQUESTS],
-        "notifications": [method.name for method in protocol.NOTIFICATIONS],
-        "limits": protocol.LIMITS,
-        **({"sandbox": sandbox} if sandbox else {}),
-    }
-    return {
-        "positionEncoding": position_encoding,
-        "textDocumentSync": {"openClose": True, "change": 2, "save": True},
-        "codeActionProvider": True,
-        "workspace": {
-            "workspaceFolders": {"supported": True, "changeNotifications": True},
-            "textDocumentContent": {"schemes": protocol.DOCUMENT_SCHEMES},
-        },
-        "executeCommandProvider": {"commands": [*protocol.COMMANDS, *protocol.OWN_COMMANDS]},
-        "experimental": {"ohDaemon": ours},
-    }
 
 
 def _watch_parent(process_id: int, on_end: Callable[[], None]) -> None:

@@ -110,14 +110,14 @@ class Dispatcher:
             case Message(value=dict()):
                 self._dispatch_message(frame.value)
             case Message(value=list()):
-                self._refuse(None, e.InvalidRequestError("batches are not supported"))
+                self.refuse(None, e.InvalidRequestError("batches are not supported"))
             case Message():
-                self._refuse(None, e.InvalidRequestError("a message is a JSON object"))
+                self.refuse(None, e.InvalidRequestError("a message is a JSON object"))
             case Malformed(reason=reason):
-                self._refuse(None, e.ParseError(f"not a JSON message: {reason}"))
+                self.refuse(None, e.ParseError(f"not a JSON message: {reason}"))
             case TooLarge():
                 text = f"{frame.size_bytes} bytes; a message may have {MAX_MESSAGE_BYTES}"
-                self._refuse(frame.id, e.PayloadTooLargeError(text))
+                self.refuse(frame.id, e.PayloadTooLargeError(text))
 
     def abandon(self) -> None:
         """Answer all open requests with an error, since the daemon is stopping."""
@@ -133,7 +133,7 @@ class Dispatcher:
         problem = _form_error(message, is_response=is_response)
         if problem is not None:
             request_id = None if is_response else message.get("id")
-            self._refuse(request_id if _is_id(request_id) else None, problem)
+            self.refuse(request_id if _is_id(request_id) else None, problem)
         elif is_response:
             _run_unanswered("the client's answer", lambda: self.client.on_response(message))
         elif "id" in message:
@@ -145,7 +145,7 @@ class Dispatcher:
         context = RequestContext(request_id, method, self.outbox)
         problem = self.gate(method) or self._admit(context)
         if problem is not None:
-            self._refuse(request_id, problem)
+            self.refuse(request_id, problem)
             return
         handler = self.methods.get(method)
         if handler is None:
@@ -214,7 +214,8 @@ class Dispatcher:
             self.outbox.error(context.id, self.mask(said).encode())
             context.answered()
 
-    def _refuse(self, request_id: RequestId | None, error: e.UserError) -> None:
+    def refuse(self, request_id: RequestId | None, error: e.UserError) -> None:
+        """Answer a request that is not in flight with an error."""
         self.outbox.error(request_id, encode(describe_error(error, "")))
 
     def _take(self, context: RequestContext) -> bool:

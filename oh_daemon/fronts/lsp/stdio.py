@@ -1,4 +1,4 @@
-"""Frames in: takes over descriptors 0 and 1, finds messages in the byte stream, parses them.
+"""Frames in: finds messages in the byte stream and parses them.
 
 Invariant: bytes that are not a message lead to an error answer or end the daemon; they are never
 taken for a message. `rpc` knows what messages mean; `outbox` writes the frames out.
@@ -6,6 +6,7 @@ taken for a message. `rpc` knows what messages mean; `outbox` writes the frames 
 
 from __future__ import annotations
 
+import io
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -64,39 +65,43 @@ class TooLarge:
 Frame = Message | Malformed | TooLarge
 
 
-def claim_stdio() -> tuple[int, int]:
-    """Take descriptors 0 and 1 for the protocol; returns (inbound, outbound).
-
-    Afterwards 0 reads nothing and 1 is stderr, so a stray print or a child cannot break a frame.
-    Call before anything heavy is imported. Raises `OSError` when 0 or 1 is closed.
-    """
-    try:
-        os.fstat(2)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    inbound, outbound = os.dup(0), os.dup(1)
-    # Some parents hand over pipes in non-blocking mode; our reader and writer need to block.
-    os.set_blocking(inbound, True)
-    os.set_blocking(outbound, True)
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.dup2(2, 1)
-    os.close(nowhere)
-    return inbound, outbound
-
-
 def unrecorded(*_traffic: object) -> None:
     """Keep nothing of what goes over the wire."""
+
+
+class _Input(io.RawIOBase):
+    """A descriptor, ahead of it what was read from it before."""
+
+    def __init__(self, unread: bytes, descriptor: int) -> None:
+        self._unread = unread
+        self._descriptor = descriptor
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - all that readers of ours pass.
+        if not self._unread:
+            return os.readv(self._descriptor, [buffer])
+        n_bytes = min(len(buffer), len(self._unread))
+        buffer[:n_bytes], self._unread = self._unread[:n_bytes], self._unread[n_bytes:]
+        return n_bytes
 
 
 class FrameReader:
     """Iterates over the frames of one stream. For use by one thread."""
 
     def __init__(
-        self, descriptor: int, on_body: Callable[[bytes, str], object] = unrecorded
+        self,
+        descriptor: int,
+        on_body: Callable[[bytes, str], object] = unrecorded,
+        *,
+        unread: bytes = b"",
     ) -> None:
-        """`on_body` gets each body as it came, and why it is unreadable, ahead of its frame."""
-        self._stream = os.fdopen(descriptor, "rb", buffering=64 * 1024)
+        """`on_body` gets each body as it came, and why it is unreadable, ahead of its frame.
+
+        `unread` was read from the descriptor before.
+        """
+        self._stream = io.BufferedReader(_Input(unread, descriptor), 64 * 1024)
         self._on_body = on_body
         self._header = b""
         self._in_sync = True

@@ -1,0 +1,77 @@
+"""What acts at once while the daemon imports: an import is held up until the test lets it go."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from raw_client import RawClient
+
+Held = Callable[..., tuple[RawClient, Callable[[], None]]]
+HOLDING = """
+import os, sys
+with open({gate!r}) as gate:
+    gate.read()
+sys.path.remove({folder!r})
+del sys.modules[__name__]
+import {name}
+"""
+
+
+@pytest.fixture
+def held(spawn_product: Callable[..., RawClient], tmp_path: Path) -> Iterator[Held]:
+    """Start the daemon; `let_go` ends the import that holds it up."""
+    gates: list[int] = []
+
+    def start(name: str = "pydantic") -> tuple[RawClient, Callable[[], None]]:
+        folder, gate = tmp_path / "first", tmp_path / "gate"
+        folder.mkdir()
+        os.mkfifo(gate)
+        text = HOLDING.format(gate=str(gate), folder=str(folder), name=name)
+        (folder / f"{name}.py").write_text(text)
+        client = spawn_product(env={"PYTHONPATH": str(folder)})
+        client.initialize()
+        gates.append(os.open(gate, os.O_WRONLY))  # Waits until the import is there.
+        return client, lambda: os.close(gates.pop())
+
+    yield start
+    for gate in gates:
+        os.close(gate)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_daemon_amid_an_import(held: Held, number: int) -> None:
+    client, _ = held()
+    asked, other = (client.send_request("conversation/list") for _ in range(2))
+    client.notify("$/cancelRequest", {"id": other})
+    assert client.error_of(other).code == -32800
+    client.process.send_signal(number)
+    assert client.exit_code() == 0
+    assert client.error_of(asked).code == -31025
+
+
+def test_the_end_of_input_ends_the_daemon_amid_an_import(held: Held) -> None:
+    client, _ = held()
+    client.close_stdin()
+    assert client.exit_code() == 0
+
+
+def test_exit_in_order_needs_no_import(held: Held) -> None:
+    client, _ = held()
+    assert client.request("shutdown") is None
+    client.notify("exit")
+    assert client.exit_code() == 0
+
+
+def test_a_request_is_cancelled_amid_an_import_and_others_are_answered_after_it(held: Held) -> None:
+    client, let_go = held()
+    first, second = (client.send_request("conversation/list") for _ in range(2))
+    client.notify("$/cancelRequest", {"id": first})
+    assert client.error_of(first).code == -32800
+    last = client.send_request("shutdown")
+    client.notify("exit")
+    let_go()
+    assert client.result_of(second) == {"conversations": []}
+    assert client.result_of(last) is None
+    assert client.exit_code() == 0
