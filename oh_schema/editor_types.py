@@ -201,7 +201,7 @@ def _doc(model: type[Contract]) -> str:
 @cache
 def _aliases() -> dict[str, Any]:
     """Return the unions and literals that have a name in the contract."""
-    modules = ("content", "items", "approvals", "events", *protocol.MODULES)
+    modules = ("content", "status", "items", "approvals", "events", *protocol.MODULES)
     named = {
         name: _bare(value)
         for module in modules

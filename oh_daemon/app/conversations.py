@@ -17,6 +17,7 @@ from oh_daemon.app.description import describe, describe_state, plan_update, sum
 from oh_daemon.app.following import Followed
 from oh_daemon.app.images import require_sight
 from oh_daemon.app.keeping import with_isolation
+from oh_daemon.app.listing import catalogs_of, listed
 from oh_daemon.app.live import Live
 from oh_daemon.app.openings import closed_on_failure, recipe_for_foreign, replay_into
 from oh_daemon.app.shared import Recipe, Shared
@@ -34,6 +35,7 @@ from oh_daemon.contract.errors import (
     StorageError,
     WorkspaceUntrustedError,
 )
+from oh_daemon.contract.summaries import ConversationInfo
 from oh_daemon.core.approval import check_options, option_pickers
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.conversation import Conversation
@@ -277,7 +279,7 @@ class Conversations:
         live.workbench.skills.close()
         live.close()
 
-    def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> m.ConversationInfo:
+    def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> ConversationInfo:
         """Change what lists show of a conversation; a closed one is opened only for this call."""
         was_open = self.find_live(params.conversation_id) is not None
         journal = self.open(params.conversation_id, folders, at_work=False).conversation
@@ -335,11 +337,7 @@ class Conversations:
         """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
         # Of live ones the stored summary is behind the log, so the catalog would read the log.
         journals = [*(live.conversation for live in self.all_live()), *self.all_followed()]
-        found = {journal.id: summarize(journal) for journal in journals}
-        for catalog in self.catalogs(folders):
-            found |= {summary["id"]: summary for summary in catalog.summaries(found)}
-        wanted = (summary for summary in found.values() if summary["parentId"] == parent_id)
-        return sorted(wanted, key=lambda summary: str(summary["updatedAt"]), reverse=True)
+        return listed(self.catalogs(folders), parent_id, map(summarize, journals))
 
     def read(self, log_id: str, folders: Sequence[Path]) -> tuple[State, list[plain.Record], str]:
         """Return state, records and epoch of any conversation, without opening or locking it."""
@@ -390,5 +388,4 @@ class Conversations:
 
     def catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
         """Return the catalogs where logs may be; a new log goes into the first."""
-        homes = dict.fromkeys([*(f / ".openhands" for f in folders), self.shared.user_folder])
-        return [Catalog(home) for home in homes]
+        return catalogs_of(folders, self.shared.user_folder)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
-
 from oh_daemon.app.following import Followed
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
+from oh_daemon.contract.summaries import ConversationInfo
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
-from oh_daemon.store.catalog import Catalog, summary_of
+from oh_daemon.store.catalog import summary_of
 
 
 def summarize(journal: Journal) -> Json:
@@ -26,7 +24,7 @@ def status_of(journal: Journal) -> str:
     return journal.state.status if journal.halted is None else "paused"
 
 
-def describe(journal: Journal) -> m.ConversationInfo:
+def describe(journal: Journal) -> ConversationInfo:
     """Describe a live or followed conversation."""
     with journal.changed:
         lock: Json = {"mine": True}
@@ -39,18 +37,10 @@ def describe(journal: Journal) -> m.ConversationInfo:
         return info.model_copy(update={"status": "paused", "status_reason": "storage"})
 
 
-def describe_state(state: State, *, lock: Json, epoch: str | None = None) -> m.ConversationInfo:
+def describe_state(state: State, *, lock: Json, epoch: str | None = None) -> ConversationInfo:
     """Describe a conversation from its state; `lock` says who has it open."""
     now = {"epoch": epoch, "turnId": state.turn_id, "lock": lock}
-    return m.ConversationInfo.model_validate({**summary_of(state), **now})
-
-
-def describe_closed(summary: Json, homes: Iterable[Catalog]) -> m.ConversationInfo:
-    """Describe a conversation that is not open here, from its summary in one of `homes`."""
-    own = (home for home in homes if home.find(summary["id"]))
-    owner = next((home.owner_of(summary["id"]) for home in own), dict[str, Any]())
-    lock = {"mine": False, "pid": owner.get("pid")}
-    return m.ConversationInfo.model_validate({**summary, "lock": lock})
+    return ConversationInfo.model_validate({**summary_of(state), **now})
 
 
 def plan_update(params: m.UpdateParams, before: Json) -> e.ConversationUpdated:

@@ -14,7 +14,8 @@ from rich.text import Text
 
 from oh_daemon.app.export_words import said_in
 from oh_daemon.contract import plain
-from oh_daemon.contract.items import PauseReason, StopReason
+from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.state import changes_made
 

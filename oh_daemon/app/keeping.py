@@ -12,7 +12,7 @@ from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.view_network import ViewNetwork
 from oh_daemon.app.views import SharedView
 from oh_daemon.contract.errors import InvalidStateError, ToolError
-from oh_daemon.contract.items import Isolation
+from oh_daemon.contract.status import Isolation
 from oh_daemon.core.ports import EventLog
 from oh_daemon.sandbox.apart import Keep
 from oh_daemon.sandbox.levels import Row, Sandbox

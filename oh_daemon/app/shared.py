@@ -14,9 +14,9 @@ from oh_daemon.app.clock import SystemClock
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
 from oh_daemon.contract.daemon_messages import OpenPort
-from oh_daemon.contract.items import Isolation
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.settings import Merged
+from oh_daemon.contract.status import Isolation
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.editor_ports import Editor, LanguageServers
 from oh_daemon.core.journal import Listener

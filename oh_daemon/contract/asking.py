@@ -7,8 +7,8 @@ from typing import Annotated
 from pydantic import Field
 
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.items import Usage
 from oh_daemon.contract.messages import ConversationId, OfConversation
+from oh_daemon.contract.status import Usage
 
 
 class AskParams(OfConversation):

@@ -15,20 +15,17 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.checkpoints import CheckpointCreated, ConversationRolledBack, LandingPlanned
 from oh_daemon.contract.inputs import InputAction, InputRequest
 from oh_daemon.contract.items import (
-    ConversationState,
     FileChange,
-    Isolation,
     Item,
     ItemStatus,
-    PauseReason,
     Purpose,
     QueuedMessage,
     Risk,
     Scope,
     TurnCause,
-    Usage,
 )
-from oh_daemon.contract.turns import AgentInfo, ErrorInfo, ForkOrigin, Turn
+from oh_daemon.contract.status import ConversationState, ForkOrigin, Isolation, PauseReason, Usage
+from oh_daemon.contract.turns import AgentInfo, ErrorInfo, Turn
 
 LOG_VERSION = 1
 

@@ -16,12 +16,6 @@ ItemStatus = Literal[
 ]
 ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
 Delivery = Literal["auto", "queue", "steer", "interrupt"]
-ConversationState = Literal[
-    "idle", "running", "waiting", "pausing", "paused", "interrupting", "error", "finished", "closed"
-]
-PauseReason = Literal[
-    "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
-]
 Purpose = Literal["condensation", "title", "ask", "subagent"]
 """Purpose of a model call that is not a step."""
 TurnCause = Literal["message", "resume", "condense", "landing"]
@@ -43,27 +37,7 @@ StopReason = Literal[
     "needsInput",
     "error",
 ]
-Isolation = Literal["view", "worktree"]
-"""What an isolated conversation works in."""
 Scope = Literal["once", "turn", "conversation", "folder", "user"]
-
-
-class Cost(Contract):
-    amount: float
-    currency: Literal["USD"] = "USD"
-
-
-class Usage(Contract):
-    """Tokens and cost of model calls. `cost` is absent when any call had no known price."""
-
-    input_tokens: int = 0
-    """All prompt tokens, including those read from a cache."""
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    reasoning_tokens: int = 0
-    cost: Cost | None = None
-    requests: int = 0
 
 
 class Location(Contract):

@@ -15,18 +15,11 @@ from oh_daemon.contract.client_tools import ClientTools
 from oh_daemon.contract.content import Part
 from oh_daemon.contract.events import Record
 from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import (
-    ConversationState,
-    Delivery,
-    Isolation,
-    Item,
-    PauseReason,
-    QueuedMessage,
-    Usage,
-)
-from oh_daemon.contract.turns import ForkOrigin, Turn
+from oh_daemon.contract.items import Delivery, Item, QueuedMessage
+from oh_daemon.contract.status import ConversationState
+from oh_daemon.contract.summaries import ConversationId, ConversationInfo
+from oh_daemon.contract.turns import Turn
 
-ConversationId = Annotated[str, Field(min_length=1, max_length=128)]
 Content = Annotated[tuple[Part, ...], Field(min_length=1, max_length=64)]
 Tag = Annotated[str, Field(min_length=1, max_length=50)]
 RequestId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -69,53 +62,6 @@ class Option(Contract):
     type: Literal["select"] = "select"
     value: str
     choices: tuple[Choice, ...] = ()
-
-
-class LockInfo(Contract):
-    mine: bool
-    pid: int | None = None
-
-
-class ContextInfo(Contract):
-    """How full the model's context is, in tokens; `size` is absent when unknown."""
-
-    used: int = 0
-    size: int | None = None
-
-
-class ConversationInfo(Contract):
-    """A conversation at a glance."""
-
-    id: str
-    title: str
-    folders: tuple[str, ...]
-    status: ConversationState
-    """For a conversation that no daemon has open: the last one in its log, even after a crash."""
-    status_reason: PauseReason | None = None
-    model: str
-    model_label: str
-    created_at: str
-    updated_at: str
-    last_seq: int
-    epoch: str | None = None
-    turn_id: str | None = None
-    """The open turn."""
-    message_count: int
-    """Messages of the user and of the agent."""
-    usage: Usage | None = None
-    context: ContextInfo = ContextInfo()
-    options: dict[str, str]
-    archived: bool = False
-    tags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = Field(default_factory=dict)
-    queue_length: int
-    pending_count: int
-    lock: LockInfo
-    forked_from: ForkOrigin | None = None
-    parent_id: str | None = None
-    """For a sub-agent: the conversation that it works for."""
-    isolated: Isolation | None = None
-    """Set if its edits and commands reach the disk only when the user lands them."""
 
 
 class ConversationResult(Contract):
@@ -216,27 +162,6 @@ class DeleteParams(OfConversation):
     """Move the conversation's log to the trash, or remove it permanently."""
 
     permanent: bool = False
-
-
-class ListParams(Contract):
-    """List the conversations of the open folders, or of one folder."""
-
-    folder: str | None = None
-    query: Annotated[str, Field(max_length=200)] | None = None
-    """Part of the title; case is ignored."""
-    archived: bool = False
-    """List archived conversations instead of the others."""
-    parent_id: ConversationId | None = None
-    """List the sub-agents of this conversation; no other list contains them."""
-    cursor: str | None = None
-    limit: Annotated[int, Field(ge=1, le=100)] = 50
-
-
-class ListResult(Contract):
-    """Newest first."""
-
-    conversations: tuple[ConversationInfo, ...]
-    next_cursor: str | None = None
 
 
 class ReadParams(OfConversation):

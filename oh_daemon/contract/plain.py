@@ -597,14 +597,6 @@ if TYPE_CHECKING:
         | CommandPart
         | SkillPart
     )
-    Risk = Literal["low", "medium", "high", "unknown"]
-    ItemStatus = Literal[
-        "pending", "awaitingApproval", "running", "completed", "failed", "rejected", "cancelled"
-    ]
-    ToolKind = Literal[
-        "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"
-    ]
-    Delivery = Literal["auto", "queue", "steer", "interrupt"]
     ConversationState = Literal[
         "idle",
         "running",
@@ -619,6 +611,15 @@ if TYPE_CHECKING:
     PauseReason = Literal[
         "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
     ]
+    Isolation = Literal["view", "worktree"]
+    Risk = Literal["low", "medium", "high", "unknown"]
+    ItemStatus = Literal[
+        "pending", "awaitingApproval", "running", "completed", "failed", "rejected", "cancelled"
+    ]
+    ToolKind = Literal[
+        "read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"
+    ]
+    Delivery = Literal["auto", "queue", "steer", "interrupt"]
     Purpose = Literal["condensation", "title", "ask", "subagent"]
     TurnCause = Literal["message", "resume", "condense", "landing"]
     StopReason = Literal[
@@ -639,7 +640,6 @@ if TYPE_CHECKING:
         "needsInput",
         "error",
     ]
-    Isolation = Literal["view", "worktree"]
     Scope = Literal["once", "turn", "conversation", "folder", "user"]
     ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
     Item = (

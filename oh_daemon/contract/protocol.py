@@ -41,7 +41,17 @@ class Method:
 
 
 MODULES = (
-    *("messages", "daemon_messages", "asking", "composing", "inputs", "agents", "mcp", "skills"),
+    *(
+        "summaries",
+        "messages",
+        "daemon_messages",
+        "asking",
+        "composing",
+        "inputs",
+        "agents",
+        "mcp",
+        "skills",
+    ),
     *("to_client", "client_tools", "branches"),
 )
 """The modules of the contract that define parameters and results of methods."""

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import DaemonError
-from oh_daemon.contract.items import StopReason, Usage
+from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.status import Usage
 
 
 class ErrorInfo(Contract):
@@ -37,13 +38,6 @@ class Turn(Contract):
     final_text: str | None = None
     result: Any = None
     """What the agent gave to `finish`, if the conversation has a `resultSchema`."""
-
-
-class ForkOrigin(Contract):
-    """The conversation that another one was forked from, and the last event that both share."""
-
-    id: str
-    seq: int
 
 
 class AgentInfo(Contract):

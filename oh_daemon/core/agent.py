@@ -21,7 +21,8 @@ from oh_daemon.contract.errors import (
     RateLimitError,
     StorageError,
 )
-from oh_daemon.contract.items import NoticeItem, PauseReason, QueuedMessage
+from oh_daemon.contract.items import NoticeItem, QueuedMessage
+from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.actions import Actions
 from oh_daemon.core.answer import Answering
 from oh_daemon.core.asides import Asides

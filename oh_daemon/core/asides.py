@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import DaemonError, ModelError
-from oh_daemon.contract.items import Usage, UserMessageItem
+from oh_daemon.contract.items import UserMessageItem
+from oh_daemon.contract.status import Usage
 from oh_daemon.core.bill import billed
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import View, is_message, render_batch, with_images

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.items import ConversationState, PauseReason, StopReason
+from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.status import ConversationState, PauseReason
 from oh_daemon.core.old_words import code_of
 from oh_daemon.core.ports import ModelAnswer, ToolResult
 from oh_daemon.core.state import State

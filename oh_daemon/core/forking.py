@@ -14,7 +14,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import LOG_VERSION, ConversationCreated, ConversationUpdated
-from oh_daemon.contract.turns import ForkOrigin
+from oh_daemon.contract.status import ForkOrigin
 from oh_daemon.core.folding import fold
 from oh_daemon.core.recovery import ended_turn
 from oh_daemon.core.state import ENDED, State

@@ -14,7 +14,8 @@ from typing import Any, Literal, Protocol
 
 from oh_daemon.contract.approvals import Subject, ToolSubject
 from oh_daemon.contract.errors import ModelError, StorageError
-from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKind, Usage
+from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKind
+from oh_daemon.contract.status import Usage
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.hosts import Host
 from oh_daemon.core.secrets import Masker

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NotRequired, TypedDict, TypeGuard
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.items import ConversationState, Isolation, PauseReason, Scope, TurnCause
+from oh_daemon.contract.items import Scope, TurnCause
 from oh_daemon.core.ports import Json
 
 ENDED = frozenset({"completed", "failed", "rejected", "cancelled"})

@@ -12,14 +12,9 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidStateError
-from oh_daemon.contract.items import (
-    ConversationState,
-    PauseReason,
-    QueuedMessage,
-    TurnCause,
-    UserMessageItem,
-)
+from oh_daemon.contract.items import QueuedMessage, TurnCause, UserMessageItem
 from oh_daemon.contract.skills import SkillKind
+from oh_daemon.contract.status import ConversationState, PauseReason
 from oh_daemon.core.context import NOTHING, told_of_editor
 from oh_daemon.core.delivery import title_of
 from oh_daemon.core.journal import Journal, new_id

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from pydantic import InstanceOf, TypeAdapter
 from typing_extensions import TypedDict
 
-from oh_daemon.contract.items import Usage
+from oh_daemon.contract.status import Usage
 from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
 

@@ -15,8 +15,8 @@ from functools import cache, cached_property, partial
 from typing import Any
 
 from oh_daemon.contract.errors import ModelError, NetworkError
-from oh_daemon.contract.items import Usage
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.status import Usage
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ModelRequest, Progress, Traits
 from oh_daemon.model.assembly import CHUNK, Assembly
 from oh_daemon.model.capabilities import (

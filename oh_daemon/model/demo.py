@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 
-from oh_daemon.contract.items import Usage
+from oh_daemon.contract.status import Usage
 from oh_daemon.core.ports import (
     Json,
     ModelAnswer,

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from oh_daemon.contract.items import Cost, Usage
+from oh_daemon.contract.status import Cost, Usage
 from oh_daemon.core.ports import Json
 
 MAX_TOKENS = 100_000_000

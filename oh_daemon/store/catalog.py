@@ -14,16 +14,14 @@ from collections.abc import Container, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import orjson
+from pydantic.alias_generators import to_camel
 
-from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
-from oh_daemon.contract.messages import ConversationInfo
-from oh_daemon.core.folding import apply
-from oh_daemon.core.ports import Json
-from oh_daemon.core.state import State
-from oh_daemon.store.event_log import lock_owner
+from oh_daemon.contract.summaries import ConversationInfo
+from oh_daemon.store.log_lock import lock_owner
 from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, parse_line, scan_log
 from oh_daemon.store.private_files import (
     disk_error,
@@ -33,6 +31,11 @@ from oh_daemon.store.private_files import (
     replace_file,
     storage_error,
 )
+
+if TYPE_CHECKING:
+    from oh_daemon.contract import plain
+    from oh_daemon.core.ports import Json
+    from oh_daemon.core.state import State
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +78,8 @@ def summary_of(state: State) -> Json:
     }
 
 
-_FIELDS = summary_of(State("")).keys()
+_FIELDS = {*map(to_camel, ConversationInfo.model_fields)} - {"epoch", "turnId", "lock"}
+"""What `summary_of` returns; the others are of the moment."""
 
 
 class Catalog:
@@ -180,6 +184,9 @@ class Catalog:
                         return _checked(meta)
                     if _is_long(folder / LOG_NAME) and lock_owner(folder):
                         return _checked(_brought_on(meta, folder / LOG_NAME))
+            from oh_daemon.core.folding import apply  # noqa: PLC0415 - most have a summary.
+            from oh_daemon.core.state import State  # noqa: PLC0415 - as above.
+
             state = State(folder.name)
             scan_log(folder, partial(apply, state))
             if state.seq == 0:

@@ -22,7 +22,6 @@ import orjson
 
 from oh_daemon.contract import errors, plain
 from oh_daemon.contract.events import LOG_VERSION
-from oh_daemon.core.ports import Json
 from oh_daemon.store import private_files
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.commit import CommitThread
@@ -248,26 +247,6 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
     os.ftruncate(fd, 0)
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     os.pwrite(fd, _line(pid=os.getpid(), startedAt=started_at, client=client), 0)
-
-
-def lock_owner(folder: Path) -> Json:
-    """Return who has the log open, {pid, startedAt, client}; empty when nobody has. For people."""
-    try:
-        with read_private(folder / "lock") as file:
-            # The file is empty for the moment in which its owner starts.
-            owner = parse_object(file.read(4096))
-    except (OSError, errors.ReadOnlyError):
-        return {}
-    pid = owner.get("pid")
-    if not isinstance(pid, int) or pid <= 0:
-        return {}
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return {}
-    except PermissionError:
-        pass  # The process lives and belongs to another user.
-    return owner
 
 
 def follow_log(folder: Path, commit: CommitThread, take: TakeRecord) -> OpenedLog:

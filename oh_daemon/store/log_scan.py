@@ -13,12 +13,14 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO, TypedDict
+from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import orjson
 
-from oh_daemon.contract import plain
 from oh_daemon.store.private_files import read_end, read_private
+
+if TYPE_CHECKING:
+    from oh_daemon.contract import plain
 
 LOG_NAME = "events.jsonl"
 TakeRecord = Callable[["plain.Record"], object]

@@ -13,12 +13,13 @@ import uuid
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from oh_daemon.contract.errors import DaemonError, ReadOnlyError, StorageError
-from oh_daemon.core.ports import Json
 
+Json = dict[str, Any]
 _HINTS = {
     errno.ENOSPC: "the disk is full; free some space, then resume",
     errno.EDQUOT: "your disk quota is used up; free some space, then resume",

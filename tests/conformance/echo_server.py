@@ -55,7 +55,7 @@ class EchoServer:
             on_lost_frame=lambda head: self._lost.append(head[:80].decode()),
             stop=lambda _left_s: self._stop(),
         )
-        self._server = Server(claim_stdio(), lambda _server, _facts: service)
+        self._server = Server(claim_stdio(), lambda _server, _facts: [service])
 
     def run(self) -> int:
         return self._server.run()

@@ -10,12 +10,25 @@ from raw_client import RawClient
 
 Held = Callable[..., tuple[RawClient, Callable[[], None]]]
 HOLDING = """
-import os, sys
-with open({gate!r}) as gate:
-    gate.read()
-sys.path.remove({folder!r})
-del sys.modules[__name__]
-import {name}
+import sys
+from importlib.machinery import PathFinder
+
+class Holding:
+    def find_spec(self, name, path=None, target=None):
+        if name != {name!r}:
+            return None
+        spec = PathFinder.find_spec(name, path)
+        run = spec.loader.exec_module
+
+        def held(module):
+            with open({gate!r}) as gate:
+                gate.read()
+            run(module)
+
+        spec.loader.exec_module = held
+        return spec
+
+sys.meta_path.insert(0, Holding())
 """
 
 
@@ -24,20 +37,30 @@ def held(spawn_product: Callable[..., RawClient], tmp_path: Path) -> Iterator[He
     """Start the daemon; `let_go` ends the import that holds it up."""
     gates: list[int] = []
 
-    def start(name: str = "pydantic") -> tuple[RawClient, Callable[[], None]]:
+    def start(
+        name: str = "pydantic", at_first: Callable[[RawClient], object] = lambda _client: None
+    ) -> tuple[RawClient, Callable[[], None]]:
         folder, gate = tmp_path / "first", tmp_path / "gate"
         folder.mkdir()
         os.mkfifo(gate)
-        text = HOLDING.format(gate=str(gate), folder=str(folder), name=name)
-        (folder / f"{name}.py").write_text(text)
+        text = HOLDING.format(name=name, gate=str(gate))
+        (folder / "sitecustomize.py").write_text(text)
         client = spawn_product(env={"PYTHONPATH": str(folder)})
         client.initialize()
+        at_first(client)
         gates.append(os.open(gate, os.O_WRONLY))  # Waits until the import is there.
         return client, lambda: os.close(gates.pop())
 
     yield start
     for gate in gates:
         os.close(gate)
+
+
+def start_and_list_terminals(client: RawClient) -> None:
+    options = {"model": "openai/fake"}
+    started = client.request("conversation/start", {"folders": [], "options": options})
+    named = {"conversationId": started["conversation"]["id"]}
+    client.send_request("terminal/list", named, "first")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
@@ -70,8 +93,17 @@ def test_a_request_is_cancelled_amid_an_import_and_others_are_answered_after_it(
     client.notify("$/cancelRequest", {"id": first})
     assert client.error_of(first).code == -32800
     last = client.send_request("shutdown")
-    client.notify("exit")
     let_go()
     assert client.result_of(second) == {"conversations": []}
     assert client.result_of(last) is None
-    assert client.exit_code() == 0
+
+
+def test_an_import_for_one_method_holds_up_no_other_and_no_interrupt(held: Held) -> None:
+    client, let_go = held("oh_daemon.fronts.lsp.handlers_terminal", start_and_list_terminals)
+    [found] = client.request("daemon/status")["conversations"]
+    named = {"conversationId": found["id"]}
+    behind = client.send_request("terminal/list", named)
+    assert client.request("conversation/interrupt", named)["status"] == "idle"
+    assert client.request("conversation/list") is not None
+    let_go()
+    assert client.result_of("first") == client.result_of(behind) == {"terminals": []}

@@ -28,8 +28,8 @@ from oh_daemon.contract.errors import (
     StorageError,
     UserError,
 )
-from oh_daemon.contract.items import ConversationState
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.status import ConversationState
 
 KEY = SecretStr("sk-library-0123456789")
 Status = ConversationStatus

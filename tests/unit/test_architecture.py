@@ -16,10 +16,10 @@ import pytest
 from pydantic import BaseModel
 
 from oh_daemon.app import images
-from oh_daemon.contract import composing, content, messages, protocol
+from oh_daemon.contract import composing, content, messages, protocol, summaries
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
-from oh_daemon.fronts.lsp import rpc, stdio, sync
+from oh_daemon.fronts.lsp import routes, rpc, stdio, sync
 from oh_daemon.workspace import output
 
 PACKAGE = "oh_daemon"
@@ -197,6 +197,18 @@ def test_fronts_do_not_know_each_other() -> None:
 def _front_of(name: str) -> str:
     """Return the front that a dotted name points into, "" if none."""
     return f"{name}...".split(".")[2] if name.startswith(f"{PACKAGE}.fronts.") else ""
+
+
+def test_each_method_has_a_handler_where_its_route_leads() -> None:
+    found = {
+        noun: tuple(import_module(f"{PACKAGE}.fronts.lsp.handlers_{noun}").HANDLERS)
+        for noun in routes.ROUTES
+    }
+    assert {noun: set(names) for noun, names in routes.ROUTES.items()} == {
+        noun: set(names) for noun, names in found.items()
+    }
+    registered = {method.name for method in protocol.REQUESTS}
+    assert registered == {name for names in found.values() for name in names}
 
 
 def test_no_modules_need_each_other() -> None:
@@ -461,7 +473,7 @@ def test_the_limits_that_are_told_are_those_that_hold() -> None:
         "syncedDocumentBytes": sync.MAX_DOCUMENT_BYTES,
         "requestsInFlight": rpc.MAX_IN_FLIGHT,
         "eventsPerPage": _longest(messages.EventsParams, "limit"),
-        "conversationsPerPage": _longest(messages.ListParams, "limit"),
+        "conversationsPerPage": _longest(summaries.ListParams, "limit"),
         "partsPerMessage": _longest(messages.SendMessageParams, "content"),
         "textPartBytes": _longest(content.TextPart, "text"),
         # Base64 takes four characters for three bytes; both limits leave one byte of padding.

@@ -20,7 +20,7 @@ from oh_daemon.contract.errors import (
     StorageError,
     TurnMismatchError,
 )
-from oh_daemon.contract.items import ConversationState
+from oh_daemon.contract.status import ConversationState
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import MAX_QUEUE, may_resume, plan_delivery
 from oh_daemon.core.ports import Json

@@ -27,8 +27,8 @@ from model_calls import HELLO, KEY, TOOL, anthropic, anthropic_block, ask, setti
 from pydantic import ValidationError
 
 from oh_daemon.contract.errors import NetworkError
-from oh_daemon.contract.items import Cost, Usage
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.status import Cost, Usage
 from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.items import Usage
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.status import Usage
 from oh_daemon.core.ports import Json
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from oh_daemon.app.event_lines import EventPrinter
-from oh_daemon.contract.items import PauseReason, StopReason
+from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.status import PauseReason
 
 
 def printed(*records: Any) -> str:

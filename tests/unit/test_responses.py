@@ -12,8 +12,8 @@ from fake_llm import call as calling
 from model_calls import HELLO, KEY, TOOL, ask, complete, retrying
 
 from oh_daemon.contract import errors as e
-from oh_daemon.contract.items import Usage
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.contract.status import Usage
 from oh_daemon.core.ports import Json as Message
 from oh_daemon.core.ports import ModelRequest, ToolCall
 from oh_daemon.model.assembly import Assembly

@@ -2,6 +2,12 @@
 
 export type Part = TextPart | ImagePart | ResourceLinkPart | ResourcePart | SelectionPart | DiagnosticsPart | CommandPart | SkillPart;
 
+export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed";
+
+export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck";
+
+export type Isolation = "view" | "worktree";
+
 export type Risk = "low" | "medium" | "high" | "unknown";
 
 export type ItemStatus = "pending" | "awaitingApproval" | "running" | "completed" | "failed" | "rejected" | "cancelled";
@@ -10,17 +16,11 @@ export type ToolKind = "read" | "edit" | "delete" | "move" | "search" | "execute
 
 export type Delivery = "auto" | "queue" | "steer" | "interrupt";
 
-export type ConversationState = "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed";
-
-export type PauseReason = "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck";
-
 export type Purpose = "condensation" | "title" | "ask" | "subagent";
 
 export type TurnCause = "message" | "resume" | "condense" | "landing";
 
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
-
-export type Isolation = "view" | "worktree";
 
 export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from oh_daemon.app.live import Live
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.items import Usage
+from oh_daemon.contract.status import Usage
 
 
 class ConversationStatus(StrEnum):

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,12 +21,11 @@ from oh_daemon.app.shared import Shared
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.contract.errors import DaemonError
-from oh_daemon.contract.protocol import REQUESTS
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.client_tools import ClientTools
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler
+from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.editor import ClientEditor
 from oh_daemon.fronts.lsp.editor_context import EditorContext
 from oh_daemon.fronts.lsp.handlers_mcp import connect
@@ -35,6 +33,7 @@ from oh_daemon.fronts.lsp.handlers_standard import standard_methods
 from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
+from oh_daemon.fronts.lsp.routes import bind
 from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
 from oh_daemon.fronts.lsp.stdio import encode
 from oh_daemon.fronts.lsp.sync import OpenDocuments
@@ -43,11 +42,6 @@ from oh_daemon.workspace.paths import path_from_uri
 
 logger = logging.getLogger(__name__)
 
-_NOUNS = (
-    *("branches", "changes", "conversation", "daemon", "history", "mcp", "models", "ports"),
-    *("search", "skills", "terminal"),
-)
-"""Each has a module `handlers_<noun>`."""
 _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
 """The first call of one of these imports litellm in the background (1.7 s); idle windows do not."""
 
@@ -132,28 +126,18 @@ def _open_door(places: Places, shared: Shared, documents: OpenDocuments) -> Call
 
 def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Method]:
     """Return a handler for every method of the registry, and for some of LSP's own."""
-    modules = (import_module(f"oh_daemon.fronts.lsp.handlers_{noun}") for noun in _NOUNS)
-    handlers: dict[str, Handler] = {}
-    for module in modules:
-        handlers |= module.HANDLERS
 
-    def bound(name: str, params_type: Any, handler: Handler) -> Method:
-        def call(params: Json, context: RequestContext) -> Any:
-            if name in _WARM:
-                context.after_answer(_warm_up)
-            return handler(daemon, params_type.model_validate(params), context)
-
-        return call
-
-    def heard(method: Method) -> Method:
+    def heard(name: str, method: Method) -> Method:
         def call(params: Json, context: RequestContext) -> Any:
             daemon.outbox.speaks_only_lsp = False
+            if name in _WARM:
+                context.after_answer(_warm_up)
             return method(params, context)
 
         return call
 
-    methods = {m.name: bound(m.name, m.params, handlers[m.name]) for m in REQUESTS}
-    on_wire = {name: heard(method) for name, method in methods.items()}
+    methods = bind(daemon)
+    on_wire = {name: heard(name, method) for name, method in methods.items()}
     # Commands of `workspace/executeCommand` run our methods too, but are no sign of knowing us.
     daemon.outbox.speaks_only_lsp = facts.is_plain
     return on_wire | standard_methods(daemon, methods, client, facts)

@@ -25,6 +25,7 @@ from oh_daemon.contract.errors import InvalidParamsError, StorageError
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client_tools import ClientTools
+from oh_daemon.fronts.lsp.folder_names import parse_folder
 from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.rpc import RequestContext
@@ -32,7 +33,6 @@ from oh_daemon.fronts.lsp.serial import Serial
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.names import FileNames
-from oh_daemon.workspace.paths import path_from_uri
 
 
 @dataclass(slots=True)
@@ -206,12 +206,3 @@ def once_durable(live: Live, result: Json) -> Future[Json]:
 
     live.conversation.log.after_sync(on_synced)
     return done
-
-
-def parse_folder(name: str, field: str) -> Path:
-    """Return the folder of a URI or absolute path. Raises `InvalidParamsError` naming the field."""
-    path = path_from_uri(name) if ":" in name.split("/", maxsplit=1)[0] else Path(name)
-    if path is None or not path.is_absolute():
-        what = f"{name!r} must be a file URI or an absolute path"
-        raise InvalidParamsError.at(field, what, "not_a_path")
-    return path

@@ -16,22 +16,22 @@ from typing import Any
 
 import orjson
 
-from oh_daemon.app.conversations import Conversations
-from oh_daemon.app.description import describe, describe_closed, describe_state
+from oh_daemon.app.description import describe, describe_state
 from oh_daemon.app.following import Followed
+from oh_daemon.app.listing import describe_closed, page_of
 from oh_daemon.app.live import Live
 from oh_daemon.app.sub_agents import sub_agents_of
 from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import CursorInvalidError
+from oh_daemon.contract.summaries import ConversationInfo, ListParams, ListResult
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_worker, parse_folder
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_worker
+from oh_daemon.fronts.lsp.folder_names import parse_folder
 from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.stdio import encode
-from oh_daemon.store.catalog import Catalog
-from oh_daemon.workspace.paths import uri_from_path
 
 _PAGE_BYTES = 1 << 20
 _LINES_AT_ONCE = 100
@@ -87,38 +87,18 @@ def _replay(journal: Journal, params: m.OpenParams) -> Json:
     return edges
 
 
-def list_(daemon: Daemon, params: m.ListParams, folders: list[Path]) -> m.ListResult:
-    query = (params.query or "").casefold()
+def list_(daemon: Daemon, params: ListParams, folders: list[Path]) -> ListResult:
     only = None if params.folder is None else parse_folder(params.folder, "folder")
+    conversations = daemon.conversations
     homes = folders if only is None else [only]
-    found = [
-        summary
-        for summary in daemon.conversations.listed(homes, params.parent_id)
-        if (only is None or uri_from_path(only) in summary["folders"])
-        and query in summary["title"].casefold()
-        and summary["archived"] == params.archived
-    ]
-    first = 0
-    if params.cursor is not None:
-        ids = [summary["id"] for summary in found]
-        if params.cursor not in ids:
-            raise CursorInvalidError("the cursor is not of this list; list from the start")
-        first = ids.index(params.cursor) + 1
-    page = found[first : first + params.limit]
-    more = first + len(page) < len(found)
-    catalogs = daemon.conversations.catalogs(homes)
-    return m.ListResult(
-        conversations=tuple(_info_of(daemon.conversations, summary, catalogs) for summary in page),
-        next_cursor=page[-1]["id"] if more else None,
-    )
+    catalogs = conversations.catalogs(homes)
 
+    def describe_listed(summary: Json) -> ConversationInfo:
+        if (live := conversations.find_live(summary["id"])) is not None:
+            return describe(live.conversation)
+        return describe_closed(summary, catalogs)
 
-def _info_of(
-    conversations: Conversations, summary: Json, catalogs: Sequence[Catalog]
-) -> m.ConversationInfo:
-    if (live := conversations.find_live(summary["id"])) is not None:
-        return describe(live.conversation)
-    return describe_closed(summary, catalogs)
+    return page_of(conversations.listed(homes, params.parent_id), params, only, describe_listed)
 
 
 def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
@@ -132,7 +112,7 @@ def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
         return _items_before(params, journal.state, describe(journal))
 
 
-def _items_before(params: m.ReadParams, state: State, info: m.ConversationInfo) -> bytes:
+def _items_before(params: m.ReadParams, state: State, info: ConversationInfo) -> bytes:
     end = len(state.items)
     if params.before is not None:
         if params.before not in state.positions:

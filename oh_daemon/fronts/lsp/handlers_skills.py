@@ -12,7 +12,8 @@ from oh_daemon.contract.agents import AgentListParams, AgentListResult, AgentSum
 from oh_daemon.contract.composing import CommandInfo, CommandListParams, CommandListResult
 from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.skills import Skill
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker, parse_folder
+from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker
+from oh_daemon.fronts.lsp.folder_names import parse_folder
 
 
 def skills_for(

@@ -14,8 +14,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -56,15 +56,17 @@ class Service:
     """Serves the client after `initialize`. All but `mask` is called on the main thread only."""
 
     methods: Mapping[str, Method]
-    notifications: Mapping[str, Notification]
-    on_lost_frame: Callable[[bytes], None]
+    notifications: Mapping[str, Notification] = field(default_factory=dict[str, Notification])
+    on_lost_frame: Callable[[bytes], None] = lambda _head: None
     """A message was too large to read; this is its beginning."""
-    stop: Callable[[float], None]
+    stop: Callable[[float], None] = lambda _left_s: None
     """End everything within this many seconds."""
     cancel: Callable[[], object] = lambda: None
     """Cancel all running work, without waiting for its end."""
     mask: Callable[[str], str] = str
     """Hides secrets in error answers and in the recording."""
+    is_complete: bool = True
+    """Whether no other service comes that has more methods."""
 
 
 class Server:
@@ -73,15 +75,15 @@ class Server:
     def __init__(
         self,
         stdio: tuple[int, int],
-        make_service: Callable[[Server, ClientFacts], Service],
+        make_services: Callable[[Server, ClientFacts], Iterable[Service]],
         recording: Recording | None = None,
         report_sandbox: Callable[[Json], dict[str, str] | None] = lambda _settings: None,
         opening: Opening | None = None,
     ) -> None:
-        """`stdio` comes from `claim_stdio`; the service is made after `initialize` is answered.
+        """`stdio` comes from `claim_stdio`; the services are made after `initialize` is answered.
 
-        `report_sandbox` is given the client's settings. `make_service` is called on a thread of
-        its own.
+        `report_sandbox` is given the client's settings. `make_services` runs on a thread of its
+        own.
         """
         inbound, outbound = stdio
         opening = opening or Opening()
@@ -92,7 +94,7 @@ class Server:
         self._reader = FrameReader(inbound, received, unread=opening.unread)
         self._is_answered = opening.is_answered
         """Whether the next frame is an `initialize` that `boot` has answered."""
-        self._make_service = make_service
+        self._make_services = make_services
         self._report_sandbox = report_sandbox
         self._recording = recording
         self._service: Service | None = None
@@ -133,18 +135,27 @@ class Server:
             entry = self._inbox.get()
             if isinstance(entry, Service):
                 self._use(entry)
-                yield from self._waiting.take()
+                waiting = self._waiting.take()
+                yield from (each for each in waiting if not self._waits(each))
             elif self._is_answered:
                 self._is_answered = False
                 self._room.release()
                 self._begin(parse_client_facts(message_of(entry)["params"]))
-            elif self._is_initialized and self._service is None and self._has_to_wait(entry):
-                self._waiting.add(entry)
-            else:
+            elif not self._waits(entry):
                 yield entry
 
+    def _waits(self, entry: Frame | Stop) -> bool:
+        """Let it wait, if it must: for its method, or for what came before it."""
+        must_wait = self._is_composing and self._has_to_wait(entry)
+        if must_wait:
+            self._waiting.add(entry)
+        return must_wait
+
+    @property
+    def _is_composing(self) -> bool:
+        return self._is_initialized and self._service is None
+
     def _has_to_wait(self, entry: Frame | Stop) -> bool:
-        """Return whether to serve it later; of a request that waits, a cancellation is served."""
         if isinstance(entry, Stop):
             return entry.awaits_answers and self._waiting.has_request
         message = message_of(entry)
@@ -154,7 +165,11 @@ class Server:
                 self._room.release()
                 self._dispatcher.refuse(cancelled, RequestCancelledError("cancelled by the client"))
             return False
-        return message.get("method") not in {"shutdown", "exit"} or self._waiting.has_request
+        if message.get("method") in {"shutdown", "exit"}:
+            return self._waiting.has_request
+        # A list shows what the folders have, so it comes after a change of the folders.
+        is_there = message.get("method") in self._dispatcher.methods
+        return not is_there or self._waiting.has_request or self._waiting.changes_folders
 
     def stop(
         self, reason: str, exit_code: int = EXIT_CLEAN, *, awaits_answers: bool = False
@@ -217,7 +232,8 @@ class Server:
 
         def make() -> None:
             try:
-                self._inbox.put(self._make_service(self, facts))
+                for service in self._make_services(self, facts):
+                    self._inbox.put(service)
             except Exception:
                 # Without its methods the daemon would refuse everything and never say why.
                 log.exception("the daemon cannot start")
@@ -226,12 +242,13 @@ class Server:
         threading.Thread(target=make, name="composition", daemon=True).start()
 
     def _use(self, service: Service) -> None:
-        self._service = service
-        self._dispatcher.mask = service.mask
-        if self._recording is not None:
-            self._recording.mask = service.mask
         self._dispatcher.methods |= service.methods
         self._dispatcher.notifications |= service.notifications
+        if service.is_complete:
+            self._service = service
+            self._dispatcher.mask = service.mask
+            if self._recording is not None:
+                self._recording.mask = service.mask
 
     def _shutdown(self, _params: Json, _context: RequestContext) -> None:
         self._is_shut_down = True

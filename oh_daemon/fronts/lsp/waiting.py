@@ -34,6 +34,11 @@ class Waiting:
         """Whether the client waits for an answer."""
         return any({"id", "method"} <= message_of(entry).keys() for entry in self._entries)
 
+    @property
+    def changes_folders(self) -> bool:
+        name = "workspace/didChangeWorkspaceFolders"
+        return any(message_of(entry).get("method") == name for entry in self._entries)
+
     def add(self, entry: Frame | Stop) -> None:
         self._entries.append(entry)
 

@@ -3,6 +3,12 @@
 
 ---@alias oh.protocol.Part oh.protocol.TextPart | oh.protocol.ImagePart | oh.protocol.ResourceLinkPart | oh.protocol.ResourcePart | oh.protocol.SelectionPart | oh.protocol.DiagnosticsPart | oh.protocol.CommandPart | oh.protocol.SkillPart
 
+---@alias oh.protocol.ConversationState "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed"
+
+---@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck"
+
+---@alias oh.protocol.Isolation "view" | "worktree"
+
 ---@alias oh.protocol.Risk "low" | "medium" | "high" | "unknown"
 
 ---@alias oh.protocol.ItemStatus "pending" | "awaitingApproval" | "running" | "completed" | "failed" | "rejected" | "cancelled"
@@ -11,17 +17,11 @@
 
 ---@alias oh.protocol.Delivery "auto" | "queue" | "steer" | "interrupt"
 
----@alias oh.protocol.ConversationState "idle" | "running" | "waiting" | "pausing" | "paused" | "interrupting" | "error" | "finished" | "closed"
-
----@alias oh.protocol.PauseReason "user" | "budget" | "network" | "rateLimit" | "storage" | "daemonRestarted" | "stuck"
-
 ---@alias oh.protocol.Purpose "condensation" | "title" | "ask" | "subagent"
 
 ---@alias oh.protocol.TurnCause "message" | "resume" | "condense" | "landing"
 
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error"
-
----@alias oh.protocol.Isolation "view" | "worktree"
 
 ---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
 
