@@ -11,6 +11,7 @@ from typing import Literal, NotRequired, TypedDict, TypeGuard
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import Scope, TurnCause
+from oh_daemon.contract.status import ConversationState, Isolation, PauseReason
 from oh_daemon.core.ports import Json
 
 ENDED = frozenset({"completed", "failed", "rejected", "cancelled"})
