@@ -33,8 +33,8 @@ def malformed_input(items: Sequence[Json]) -> str | None:
 
 def _bad_reasoning(items: Sequence[Json]) -> str | None:
     item, following = items[0], dict(*items[1:])
-    if item["encrypted_content"] != SEAL + "".join(part["text"] for part in item["summary"]):
-        return f"The encrypted content of item {item['id']} could not be verified"
+    if item.get("encrypted_content") != SEAL + "".join(part["text"] for part in item["summary"]):
+        return f"The encrypted content of item {item.get('id')} could not be verified"
     if following.get("type") != "function_call" and following.get("role") != "assistant":
         return f"Item {item['id']} was provided without its required following item"
     return None

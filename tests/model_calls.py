@@ -11,7 +11,7 @@ from fake_llm import FakeLLM, Json, Step, raw
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Progress, Retry
-from oh_daemon.model.client import LiteLLM
+from oh_daemon.model.client import RemoteModel
 
 KEY = "sk-test-0123456789abcdefghijklmn"
 HELLO: list[Json] = [{"role": "user", "content": "Hello."}]
@@ -23,7 +23,7 @@ TOOL: Json = {
 
 def settings_for(fake: FakeLLM, **changes: Any) -> LLMSettings:
     given = {"model": "openai/fake", "api_key": KEY, "base_url": fake.url, **changes}
-    if given["model"].startswith("anthropic/"):
+    if given["model"].startswith("anthropic/") and given["base_url"]:
         given["base_url"] = given["base_url"].removesuffix("/v1")
     return LLMSettings.model_validate(given)
 
@@ -36,13 +36,15 @@ def ask(
     **changes: Any,
 ) -> ModelAnswer:
     """Ask the model once, without retries."""
-    model = LiteLLM(settings_for(fake, max_attempts=1, **changes))
+    model = RemoteModel(settings_for(fake, max_attempts=1, **changes))
     return complete(model, request, on_delta=on_delta, cancel=cancel)
 
 
-def retrying(fake: FakeLLM, max_attempts: int = 4, **changes: Any) -> LiteLLM:
+def retrying(fake: FakeLLM, max_attempts: int = 4, **changes: Any) -> RemoteModel:
     """Return a model that hardly waits between its attempts."""
-    return LiteLLM(settings_for(fake, max_attempts=max_attempts, **changes), first_delay_s=0.001)
+    return RemoteModel(
+        settings_for(fake, max_attempts=max_attempts, **changes), first_delay_s=0.001
+    )
 
 
 def complete(

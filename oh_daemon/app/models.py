@@ -90,8 +90,7 @@ class Models:
     def check(self, name: str) -> None:
         """Raise `ModelError` if the name cannot be the name of a model; no endpoint is asked.
 
-        Only for a process of our own: it loads litellm as `warm_up` does, so the first use takes
-        seconds.
+        It waits for litellm's import, which takes seconds, if only litellm may know the name.
         """
         self.model_for(name)  # It finds routers that lead back to themselves.
         router = self._settings().routers.get(name)
@@ -206,19 +205,29 @@ def _variable_of(settings: LLMSettings) -> str:
 
 
 def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
-    """Return the model behind an endpoint; it loads litellm and connects on its first call."""
-    from oh_daemon.model.client import LiteLLM  # noqa: PLC0415 - keeps `initialize` quick.
+    """Return the model behind an endpoint; it connects on its first call."""
+    from oh_daemon.model.client import RemoteModel  # noqa: PLC0415 - keeps `initialize` quick.
 
-    return LiteLLM(settings, finds_key=finds_key)
+    if needs_litellm(settings):
+        from oh_daemon.model.litellm_process import start_litellm  # noqa: PLC0415 - few need it.
+
+        start_litellm()
+    return RemoteModel(settings, finds_key=finds_key)
 
 
 def check_provider(settings: LLMSettings) -> None:
-    """Raise `ModelError` unless litellm knows which provider has the model."""
-    from oh_daemon.model.client import provider_of  # noqa: PLC0415 - keeps `initialize` quick.
-    from oh_daemon.model.litellm_import import warm_up  # noqa: PLC0415 - likewise.
+    """Raise `ModelError` unless somebody is known to serve the model."""
+    if needs_litellm(settings):
+        from oh_daemon.model.by_litellm import litellm_provider_of  # noqa: PLC0415 - few need it.
 
-    warm_up()  # Imported by this thread, litellm takes half as long again.
-    provider_of(settings)
+        litellm_provider_of(settings)
+
+
+def needs_litellm(settings: LLMSettings) -> bool:
+    from oh_daemon.model.price_table import price_table  # noqa: PLC0415 - keeps `initialize` quick.
+    from oh_daemon.model.providers import find_provider  # noqa: PLC0415 - likewise.
+
+    return find_provider(settings, price_table()) is None
 
 
 def _route(name: str, router: Router, models: Mapping[str, Model]) -> Model:

@@ -55,6 +55,9 @@ class LLMSettings(Contract):
     custom_llm_provider: str | None = None
     """The provider whose API `baseUrl` speaks, for instance `openai`; needed when the model's name
     does not say it."""
+    client: Literal["auto", "litellm"] = "auto"
+    """What sends the requests. `auto` asks the common providers directly and all others through
+    litellm; `litellm` asks every model through litellm."""
     api: Api | None = None
     """Chat Completions (`chat`) or the Responses API (`responses`). If unset, litellm's model data
     decides; unknown models use `chat`."""

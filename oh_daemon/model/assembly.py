@@ -21,8 +21,10 @@ FinishReason = Literal["stop", "tool_calls", "length", "content_filter", ""]
 _FINISH: Mapping[str, FinishReason] = {
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
+    "tool_use": "tool_calls",
     "length": "length",
     "max_tokens": "length",
+    "model_context_window_exceeded": "length",
     "content_filter": "content_filter",
     "refusal": "content_filter",
 }
@@ -93,6 +95,15 @@ class _Chunk(TypedDict, total=False):
 
 CHUNK = TypeAdapter(_Chunk)
 """The form of the fields that `Assembly` reads; other fields may have any form."""
+
+
+def delta_chunk(**delta: Any) -> Json:
+    return {"choices": [{"delta": delta}]}
+
+
+def call_chunk(index: int, function: Json, call_id: str | None = None) -> Json:
+    """Return a piece of a call; its first piece has the id and the name."""
+    return delta_chunk(tool_calls=[{"index": index, "id": call_id, "function": function}])
 
 
 class Assembly:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from oh_daemon.contract.llm import Api, LLMSettings
 from oh_daemon.core.ports import Json
+from oh_daemon.model.price_table import RULES
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Quirks:
 
 
 _PLAIN = Quirks()
+_NEEDS_RESPONSES = re.compile(r"gpt-(5\.([4-9]|\d\d)|[6-9])")
+"""The models to which chat completions refuse tools while they reason."""
 _CLAUDES_OWN = ("anthropic", "claude", "bedrock/", "vertex_ai/claude")
 """Prefixes of the models that litellm serves in Anthropic's form."""
 QUIRKS: Mapping[str, Quirks] = {
@@ -69,6 +73,8 @@ class Capabilities:
     reasons: bool | None = None
     """Whether it reasons before it answers; None when unknown."""
     quirks: Quirks = _PLAIN
+    row: Json = field(default_factory=dict[str, Any], repr=False)
+    """What the table says of the model under its own keys, or its rules for unknown names."""
 
 
 def find_capabilities(
@@ -93,16 +99,29 @@ def find_capabilities(
         api=settings.api or _find_api(settings, entry),
         reasons=bool(entry.get("supports_reasoning")) if key else None,
         quirks=quirks,
+        row=table[key] if key else _rules_for(settings.model, table),
     )
+
+
+def _rules_for(model: str, table: Mapping[str, Json]) -> Json:
+    """Return what the table says of all models with names like this one."""
+    rules: Sequence[Json] = table.get(RULES, {}).get("rules", ())
+    matching = (rule for rule in rules if re.search(rule["pattern"], model, re.IGNORECASE))
+    return {key: value for rule in matching for key, value in rule["model_info"].items()}
 
 
 def _find_api(settings: LLMSettings, entry: Json) -> Api:
     """Choose the API: OpenAI's own models keep their reasoning only in the Responses API."""
     if entry.get("mode") == "responses":
         return "responses"
-    is_openai = entry.get("litellm_provider") == "openai" and settings.base_url is None
     has_both = "/v1/responses" in entry.get("supported_endpoints", ())
-    return "responses" if is_openai and has_both and entry.get("supports_reasoning") else "chat"
+    if entry.get("litellm_provider") != "openai" or not has_both:
+        return "chat"
+    if settings.base_url is None:
+        return "responses" if entry.get("supports_reasoning") else "chat"
+    is_asked_to_reason = settings.reasoning_effort not in {None, "none"}
+    needs_it = is_asked_to_reason and _NEEDS_RESPONSES.search(settings.model)
+    return "responses" if needs_it else "chat"
 
 
 def edits_by_patch(settings: LLMSettings) -> bool:

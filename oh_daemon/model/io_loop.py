@@ -1,4 +1,4 @@
-"""The single asyncio loop, on a thread of its own, on which every call to a provider runs.
+"""The single asyncio loop, on a thread of its own, for the libraries that need one.
 
 Worker threads block in `run_on_loop`; a cancel wakes them at once and cancels their coroutine. The
 loop is never stopped: its thread ends with the process.

@@ -6,13 +6,21 @@ it: on any failure, nothing is known.
 
 from __future__ import annotations
 
+import json
+import time
+from contextlib import closing
+from http.client import OK, HTTPException
+
 from pydantic import AliasPath, BaseModel, Field
 
 from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
+from oh_daemon.model.http import request
+from oh_daemon.model.sockets import Waiter
 
 _PATIENCE_S = 2.0
-"""The timeout for connecting, and again for the answer; an interrupt has to wait for it."""
+"""An interrupt has to wait for it."""
 
 
 class _Told(BaseModel):
@@ -37,17 +45,25 @@ def read_live_metadata(settings: LLMSettings) -> Json:
     """Ask the endpoint in the settings; blocks for a few seconds at most."""
     if settings.base_url is None:
         return {}
-    import httpx  # noqa: PLC0415 - comes with litellm, whose import the start must not pay.
-
     headers = dict(settings.extra_headers)
     if settings.api_key is not None:
         headers["authorization"] = f"Bearer {settings.api_key.get_secret_value()}"
     url = f"{settings.base_url.rstrip('/')}/models"
+    end = time.monotonic() + _PATIENCE_S
+
+    def left_s() -> float:
+        if (left := end - time.monotonic()) <= 0:
+            raise TimeoutError
+        return left
+
     try:
-        answer = httpx.get(url, headers=headers, timeout=_PATIENCE_S).raise_for_status()
-        return parse_models(answer.json(), settings.model)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError, ImportError):
-        # It is an `ImportError` that a SOCKS proxy of the environment needs one more package.
+        with (
+            Waiter(CancelToken(), left_s) as waiter,
+            closing(request("GET", url, headers, None, waiter)) as response,
+        ):
+            body = b"".join(response.pieces())
+        return parse_models(json.loads(body), settings.model) if response.status == OK else {}
+    except (OSError, HTTPException, ValueError):
         return {}
 
 

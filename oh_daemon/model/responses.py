@@ -6,17 +6,19 @@ including this model's encrypted reasoning, unchanged and in its place among the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pydantic import InstanceOf, TypeAdapter
 from typing_extensions import TypedDict
 
-from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
+from oh_daemon.model.assembly import call_chunk, delta_chunk
 from oh_daemon.model.capabilities import Capabilities
-from oh_daemon.model.events import broken_event, read_events
+from oh_daemon.model.dialect import Call, Dialect, without_none
+from oh_daemon.model.events import broken_event
 from oh_daemon.model.messages import own_thinking, taken_by
+from oh_daemon.model.openai_models import accepted_effort, accepted_functions, accepted_sampling
 
 _CHANNELS = {
     "response.output_text.delta": "content",
@@ -24,14 +26,33 @@ _CHANNELS = {
     "response.reasoning_text.delta": "reasoning_content",
     "response.reasoning_summary_text.delta": "reasoning_content",
 }
+_LEAST_OUTPUT = 16
+"""The API refuses a smaller limit of tokens."""
 _FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 # Requests
 
 
+def responses_fields(call: Call) -> Json:
+    """Return the fields of a request but for the model's name and `extra_body`."""
+    settings, can = call.settings, call.can
+    limit = settings.max_output_tokens
+    known = {"effort": accepted_effort(call), "summary": can.reasons and "auto"}
+    fields = {
+        **render_request(call.messages, accepted_functions(call), settings.model, can),
+        "tool_choice": call.tool_choice,
+        "reasoning": {name: value for name, value in known.items() if value} or None,
+        **accepted_sampling(call),
+        "max_output_tokens": limit and max(limit, _LEAST_OUTPUT),
+        "prompt_cache_key": call.cache_key,
+        "stream": True,
+    }
+    return without_none(fields)
+
+
 def render_request(
-    messages: Sequence[Json], tools: Sequence[Json], model: str, can: Capabilities
+    messages: Sequence[Json], functions: Sequence[Json], model: str, can: Capabilities
 ) -> Json:
     """Return the fields of a request; those that are None are not to be sent."""
     messages = taken_by(messages, can)
@@ -40,7 +61,7 @@ def render_request(
     return {
         "instructions": messages[0]["content"] if has_prompt else None,
         "input": [item for message in rest for item in _render(message, model)],
-        "tools": [_render_tool(tool["function"]) for tool in tools] or None,
+        "tools": [_render_tool(function) for function in functions] or None,
         "include": ["reasoning.encrypted_content"] if can.reasons is not False else None,
         "store": False,
     }
@@ -81,7 +102,7 @@ def _render_answer(message: Json, model: str) -> Iterator[Json]:
     for block in thinking["blocks"] if thinking else ():
         match block["type"]:
             case "reasoning":
-                yield block
+                yield without_none(block)
             case "message" if text:
                 yield {**block, "role": "assistant", "content": text}
                 text = None
@@ -130,13 +151,14 @@ EVENT = TypeAdapter(_Event)
 """The form of the fields that `Reader` reads; other fields may have any form."""
 
 
-async def read_chunks(response: Any, settings: LLMSettings) -> AsyncGenerator[Json]:
-    """Yield the answer in an httpx response as chunks of chat completions."""
+def read_chunks(events: Iterator[Json]) -> Iterator[Json]:
+    """Yield the answer in a stream's events as chunks of chat completions."""
     reader = Reader()
-    async for event in read_events(response, settings, EVENT):
+    for event in events:
         try:
+            EVENT.validate_python(event)
             yield reader.chunk(event)
-        except KeyError:
+        except (ValueError, KeyError):
             raise broken_event() from None
 
 
@@ -154,15 +176,15 @@ class Reader:
         match kind:
             case _ if kind in _CHANNELS:
                 self._streamed.add(index)
-                return _delta(**{_CHANNELS[kind]: event["delta"]})
+                return delta_chunk(**{_CHANNELS[kind]: event["delta"]})
             case "response.reasoning_summary_part.added" if event.get("summary_index"):
-                return _delta(reasoning_content="\n\n")
+                return delta_chunk(reasoning_content="\n\n")
             case "response.function_call_arguments.delta":
                 self._streamed.add(index)
-                return _call_piece(index, {"arguments": event["delta"]})
+                return call_chunk(index, {"arguments": event["delta"]})
             case "response.output_item.added" if event["item"].get("type") == "function_call":
                 item = event["item"]
-                return _call_piece(index, {"name": item["name"]}, item["call_id"])
+                return call_chunk(index, {"name": item["name"]}, item["call_id"])
             case "response.output_item.done":
                 return self._finished(index, event["item"])
             case "response.completed" | "response.incomplete":
@@ -180,26 +202,20 @@ class Reader:
         self._output.append({key: item[key] for key in ("type", "phase") if item.get(key)})
         if kind == "function_call" and is_new:
             function = {"name": item["name"], "arguments": item["arguments"]}
-            return _call_piece(index, function, item["call_id"])
+            return call_chunk(index, function, item["call_id"])
         if kind == "message" and is_new:
-            return _delta(content="".join(p.get("text", "") for p in item.get("content") or ()))
+            return delta_chunk(
+                content="".join(p.get("text", "") for p in item.get("content") or ())
+            )
         return {}
 
     def _end(self, response: Json) -> Json:
         thought = any(item["type"] == "reasoning" for item in self._output)
         details: Json = response.get("incomplete_details") or {}
         reason = details.get("reason")
-        end = _delta(thinking_blocks=self._output if thought else [])
+        end = delta_chunk(thinking_blocks=self._output if thought else [])
         end["choices"][0]["finish_reason"] = _FINISH.get(str(reason), "stop")
         return {**end, "id": response.get("id"), "usage": _usage(response.get("usage"))}
-
-
-def _delta(**delta: Any) -> Json:
-    return {"choices": [{"delta": delta}]}
-
-
-def _call_piece(index: int, function: Json, call_id: str | None = None) -> Json:
-    return _delta(tool_calls=[{"index": index, "id": call_id, "function": function}])
 
 
 def _usage(usage: Json | None) -> Json | None:
@@ -212,3 +228,14 @@ def _usage(usage: Json | None) -> Json | None:
         "prompt_tokens_details": usage.get("input_tokens_details"),
         "completion_tokens_details": usage.get("output_tokens_details"),
     }
+
+
+def _headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def _body(call: Call) -> Json:
+    return {"model": call.model, **responses_fields(call), **call.settings.extra_body}
+
+
+RESPONSES = Dialect("/responses", _headers, _body, read_chunks)

@@ -12,6 +12,8 @@ from oh_daemon.core.ports import Json
 MAX_TOKENS = 100_000_000
 MAX_COST_USD = 10_000.0
 
+_WHOLE = ("input_tokens", "output_tokens")
+
 Price = Callable[[Usage], float | None]
 
 
@@ -28,9 +30,13 @@ def read_usage(raw: Json | None, price: Price) -> Usage:
         "reasoning_tokens": completion.get("reasoning_tokens"),
     }
     known = {name: n for name, n in tokens.items() if n is not None}
-    is_whole = "input_tokens" in known and "output_tokens" in known
+    is_whole = all(name in known for name in _WHOLE)
     if not is_whole or not all(_is_count(n) for n in known.values()):
         return Usage(requests=1)
+    reasoned = known.get("reasoning_tokens", 0)
+    if reasoned and raw.get("total_tokens") == sum(map(known.__getitem__, _WHOLE)) + reasoned:
+        # xAI counts them beside the output, whose price they have.
+        known["output_tokens"] += reasoned
     usage = Usage(**known, requests=1)
     amount = raw.get("cost")
     amount = amount if _is_amount(amount) else price(usage)

@@ -717,10 +717,10 @@ for name in names:
     logging.getLogger(name).addHandler(logging.NullHandler())
 before = dict(os.environ)
 from oh_daemon import LLM, Agent, Conversation
-llm = LLM(model="openai/fake", api_key="sk-any", base_url="{fake.url}")
+llm = LLM(model="openai/fake", api_key="sk-any", base_url="{fake.url}", client="litellm")
 with Conversation(Agent(llm=llm)) as conversation:
     print(conversation.run("go").final_text)
-assert "litellm" in sys.modules
+assert "litellm" not in sys.modules
 assert dict(os.environ) == before
 assert [len(logging.getLogger(name).handlers) for name in names] == [1, 1, 1, 1]
 assert gc.isenabled() and gc.get_freeze_count() == 0

@@ -39,8 +39,11 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import ModelDelta
-from oh_daemon.model.client import LiteLLM
+from oh_daemon.model.client import RemoteModel
 from oh_daemon.model.failures import Failure, explain
+
+BOTH_WAYS = pytest.mark.parametrize("client", ["auto", "litellm"])
+"""Asked directly, and through litellm's process."""
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:{port}/v1", "http://no-such-host.invalid/v1"])
@@ -129,11 +132,12 @@ def test_an_endpoint_without_tls_is_an_error_of_the_network():
         (error(404, "no such model"), ModelUnavailableError, "`model`"),
     ],
 )
+@BOTH_WAYS
 def test_a_refusal_names_the_setting_and_never_the_key(
-    step: Step, kind: type[ModelError], setting: str
+    step: Step, kind: type[ModelError], setting: str, client: str
 ):
     with FakeLLM([step]) as fake, pytest.raises(kind) as caught:
-        ask(fake)
+        ask(fake, client=client)
     assert setting in str(caught.value.hint)
     assert KEY not in f"{caught.value!r} {caught.value.hint} {caught.value.__cause__!r}"
     assert not caught.value.retryable
@@ -155,7 +159,7 @@ def test_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: int):
     cuts = range(0, n_before_end, stride)
     lengths = iter(cuts)
     with FakeLLM(lambda _: cut(raw(body), next(lengths), clean=is_clean)) as fake:
-        model = LiteLLM(settings_for(fake, max_attempts=1))
+        model = RemoteModel(settings_for(fake, max_attempts=1))
         for _ in cuts:
             with pytest.raises(NetworkError) as caught:
                 complete(model)
@@ -175,11 +179,12 @@ def test_arguments_that_are_no_json_come_through_as_written():
     assert (called.name, called.arguments) == ("../rm", '{"command": ')
 
 
-def test_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_closes():
+@BOTH_WAYS
+def test_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_closes(client: str):
     with FakeLLM([hang(), hang(say("Some."))]) as fake:
         for n in (0, 1):
             with pytest.raises(NetworkError, match=r"nothing came .* for 1 s") as caught:
-                ask(fake, first_token_timeout_s=1)
+                ask(fake, first_token_timeout_s=1, client=client)
             assert caught.value.retryable
             assert fake.wait_for_requests(n + 1)[n].closed.wait(WITHIN_S)
 
@@ -208,11 +213,12 @@ def test_a_prompt_that_does_not_fit_is_recognized(step: Step):
     assert not caught.value.retryable
 
 
-def test_an_error_inside_the_stream_is_an_error():
+@BOTH_WAYS
+def test_an_error_inside_the_stream_is_an_error(client: str):
     event = b'data: {"error": {"message": "Overloaded", "code": 529}}\n\n'
     step = raw(stream_parts(say("Some."))[1] + event)
     with FakeLLM([step]) as fake, pytest.raises(NetworkError, match="529: Overloaded") as caught:
-        ask(fake)
+        ask(fake, client=client)
     assert caught.value.retryable
 
 
@@ -258,11 +264,12 @@ def test_a_redirect_is_not_followed(status: int):
     assert "redirects" in str(caught.value.hint)
 
 
-def test_a_redirect_of_another_dialect_is_not_followed():
+@BOTH_WAYS
+def test_a_redirect_of_another_dialect_is_not_followed(client: str):
     with FakeLLM([say("Stolen.")]) as other:
         moved = reply(307, b"", {"location": f"{other.url}/v1/messages"})
         with FakeLLM([moved]) as fake, pytest.raises(ModelError):
-            ask(fake, model="anthropic/claude-x", base_url=fake.url.removesuffix("/v1"))
+            ask(fake, model="anthropic/claude-x", client=client)
         assert other.requests == []
 
 
@@ -280,7 +287,8 @@ def test_a_page_instead_of_an_answer_is_an_error_that_shows_it(step: Step):
 
 
 @pytest.mark.parametrize("step", [hang(), hang(say("Some.")), slow(chunks(100_000), 0.001)])
-def test_a_cancel_ends_the_call_and_closes_the_socket(step: Step):
+@BOTH_WAYS
+def test_a_cancel_ends_the_call_and_closes_the_socket(step: Step, client: str):
     cancel, has_ended, has_begun = CancelToken(), threading.Event(), threading.Event()
 
     def on_delta(_: ModelDelta) -> None:
@@ -288,7 +296,7 @@ def test_a_cancel_ends_the_call_and_closes_the_socket(step: Step):
 
     def turn(fake: FakeLLM) -> None:
         with pytest.raises(Cancelled):
-            ask(fake, on_delta=on_delta, cancel=cancel)
+            ask(fake, on_delta=on_delta, cancel=cancel, client=client)
         has_ended.set()
 
     with FakeLLM([step]) as fake:
@@ -322,13 +330,22 @@ def test_an_error_of_the_listener_ends_the_call():
         assert fake.wait_for_requests(1)[0].closed.wait(WITHIN_S)
 
 
-def test_an_import_that_runs_out_of_descriptors_is_one_line_and_no_traceback() -> None:
-    script = (
-        "import resource, threading; from oh_daemon.model.litellm_import import warm_up\n"
-        "resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\n"
-        "warm_up(); [t.join() for t in threading.enumerate() if t.name == 'litellm-import']\n"
-    )
-    argv = [sys.executable, "-c", script]
-    ran = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60)
-    assert ran.stderr.startswith("litellm could not be imported ahead of the first call")
-    assert len(ran.stderr.splitlines()) == 1
+def test_a_process_for_litellm_that_cannot_be_started_is_a_failure_that_may_pass() -> None:
+    code = """
+import resource
+from oh_daemon.contract.errors import NetworkError
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.model.by_litellm import litellm_provider_of
+before = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+try:
+    litellm_provider_of(LLMSettings(model="bedrock/any"))
+except NetworkError as exc:
+    print(exc, exc.retryable)
+resource.setrlimit(resource.RLIMIT_NOFILE, before)
+print(litellm_provider_of(LLMSettings(model="bedrock/any")))
+"""
+    argv = [sys.executable, "-c", code]
+    ran = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120)
+    refused = "the process in which litellm runs cannot be started: Too many open files True\n"
+    assert (ran.stdout, ran.stderr) == (f"{refused}bedrock\n", "")

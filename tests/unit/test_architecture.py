@@ -48,10 +48,11 @@ CYCLES = [{"app/conversations", "app/sub_agents"}]
 PROCESSES = (
     *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
     *("workspace/attached", "sandbox/landlock", "sandbox/first", "sandbox/joining"),
+    "model/litellm_process",
     "sandbox/keeper",
 )
 OWNERS: dict[str, tuple[str, ...]] = {
-    "litellm": ("model/client", "model/litellm_import"),
+    "litellm": ("model/litellm_child", "model/litellm_import"),
     "mcp": ("mcp_servers/",),
     "pygls": ("fronts/lsp/positions",),
     "lsprotocol": ("fronts/lsp/",),
@@ -89,6 +90,7 @@ LAST_RESORTS = {
     "core/lent_secrets": "a program's function: what it raises may hold the secret",
     "core/risk/rating": "a rating: what breaks there is high, so a person is asked",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
+    "model/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",
     "model/io_loop": "a model call: what it raises is raised again where somebody waits for it",
     "mcp_servers/server": "an MCP server: whatever it sends ends that server only",
     "fronts/lsp/rpc": "the request handler: a bug is an answer with a reference",

@@ -32,7 +32,7 @@ from oh_daemon.contract.status import Cost, Usage
 from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
-from oh_daemon.model.client import LiteLLM, load_litellm
+from oh_daemon.model.client import RemoteModel
 from oh_daemon.model.live_metadata import parse_models, read_live_metadata
 from oh_daemon.model.messages import prepare_messages
 
@@ -208,14 +208,23 @@ def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path:
     assert done.stdout.split() == [str(packages / "litellm/__init__.py"), "None"], done.stderr
 
 
-def test_a_request_loads_no_tokenizer_and_what_needs_one_has_it(monkeypatch: pytest.MonkeyPatch):
-    module = "litellm.litellm_core_utils.default_encoding"
-    monkeypatch.delitem(sys.modules, module, raising=False)
-    with FakeLLM([with_usage(say("a"), None)]) as fake:
-        ask(fake)
-    assert module not in sys.modules
-    tokenizer = load_litellm().main.encoding
-    assert tokenizer.decode(tokenizer.encode("Two words")) == "Two words"
+def test_a_request_loads_no_tokenizer_and_what_needs_one_has_it():
+    code = """
+import asyncio, json, sys
+from oh_daemon.model.litellm_child import answer, load_litellm
+async def run():
+    return [message async for message in answer(json.loads(sys.argv[1]))]
+assert "Two words" in str(asyncio.run(run()))
+assert "litellm.litellm_core_utils.default_encoding" not in sys.modules
+tokenizer = load_litellm().main.encoding
+print(tokenizer.decode(tokenizer.encode("Two words")))
+"""
+    with FakeLLM([with_usage(say("Two words"), None)]) as fake:
+        fields = {"model": "openai/fake", "messages": HELLO, "api_base": fake.url, "stream": True}
+        request = {"ask": "chat", "fields": {**fields, "api_key": KEY}, "cache_key": None}
+        argv = [sys.executable, "-c", code, json.dumps({**request, "finds_key": False})]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert done.stdout == "Two words\n", done.stderr
 
 
 def test_an_api_version_reaches_the_endpoint():
@@ -436,8 +445,8 @@ def test_a_model_that_is_not_known_to_call_functions_calls_them_in_its_text():
         LLMSettings(model="ollama/codellama", native_tool_calling=is_native)
         for is_native in (None, False)
     )
-    assert "nativeToolCalling" in LiteLLM(unknown).traits.warnings[0]
-    assert LiteLLM(told).traits.warnings == ()
+    assert "nativeToolCalling" in RemoteModel(unknown).traits.warnings[0]
+    assert RemoteModel(told).traits.warnings == ()
 
 
 TABLE: dict[str, Json] = {
@@ -507,7 +516,7 @@ def test_what_the_endpoint_says_of_a_model_counts_before_the_table(
     with FakeLLM() as fake:
         fake.models = [{"id": "another"}, told]
         can = find_capabilities(settings_for(fake), {}, read_live_metadata(settings_for(fake)))
-        own = LiteLLM(settings_for(fake, context_window=7))
+        own = RemoteModel(settings_for(fake, context_window=7))
         assert (can.context_window, can.calls_functions, can.sees_images) == expected
         assert own.traits.context_window == 7
         assert own.traits.sees_images is expected[2]

@@ -7,7 +7,7 @@ import pytest
 from oh_daemon.app.models import PROVIDERS
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.model.capabilities import find_entry
-from oh_daemon.model.litellm_import import load_litellm
+from oh_daemon.model.price_table import price_table
 
 ALIASES = {"openrouter/~anthropic/claude-sonnet-latest"}
 """Names under which a provider itself always serves its newest model; the table has none of it."""
@@ -15,7 +15,7 @@ ALIASES = {"openrouter/~anthropic/claude-sonnet-latest"}
 
 @pytest.mark.parametrize("name", sorted({*PROVIDERS.values()} - ALIASES))
 def test_a_model_chosen_for_the_user_calls_functions_and_has_no_end_date(name: str) -> None:
-    table = load_litellm().model_cost
+    table = price_table()
     key = find_entry(LLMSettings(model=name), table)
     assert key is not None
     assert table[key]["supports_function_calling"]

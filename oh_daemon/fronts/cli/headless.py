@@ -47,7 +47,7 @@ from oh_daemon.fronts.cli.land import told_at_end
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.person import Person, on_signals
 from oh_daemon.fronts.cli.status_line import shown
-from oh_daemon.model.litellm_import import warm_up
+from oh_daemon.model.warm_up import warm_up
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})

@@ -37,13 +37,14 @@ from oh_daemon.fronts.lsp.routes import bind
 from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
 from oh_daemon.fronts.lsp.stdio import encode
 from oh_daemon.fronts.lsp.sync import OpenDocuments
+from oh_daemon.model.warm_up import warm_up
 from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.workspace.paths import path_from_uri
 
 logger = logging.getLogger(__name__)
 
 _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
-"""The first call of one of these imports litellm in the background (1.7 s); idle windows do not."""
+"""The first call of one of these imports what model calls need; idle windows do not."""
 
 
 def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
@@ -131,7 +132,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
         def call(params: Json, context: RequestContext) -> Any:
             daemon.outbox.speaks_only_lsp = False
             if name in _WARM:
-                context.after_answer(_warm_up)
+                context.after_answer(warm_up)
             return method(params, context)
 
         return call
@@ -141,12 +142,6 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
     # Commands of `workspace/executeCommand` run our methods too, but are no sign of knowing us.
     daemon.outbox.speaks_only_lsp = facts.is_plain
     return on_wire | standard_methods(daemon, methods, client, facts)
-
-
-def _warm_up() -> None:
-    from oh_daemon.model.litellm_import import warm_up  # noqa: PLC0415 - asyncio comes with it.
-
-    warm_up()
 
 
 def _configuration(

@@ -1,0 +1,85 @@
+"""What a dialect is: how requests of one API for models are written and how its stream is read.
+
+Pure. Chat Completions is in `chat`, Anthropic's Messages in `anthropic`, Responses in `responses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from oh_daemon.contract.llm import LLMSettings
+from oh_daemon.core.ports import Json, ModelRequest
+from oh_daemon.model.capabilities import Capabilities
+from oh_daemon.model.messages import lacks_thinking
+from oh_daemon.model.providers import Provider
+from oh_daemon.model.text_tools import in_text
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request to a model, with all that decides how it is written."""
+
+    request: ModelRequest
+    settings: LLMSettings
+    can: Capabilities
+    provider: Provider | None = None
+    """None when only litellm knows the provider."""
+
+    @property
+    def model(self) -> str:
+        """The model's name as its provider has it, without the provider's own name in front."""
+        name = self.settings.model
+        return self.provider.model_in(name) if self.provider else name
+
+    @property
+    def messages(self) -> Sequence[Json]:
+        """The messages; in text if the model cannot call functions."""
+        request = self.request
+        is_native = self.can.calls_functions
+        return request.messages if is_native else in_text(request.messages, request.tools)
+
+    @property
+    def tools(self) -> Sequence[Json]:
+        return self.request.tools if self.can.calls_functions else ()
+
+    @property
+    def tool_choice(self) -> str | None:
+        """Return None when the provider's default, `auto`, is meant."""
+        choice = self.request.tool_choice
+        return choice if self.tools and choice != "auto" else None
+
+    @property
+    def cache_key(self) -> str | None:
+        takes_key = self.provider is not None and self.provider.takes_cache_key
+        return self.request.cache_key if takes_key else None
+
+    @property
+    def effort(self) -> str | None:
+        """The reasoning effort; None when the model must not think in this tool loop."""
+        needs_thinking = self.can.quirks.needs_thinking_in_loop
+        if needs_thinking and lacks_thinking(self.request.messages, self.settings.model):
+            return None
+        return self.settings.reasoning_effort
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One API for models."""
+
+    path: str
+    """What follows the provider's address, as in `/chat/completions`."""
+    headers: Callable[[str | None], dict[str, str]]
+    """From the key; `content-type` and the user's own headers are added by the transport."""
+    body: Callable[[Call], Json]
+    """The whole JSON body, with the settings' `extra_body`."""
+    chunks: Callable[[Iterator[Json]], Iterator[Json]]
+    """Turns the events of a stream into chunks of chat completions, which `Assembly` reads.
+
+    It raises `broken_event()` for an event of another form. Errors that the provider reports in the
+    stream were raised before (see `events`), and a stream that ends early just ends.
+    """
+
+
+def without_none(fields: Json) -> Json:
+    return {name: value for name, value in fields.items() if value is not None}

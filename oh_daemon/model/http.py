@@ -1,0 +1,224 @@
+"""HTTP requests on the caller's own thread, over connections that are used again.
+
+No redirect is followed, so a key goes nowhere but to the address that it is for.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPResponse, IncompleteRead, InvalidURL
+from ssl import SSLEOFError
+from typing import Any
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from oh_daemon.model.sockets import CannotConnectError, Waiter, Wire, connect, encrypt
+
+_IDLE_S = 90.0
+"""Connections that rested longer are closed: providers and routers forget them soon after."""
+_MAX_IDLE = 16
+_PORTS = {"http": 80, "https": 443}
+_PIECE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Route:
+    """Where a connection leads; equal routes can share it."""
+
+    scheme: str
+    host: str
+    port: int
+    proxy: str | None
+
+    @property
+    def is_forwarded(self) -> bool:
+        """Whether the proxy reads the request and sends it on."""
+        return self.proxy is not None and self.scheme == "http"
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    method: str
+    target: str
+    fields: Mapping[str, str]
+    body: bytes | None
+
+
+class Pool:
+    """The idle connections of a process. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[tuple[_Route, socket.socket, float]] = []
+
+    def take(self, route: _Route) -> socket.socket | None:
+        """Return the connection that rested shortest, if one is still open."""
+        with self._lock:
+            fitting = [entry for entry in self._idle if entry[0] == route]
+            self._idle = [entry for entry in self._idle if entry[0] != route]
+        now, found = time.monotonic(), list[tuple[_Route, socket.socket, float]]()
+        for entry in fitting:
+            if now - entry[2] < _IDLE_S and not _is_readable(entry[1]):
+                found.append(entry)
+            else:
+                entry[1].close()
+        taken = found.pop()[1] if found else None
+        with self._lock:
+            self._idle += found
+        return taken
+
+    def give(self, route: _Route, sock: socket.socket) -> None:
+        with self._lock:
+            self._idle.append((route, sock, time.monotonic()))
+            spare = self._idle.pop(0)[1] if len(self._idle) > _MAX_IDLE else None
+        if spare is not None:
+            spare.close()
+
+
+@cache
+def _pool() -> Pool:
+    return Pool()
+
+
+class Response:
+    """One response. Whoever has it closes it; read to its end, its connection is used again."""
+
+    def __init__(self, route: _Route, sock: socket.socket, response: HTTPResponse) -> None:
+        self._route = route
+        self._sock = sock
+        self._response = response
+        self.status = response.status
+        self.reason = response.reason
+        self.headers: Mapping[str, str] = {k.lower(): v for k, v in response.getheaders()}
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the body as it comes. Raises `OSError` or `HTTPException` when it breaks off."""
+        while piece := self._response.read1(_PIECE_BYTES):
+            yield piece
+        if self._response.length:
+            raise IncompleteRead(b"", self._response.length)
+
+    def close(self) -> None:
+        is_over = self._response.isclosed() or self._response.length == 0
+        if is_over and not self._response.will_close:
+            _pool().give(self._route, self._sock)
+        else:
+            self._response.close()
+            self._sock.close()
+
+
+def request(
+    method: str, url: str, headers: Mapping[str, str], body: bytes | None, waiter: Waiter
+) -> Response:
+    """Send a request and return the response when its headers are there.
+
+    Raises `OSError` or `HTTPException`. A connection that rested and turns out to be closed is
+    replaced, since nobody has read the request then.
+    """
+    parts, route = _parsed(url)
+    target = url if route.is_forwarded else _path_of(parts)
+    host = parts.netloc.rpartition("@")[2]
+    fields = {"host": host, "accept-encoding": "identity", **headers}
+    if route.is_forwarded:
+        fields |= _login(urlsplit(route.proxy or ""))
+    sent = _Sent(method, target, fields, body)
+    if (rested := _pool().take(route)) is not None:
+        with suppress(ConnectionError, SSLEOFError):
+            return _exchange(route, rested, sent, waiter)
+    return _exchange(route, _open(route, waiter), sent, waiter)
+
+
+def proxy_of(url: str) -> str | None:
+    """Return the proxy of the environment for this address, as litellm would take it."""
+    proxies = getproxies()
+    proxy = proxies.get(url.partition(":")[0]) or proxies.get("all")
+    try:
+        is_excepted = proxy_bypass(urlsplit(url).hostname or "")
+    except ValueError:
+        return None  # No address at all, which whoever connects says.
+    if not proxy or is_excepted:
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _parsed(url: str) -> tuple[SplitResult, _Route]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORTS[parts.scheme]
+        url.encode("ascii")
+    except ValueError:
+        message = f"{url} is no address of the internet"
+        raise InvalidURL(message) from None
+    return parts, _Route(parts.scheme, parts.hostname or "", port, proxy_of(url))
+
+
+def _path_of(parts: SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _exchange(route: _Route, sock: socket.socket, sent: _Sent, waiter: Waiter) -> Response:
+    try:
+        return Response(route, sock, _ask(Wire(sock, waiter), sent))
+    except BaseException:
+        sock.close()
+        raise
+
+
+def _ask(wire: Wire, sent: _Sent) -> HTTPResponse:
+    connection = HTTPConnection("unused")
+    connection.auto_open = 0
+    on_wire: Any = wire
+    connection.sock = on_wire
+    # A server that refuses a long request may close before it has read all of it.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        connection.request(sent.method, sent.target, sent.body, dict(sent.fields))
+    return connection.getresponse()
+
+
+def _open(route: _Route, waiter: Waiter) -> socket.socket:
+    if route.proxy is None:
+        sock = connect(route.host, route.port, waiter)
+    else:
+        proxy = urlsplit(route.proxy)
+        sock = connect(proxy.hostname or "", proxy.port or _PORTS["http"], waiter)
+        try:
+            if route.scheme == "https":
+                _open_tunnel(sock, route, proxy, waiter)
+        except BaseException:
+            sock.close()
+            raise
+    return encrypt(sock, route.host, route.port, waiter) if route.scheme == "https" else sock
+
+
+def _open_tunnel(sock: socket.socket, route: _Route, proxy: SplitResult, waiter: Waiter) -> None:
+    """Ask the proxy to pass everything on (RFC 9110, section 9.3.6)."""
+    host = f"[{route.host}]" if ":" in route.host else route.host
+    target = f"{host}:{route.port}"
+    asked = _Sent("CONNECT", target, {"host": target, **_login(proxy)}, None)
+    answer = _ask(Wire(sock, waiter), asked)
+    if answer.status != HTTPStatus.OK:
+        reason = f"{answer.status} {answer.reason}"
+        raise CannotConnectError(proxy.hostname or "", proxy.port or _PORTS["http"], reason)
+
+
+def _login(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    login = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"proxy-authorization": f"Basic {b64encode(login.encode()).decode()}"}
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    """Return whether an idle connection has data: its end, or what nobody asked for."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
