@@ -41,8 +41,7 @@ def share_for_user(
     trust = TrustBook(user_state, trusted=trusted)
 
     def settings(folder: Path | None) -> Merged:
-        is_trusted = folder is not None and trust.of(folder) == "full"
-        merged = sources.merged(folder, is_trusted=is_trusted)
+        merged = sources.merged(folder, lambda folder: trust.of(folder) == "full")
         problem = user_state.problem
         return replace(merged, problems=(*merged.problems, problem)) if problem else merged
 

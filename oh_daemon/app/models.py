@@ -60,6 +60,8 @@ class Models:
         """The environment, overridden by what the editor has lent."""
         self._lock = threading.Lock()
         self._made: dict[str, tuple[object, Model]] = {}
+        self._found: tuple[Settings | None, Mapping[str, str], dict[str, Model]] = (None, {}, {})
+        """Models by name, and the settings and secrets under which they were found."""
 
     def default_name(self) -> str | None:
         """Return the model of the settings, or that of the first provider with a key, or None."""
@@ -85,7 +87,14 @@ class Models:
         Raises `ModelUnavailableError` for a profile or router that leads back to itself, and for
         a name that is not among the models of a program.
         """
-        return self._find(name, ())
+        now = self._settings()
+        settings, secrets, found = self._found
+        if settings is not now or secrets != self.secrets:
+            found = dict[str, Model]()
+            self._found = now, dict(self.secrets), found
+        if name not in found:
+            found[name] = self._find(name, ())
+        return found[name]
 
     def check(self, name: str) -> None:
         """Raise `ModelError` if the name cannot be the name of a model; no endpoint is asked.

@@ -6,8 +6,11 @@ Only the daemon and the command line read files and variables; the Python API do
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import is_
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +18,7 @@ from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_settings
 from oh_daemon.core.rules import check_rules
+from oh_daemon.store.cached_file import CachedFile
 from oh_daemon.workspace.files import read_plain
 from oh_daemon.workspace.spawner import SECRET_NAME
 
@@ -39,6 +43,14 @@ _LLM_VARIABLES = {
 _MAX_BYTES = 1 << 20
 
 
+@dataclass(frozen=True, slots=True)
+class _FileLayer:
+    """What one file sets, and what is wrong with it."""
+
+    layer: Layer
+    problems: tuple[str, ...] = ()
+
+
 @dataclass(slots=True)
 class SettingsSources:
     """All sources of a process's settings. `client` changes with the editor's configuration."""
@@ -47,34 +59,70 @@ class SettingsSources:
     user_file: Path
     command_line: Mapping[str, Any] = field(default_factory=dict[str, Any])
     client: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    _files: dict[Path | None, Sequence[CachedFile[_FileLayer]]] = field(
+        default_factory=dict[Path | None, Any]
+    )
+    """By folder, the user's file and those of the project."""
+    _merged: dict[Path | None, tuple[Sequence[object], Merged]] = field(
+        default_factory=dict[Path | None, Any]
+    )
+    """By folder, the settings and what they were merged from."""
 
-    def merged(self, folder: Path | None = None, *, is_trusted: bool = True) -> Merged:
-        """Return the settings in force in `folder`; its project's count only if it is trusted."""
-        problems: list[str] = []
+    def merged(
+        self, folder: Path | None = None, is_trusted: Callable[[Path], bool] = lambda _folder: True
+    ) -> Merged:
+        """Return the settings in force in `folder`; its project's count only if it is trusted.
+
+        As long as nothing changed, that is the same object, so others can keep what they make of
+        it. Thread-safe.
+        """
+        files = self._files.get(folder)
+        if files is None:
+            files = self._files[folder] = self._files_of(folder)
+        user, *project = read = [file.value() for file in files]
+        # Most projects set nothing, and trust takes longer to find out than all the rest.
+        is_set_there = any(file.layer.values for file in project)
+        counts = folder is None or not is_set_there or is_trusted(folder)
+        made_of = (self.client, counts, *read)
+        known = self._merged.get(folder)
+        if known is None or not all(map(is_, known[0], made_of)):
+            known = made_of, self._merge(user, project, project_counts=counts)
+            self._merged[folder] = known
+        return known[1]
+
+    def _files_of(self, folder: Path | None) -> Sequence[CachedFile[_FileLayer]]:
+        user = CachedFile(self.user_file, partial(_read_layer, "user"))
+        if folder is None:
+            return (user,)
+        own = CachedFile(folder / SETTINGS_FILE, partial(_read_layer, "project"))
+        return (user, own, *(CachedFile(folder / name, _read_hooks) for name in HOOK_FILES))
+
+    def _merge(
+        self, user: _FileLayer, project: Sequence[_FileLayer], *, project_counts: bool
+    ) -> Merged:
+        problems = [problem for file in project for problem in file.problems]
         layers = [
             Layer("client", self.client),
             Layer("command line", self.command_line),
             Layer("environment", _from_environment(self.environment)),
         ]
-        if folder is not None:
-            settings = _from_file(folder / SETTINGS_FILE, "project", problems)
-            project = [settings, *_project_hooks(folder, problems)]
-            if is_trusted:
-                layers += project
-            elif any(layer.values for layer in project):
-                why = "because the folder is not trusted"
-                problems.append(f"project: its settings and hooks are not used, {why}")
-        layers.append(_from_file(self.user_file, "user", problems))
-        merged = merge_settings(layers)
+        if project_counts:
+            layers += [file.layer for file in project]
+        else:
+            why = "because the folder is not trusted"
+            problems.append(f"project: its settings and hooks are not used, {why}")
+        merged = merge_settings([*layers, user.layer])
         rules, wrong = check_rules(merged.settings.rules)
         settings = merged.settings.model_copy(update={"rules": rules})
-        return Merged(settings, merged.sources, (*problems, *merged.problems, *wrong))
+        told = (*problems, *user.problems, *merged.problems, *wrong)
+        return Merged(settings, merged.sources, told)
 
 
 def project_hooks(folder: Path) -> Iterator[tuple[Path, HookTable]]:
     """Yield each file of a project that has hooks, with them."""
-    for path in (folder / name for name in (SETTINGS_FILE, *HOOK_FILES)):
-        values = _from_file(path, "project", []).values
+    names = (SETTINGS_FILE, *HOOK_FILES)
+    for path in (folder / name for name in names if os.access(f"{folder}/{name}", os.F_OK)):
+        values = _read_layer("project", path).layer.values
         if "hooks" in values:
             yield path, read_hooks(values["hooks"], "project")[0]
 
@@ -95,33 +143,32 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     return {**values, "llm": llm} if llm else values
 
 
-def _project_hooks(folder: Path, problems: list[str]) -> list[Layer]:
-    """Return the hooks that the project keeps in separate files."""
-    found = [_from_file(folder / name, "project", problems).values for name in HOOK_FILES]
-    return [Layer("project", {"hooks": values["hooks"]}) for values in found if "hooks" in values]
+def _read_hooks(path: Path) -> _FileLayer:
+    """Return the hooks of a file that is for hooks alone, or has another agent's settings."""
+    file = _read_layer("project", path)
+    hooks = {key: value for key, value in file.layer.values.items() if key == "hooks"}
+    return _FileLayer(Layer("project", hooks), file.problems)
 
 
-def _from_file(path: Path, source: Source, problems: list[str]) -> Layer:
+def _read_layer(source: Source, path: Path) -> _FileLayer:
     """Return a file's values. An unreadable file is reported, and the stricter defaults apply."""
     try:
         values = json.loads(read_plain(path, _MAX_BYTES).decode())
     except FileNotFoundError:
-        return Layer(source, {})
+        return _FileLayer(Layer(source, {}))
     except (OSError, ValueError, RecursionError) as exc:
-        problems.append(f"{source}: {path} cannot be read ({exc}); it is left out")
-        return Layer(source, {})
+        problem = f"{source}: {path} cannot be read ({exc}); it is left out"
+        return _FileLayer(Layer(source, {}), (problem,))
     if not isinstance(values, dict):
-        problems.append(f"{source}: {path} must hold a JSON object; it is left out")
-        return Layer(source, {})
+        problem = f"{source}: {path} must hold a JSON object; it is left out"
+        return _FileLayer(Layer(source, {}), (problem,))
     found = cast("dict[str, Any]", values)
     llm = found.get("llm")
-    if isinstance(llm, dict) and {"apiKey", "api_key"} & cast("dict[str, Any]", llm).keys():
-        problems.append(
-            f"{source}: {path} holds a key; keys belong in the environment or the editor's secret "
-            "store, so it is left out"
-        )
-        kept = {
-            k: v for k, v in cast("dict[str, Any]", llm).items() if k not in {"apiKey", "api_key"}
-        }
-        found = {**found, "llm": kept}
-    return Layer(source, found)
+    if not (isinstance(llm, dict) and {"apiKey", "api_key"} & cast("dict[str, Any]", llm).keys()):
+        return _FileLayer(Layer(source, found))
+    problem = (
+        f"{source}: {path} holds a key; keys belong in the environment or the editor's secret "
+        "store, so it is left out"
+    )
+    kept = {k: v for k, v in cast("dict[str, Any]", llm).items() if k not in {"apiKey", "api_key"}}
+    return _FileLayer(Layer(source, {**found, "llm": kept}), (problem,))

@@ -5,6 +5,7 @@ The strictest known verdict wins; a folder is read-only until it has one.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -24,12 +25,12 @@ class TrustBook:
         """`trusted` is the verdict of the editor, or of the command line, by folder."""
         self._user_state = user_state
         self._lock = threading.Lock()
-        self._stated = {path.resolve(): verdict for path, verdict in (trusted or {}).items()}
-        self._for_now: dict[Path, Trust] = {}
-        self._runs: dict[Path, dict[str, bool]] = {}
+        self._stated = {_real(path): verdict for path, verdict in (trusted or {}).items()}
+        self._for_now: dict[str, Trust] = {}
+        self._runs: dict[str, dict[str, bool]] = {}
 
     def of(self, folder: Path) -> Trust:
-        real = folder.resolve()
+        real = _real(folder)
         # Without the lock: with a hundred turns at work, all others would wait for each read.
         stated = self._stated.get(real)
         decided = self._for_now.get(real)
@@ -42,14 +43,14 @@ class TrustBook:
     def may_ask(self, folder: Path) -> bool:
         """Whether the user may be asked for trust: not if the editor itself withholds it."""
         with self._lock:
-            return self._stated.get(folder.resolve()) is not False
+            return self._stated.get(_real(folder)) is not False
 
     def decide(self, folder: Path, trust: Trust, *, for_now: bool = False) -> None:
         """Record a decision, in place of all earlier ones about this folder and what it runs.
 
         Raises `ReadOnlyError` when a lasting one cannot be stored.
         """
-        real = folder.resolve()
+        real = _real(folder)
         with self._lock:
             self._for_now[real] = trust
             self._runs.pop(real, None)
@@ -59,7 +60,7 @@ class TrustBook:
 
     def runs(self, folder: Path) -> Mapping[str, bool] | None:
         """Return, by hash, what may run by itself in a folder; None if that was never decided."""
-        real = folder.resolve()
+        real = _real(folder)
         with self._lock:
             now = self._runs.get(real)
         kept = self._user_state.runs(real) if self._user_state is not None else None
@@ -69,7 +70,7 @@ class TrustBook:
         self, folder: Path, hashes: Iterable[str], *, may_run: bool, for_now: bool
     ) -> None:
         """Record whether these may run; only until the process ends, if it cannot be stored."""
-        real, decided = folder.resolve(), dict.fromkeys(hashes, may_run)
+        real, decided = _real(folder), dict.fromkeys(hashes, may_run)
         with self._lock:
             self._runs[real] = {**self._runs.get(real, {}), **decided}
         if not for_now and self._user_state is not None:
@@ -79,5 +80,10 @@ class TrustBook:
     def listed(self) -> tuple[FolderTrust, ...]:
         with self._lock:
             kept = self._user_state.trusted_folders() if self._user_state is not None else ()
-            known = {*map(Path, kept), *self._stated, *self._for_now}
-        return tuple(FolderTrust(folder=str(f), trusted=self.of(f)) for f in sorted(known))
+            known = {*kept, *self._stated, *self._for_now}
+        return tuple(FolderTrust(folder=f, trusted=self.of(Path(f))) for f in sorted(known))
+
+
+def _real(folder: Path) -> str:
+    # As text, since each step asks many times.
+    return os.path.realpath(folder)

@@ -29,7 +29,7 @@ from oh_daemon.core.asides import Asides
 from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.condensation import Condensing
-from oh_daemon.core.context import View, with_images
+from oh_daemon.core.context import View
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import (
     EMPTY_ANSWER,
@@ -299,12 +299,11 @@ class AgentLoop:
         conversation = self.conversation
         is_first = conversation.state.open_turn.n_steps == 0
         request = ModelRequest(
-            messages=with_images(
-                self._condensing.messages(model, cancel), conversation.log.read_blob
-            ),
+            messages=self._condensing.messages(model, cancel),
             tools=self._rendered_tools(),
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.state.cache_key,
+            history=conversation,
         )
         return Answering(conversation, self._runtime.tools(), model).ask(request, cancel)
 

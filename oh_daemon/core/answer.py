@@ -7,7 +7,7 @@ fails, its item ends as `retried`; when it is interrupted, the partial text stay
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,10 +160,10 @@ class Answering:
         if answer.finish_reason == "content_filter":
             return []
         events: list[Contract] = []
-        taken = set(self._conversation.state.call_ids)
+        taken = set[str]()
         is_cut = answer.finish_reason == "length"
         for call in answer.tool_calls:
-            unique = _with_unique_id(call, taken)
+            unique = _with_unique_id(call, (self._conversation.state.call_ids, taken))
             taken.add(unique.id)
             # Titles are cut from the arguments, and a secret cut short is no longer recognized.
             arguments = self._conversation.masker.mask(unique.arguments)
@@ -247,9 +247,9 @@ def _planned(parsed: ParsedCall) -> Json:
     }
 
 
-def _with_unique_id(call: ToolCall, taken: set[str]) -> ToolCall:
+def _with_unique_id(call: ToolCall, taken: Sequence[Container[str]]) -> ToolCall:
     call_id, n = call.id or f"call_{new_id()[:12]}", 1
-    while call_id in taken:
+    while any(call_id in ids for ids in taken):
         n += 1
         call_id = f"{call.id}_{n}"
     return ToolCall(call_id, call.name, call.arguments)

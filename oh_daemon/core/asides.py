@@ -19,7 +19,7 @@ from oh_daemon.contract.items import UserMessageItem
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.bill import billed
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.context import View, is_message, render_batch, with_images
+from oh_daemon.core.context import View, is_message, render_batch
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import MAX_TITLE, title_of
 from oh_daemon.core.plain_text import clipped, first_line
@@ -96,11 +96,10 @@ class Asides:
         with conversation.changed:
             view = View(conversation.state.agent["systemPrompt"])
             messages = view.messages(conversation.state.items)
+        view.fill_images(messages, conversation.log.read_blob)
         asked = conversation.masker.mask(_ASK.format(question=question))
         request = ModelRequest(
-            messages=with_images(
-                [*messages, {"role": "user", "content": asked}], conversation.log.read_blob
-            ),
+            messages=[*messages, {"role": "user", "content": asked}],
             tools=tools,
             tool_choice="none" if tools else "auto",
             cache_key=conversation.state.cache_key,

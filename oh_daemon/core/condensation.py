@@ -84,12 +84,13 @@ class Condensing:
 
     def messages(self, model: Model, cancel: CancelToken) -> list[Json]:
         """Return the next request's messages, condensed first if they would fill the window."""
-        items = self._conversation.state.items
-        messages = self._view.messages(items)
+        conversation = self._conversation
+        messages = self._view.messages(conversation.state.items)
         window = model.traits.context_window or ASSUMED_WINDOW
         if self._tokens() >= FULL * window and self.condense(model, cancel, "windowFull"):
-            messages = self._view.messages(items)
+            messages = self._view.messages(conversation.state.items)
         self._asked_chars = self._view.n_chars
+        self._view.fill_images(messages, conversation.log.read_blob)
         return messages
 
     def _tokens(self) -> int:

@@ -48,17 +48,22 @@ class View:
 
     def __init__(self, system_prompt: str) -> None:
         self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
+        self._in_parts: list[int] = []
+        """Where in them the content is a list, which may have images."""
         self._taken = 0
         self._last_id: str | None = None
         self.n_chars = 0
         """Size of all messages but the system prompt."""
 
     def messages(self, items: Sequence[plain.Item]) -> list[Json]:
-        """Take in the items since the last call, up to an unfinished batch; return all messages."""
+        """Take in the items since the last call, up to an unfinished batch; return all messages.
+
+        Each is the same object at every call, so whoever prepared it once need not do it again.
+        """
         if self._taken and not self._is_continued_by(items):
             # The conversation was rolled back.
-            del self._messages[1:]
-            self._taken = self.n_chars = 0
+            self._clear()
+            self._taken = 0
         while self._taken < len(items):
             end = _batch_end(items, self._taken)
             if any(item["status"] not in ENDED for item in items[self._taken : end]):
@@ -67,19 +72,31 @@ class View:
             if cut is None:
                 self._add(render_batch(items[self._taken : end]))
             else:
-                del self._messages[1:]
-                self.n_chars = 0
+                self._clear()
                 self._add(render_cut(cut, items[: self._taken]))
             self._taken = end
             self._last_id = items[end - 1]["id"]
         return list(self._messages)
 
+    def fill_images(self, messages: list[Json], read_blob: Callable[[str], bytes]) -> None:
+        """Replace those of the last call that have images stored as blobs by such with the data."""
+        for n in self._in_parts:
+            messages[n] = with_images(messages[n], read_blob)
+
     def _is_continued_by(self, items: Sequence[plain.Item]) -> bool:
         return len(items) >= self._taken and items[self._taken - 1]["id"] == self._last_id
 
+    def _clear(self) -> None:
+        del self._messages[1:]
+        self._in_parts.clear()
+        self.n_chars = 0
+
     def _add(self, messages: Sequence[Json]) -> None:
-        self._messages.extend(messages)
-        self.n_chars += sum(map(size_of, messages))
+        for message in messages:
+            if isinstance(message.get("content"), list):
+                self._in_parts.append(len(self._messages))
+            self._messages.append(message)
+            self.n_chars += size_of(message)
 
 
 def find_cut(items: Sequence[plain.Item]) -> Cut:
@@ -298,14 +315,10 @@ def _image_url(part: plain.ImagePart | Json) -> Json:
     return {"type": "image_url", "image_url": {"url": f"data:{part['mimeType']};{url}"}}
 
 
-def with_images(messages: Sequence[Json], read_blob: Callable[[str], bytes]) -> list[Json]:
-    """Return the messages with the images that are stored as blobs filled in."""
-    return [
-        {**message, "content": [_with_image(part, read_blob) for part in message["content"]]}
-        if isinstance(message.get("content"), list)
-        else message
-        for message in messages
-    ]
+def with_images(message: Json, read_blob: Callable[[str], bytes]) -> Json:
+    """Return the message with the images that are stored as blobs filled in."""
+    content: list[Json] = message["content"]
+    return {**message, "content": [_with_image(part, read_blob) for part in content]}
 
 
 def _with_image(part: Json, read_blob: Callable[[str], bytes]) -> Json:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
@@ -113,7 +113,10 @@ class HookPoints:
     def __init__(self, conversation: Conversation, hooks: Hooks) -> None:
         self._conversation = conversation
         self._hooks = hooks
-        self._seen = {message["id"] for message in self._messages()}
+        self._taken = 0
+        self._last_id: str | None = None
+        """The place and id of the item up to which messages were looked for."""
+        self._seen = {message["id"] for message in self._new_messages()}
         """Ids of messages that were shown; a count would not do, as a rollback removes some."""
         self._has_begun = False
         self._continued_turn = ""
@@ -125,7 +128,7 @@ class HookPoints:
 
     def take_messages(self, cancel: CancelToken) -> Rest | None:
         """Show new messages to hooks; a refused message ends the turn and never reaches a model."""
-        new = [message for message in self._messages() if message["id"] not in self._seen]
+        new = [message for message in self._new_messages() if message["id"] not in self._seen]
         if not self._has_begun:
             self._has_begun = True
             source = "resume" if self._seen else "startup"
@@ -140,8 +143,14 @@ class HookPoints:
                 return Rest("hook", final_text=why)
         return None
 
-    def _messages(self) -> Iterator[plain.UserMessageItem]:
-        return (item for item in self._conversation.state.items if item["kind"] == "userMessage")
+    def _new_messages(self) -> list[plain.UserMessageItem]:
+        """Return the messages since the last call; after a rollback, all that are left."""
+        items, start = self._conversation.state.items, self._taken
+        if start > len(items) or (start and items[start - 1]["id"] != self._last_id):
+            start = 0
+        self._taken = len(items)
+        self._last_id = items[-1]["id"] if items else None
+        return [item for item in items[start:] if item["kind"] == "userMessage"]
 
     def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
         """Return False when a hook wants the agent to go on."""

@@ -17,6 +17,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.events import StuckPattern
 from oh_daemon.contract.items import NoticeItem, StopReason
 from oh_daemon.core.old_words import code_of
+from oh_daemon.core.ports import Json
 from oh_daemon.core.state import is_tool_item
 
 STOPPED = "stuck"
@@ -134,8 +135,8 @@ def _alternates(calls: Sequence[plain.ToolItem]) -> bool:
     )
 
 
-def _asked(call: plain.ToolItem) -> str:
-    return f"{call['tool']} {json.dumps(call['args'], sort_keys=True)}"
+def _asked(call: plain.ToolItem) -> tuple[str, Json]:
+    return call["tool"], call["args"]
 
 
 def _got(call: plain.ToolItem) -> str:

@@ -18,7 +18,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.model.assembly import call_chunk, delta_chunk
 from oh_daemon.model.dialect import Call, Dialect, without_none
 from oh_daemon.model.events import broken_event
-from oh_daemon.model.messages import parts_of, prepare_messages, text_part
+from oh_daemon.model.messages import parts_of, text_part
 from oh_daemon.model.text_tools import STOP
 
 _MAX_TOKENS = 4096
@@ -57,10 +57,11 @@ def _headers(key: str | None) -> dict[str, str]:
 
 
 def _body(call: Call) -> Json:
-    messages = prepare_messages(call.messages, call.settings.model, call.can)
+    messages = call.prepared
     has_prompt = bool(messages) and messages[0]["role"] == "system"
     tools = [tool["function"] for tool in call.tools]
-    if not tools and any("tool_calls" in message for message in messages):
+    is_native = call.can.calls_functions
+    if is_native and not tools and any("tool_calls" in each for each in call.request.messages):
         tools = [_NO_TOOL]
     fields = {
         "model": call.model,
@@ -336,4 +337,4 @@ def _usage_of(usage: Mapping[str, Any]) -> Json:
     }
 
 
-ANTHROPIC = Dialect("", _headers, _body, _chunks)
+ANTHROPIC = Dialect("", _headers, _body, "messages", _chunks)

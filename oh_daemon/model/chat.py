@@ -8,7 +8,6 @@ from oh_daemon.core.ports import Json
 from oh_daemon.model.assembly import CHUNK
 from oh_daemon.model.dialect import Call, Dialect, without_none
 from oh_daemon.model.events import broken_event
-from oh_daemon.model.messages import prepare_messages
 from oh_daemon.model.openai_models import accepted_chat, is_openai
 from oh_daemon.model.providers import Provider
 from oh_daemon.model.text_tools import STOP
@@ -22,7 +21,7 @@ def chat_fields(call: Call) -> Json:
     """Return the fields of a request but for the model's name and `extra_body`."""
     settings, can = call.settings, call.can
     fields = {
-        "messages": prepare_messages(call.messages, settings.model, can),
+        "messages": call.prepared,
         "tools": list(call.tools) or None,
         "tool_choice": call.tool_choice,
         "stop": None if can.calls_functions else list(STOP),
@@ -135,4 +134,4 @@ def _read_parts(delta: Json) -> None:
         delta["content"] = "".join(part.get("text", "") for part in parts)
 
 
-CHAT = Dialect("/chat/completions", _headers, _body, _chunks)
+CHAT = Dialect("/chat/completions", _headers, _body, "messages", _chunks)

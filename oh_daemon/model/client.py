@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
+from weakref import WeakKeyDictionary
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.status import Usage
@@ -34,6 +35,7 @@ from oh_daemon.model.providers import find_provider
 from oh_daemon.model.retry import with_retries
 from oh_daemon.model.text_tools import ShownText, read_answer
 from oh_daemon.model.usage import read_usage
+from oh_daemon.model.written import Written
 
 
 class RemoteModel:
@@ -50,6 +52,8 @@ class RemoteModel:
         self._settings = settings
         self._finds_key = finds_key
         self._first_delay_s = first_delay_s
+        self._written = WeakKeyDictionary[object, Written]()
+        """By conversation."""
         self.name = settings.model
         self.label = settings.model
 
@@ -111,8 +115,15 @@ class RemoteModel:
         call = Call(request, self._settings, self._capabilities, provider)
         if provider is None:
             return litellm_chunks(call, finds_key=self._finds_key, cancel=cancel, patience=patience)
+        kept = request.history
+        written = Written() if kept is None else self._written.setdefault(kept, Written())
         return direct_chunks(
-            call, provider, finds_key=self._finds_key, cancel=cancel, patience=patience
+            call,
+            provider,
+            finds_key=self._finds_key,
+            cancel=cancel,
+            patience=patience,
+            written=written,
         )
 
     @cached_property

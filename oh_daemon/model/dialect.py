@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json, ModelRequest
 from oh_daemon.model.capabilities import Capabilities
-from oh_daemon.model.messages import lacks_thinking
+from oh_daemon.model.messages import lacks_thinking, prepare_messages
 from oh_daemon.model.providers import Provider
 from oh_daemon.model.text_tools import in_text
+
+
+class Part(NamedTuple):
+    """Some of a request's messages, one after the other."""
+
+    messages: Sequence[Json]
+    is_start: bool = False
+    is_end: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,8 @@ class Call:
     can: Capabilities
     provider: Provider | None = None
     """None when only litellm knows the provider."""
+    part: Part | None = None
+    """What to write of the messages, unless all; see `written`."""
 
     @property
     def model(self) -> str:
@@ -34,10 +45,23 @@ class Call:
 
     @property
     def messages(self) -> Sequence[Json]:
-        """The messages; in text if the model cannot call functions."""
-        request = self.request
-        is_native = self.can.calls_functions
-        return request.messages if is_native else in_text(request.messages, request.tools)
+        """The messages to write; in text if the model cannot call functions."""
+        messages, is_start, _ = self._part
+        if self.can.calls_functions:
+            return messages
+        return in_text(messages, self.request.tools if is_start else ())
+
+    @property
+    def prepared(self) -> list[Json]:
+        """The messages to write, prepared for chat completions."""
+        _, is_start, is_end = self._part
+        return prepare_messages(
+            self.messages, self.settings.model, self.can, is_start=is_start, is_end=is_end
+        )
+
+    @property
+    def _part(self) -> Part:
+        return self.part or Part(self.request.messages, is_start=True, is_end=True)
 
     @property
     def tools(self) -> Sequence[Json]:
@@ -73,6 +97,12 @@ class Dialect:
     """From the key; `content-type` and the user's own headers are added by the transport."""
     body: Callable[[Call], Json]
     """The whole JSON body, with the settings' `extra_body`."""
+    field: str
+    """The field of the body that has the messages, but for the system prompt in some dialects.
+
+    A body of two parts of a conversation has the messages of both bodies, if the second part begins
+    with an answer of the model and the first one does not end with one.
+    """
     chunks: Callable[[Iterator[Json]], Iterator[Json]]
     """Turns the events of a stream into chunks of chat completions, which `Assembly` reads.
 

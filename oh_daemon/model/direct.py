@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from http import HTTPStatus
 from http.client import HTTPException
-
-import orjson
 
 from oh_daemon.contract.errors import ModelError
 from oh_daemon.core.cancel import CancelToken
@@ -24,6 +21,7 @@ from oh_daemon.model.patience import Patience
 from oh_daemon.model.providers import Provider
 from oh_daemon.model.responses import RESPONSES
 from oh_daemon.model.sockets import Waiter, said_of
+from oh_daemon.model.written import Written, written_body
 
 _DIALECTS: Mapping[str, Dialect] = {
     "anthropic": ANTHROPIC,
@@ -34,7 +32,13 @@ _MAX_REFUSAL_BYTES = 1 << 20
 
 
 def direct_chunks(
-    call: Call, provider: Provider, *, finds_key: bool, cancel: CancelToken, patience: Patience
+    call: Call,
+    provider: Provider,
+    *,
+    finds_key: bool,
+    cancel: CancelToken,
+    patience: Patience,
+    written: Written,
 ) -> Generator[Json]:
     """Yield the answer's chunks in OpenAI's form. Raises `ModelError`, or `Cancelled` at once.
 
@@ -44,7 +48,7 @@ def direct_chunks(
     address = provider.address_for(settings, os.environ)
     url = address if address.endswith(dialect.path) else address + dialect.path
     headers = _headers(call, provider, dialect, finds_key=finds_key)
-    body = _encoded(dialect.body(call))
+    body = written_body(dialect, call, written)
     try:
         with (
             Waiter(cancel, patience.left_s) as waiter,
@@ -105,11 +109,3 @@ def _require_success(response: Response, call: Call) -> None:
             break
     text = body.decode("utf-8", "replace").strip() or response.reason
     raise explain(Failure(text, response.status, response.headers), call.settings)
-
-
-def _encoded(body: Json) -> bytes:
-    try:
-        return orjson.dumps(body)
-    except TypeError:
-        # Half characters, and numbers of more than 64 bits, which a tool's schema may have.
-        return json.dumps(body).encode()

@@ -15,8 +15,18 @@ _BELOW = "(an image, in the message after the results)"
 _UNSEEN = "(an image, left out: this model does not see images)"
 
 
-def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) -> list[Json]:
-    """Prepare for chat completions: thinking, images that the model sees, and cache marks."""
+def prepare_messages(
+    messages: Sequence[Json],
+    model: str,
+    can: Capabilities,
+    *,
+    is_start: bool = True,
+    is_end: bool = True,
+) -> list[Json]:
+    """Prepare for chat completions: thinking, images that the model sees, and cache marks.
+
+    `is_start` and `is_end` say whether these are the first and the last of a request.
+    """
     prepared = [_with_thinking(message, model, can) for message in taken_by(messages, can)]
     if not can.quirks.takes_images_in_results:
         prepared = list(_with_images_after(prepared))
@@ -24,7 +34,8 @@ def prepare_messages(messages: Sequence[Json], model: str, can: Capabilities) ->
         # The system prompt (and the tools before it) stays the same, and the last message ends the
         # next prefix. A mark at the previous step's end finds its cache even after a long answer.
         answers = [n for n, message in enumerate(prepared) if message["role"] == "assistant"]
-        for n in {0, *(n - 1 for n in answers[-1:] if n), len(prepared) - 1}:
+        last = {len(prepared) - 1, *(n - 1 for n in answers[-1:] if n)} if is_end else set[int]()
+        for n in last | ({0} if is_start else set[int]()):
             prepared[n] = _with_cache_mark(prepared[n])
     return prepared
 

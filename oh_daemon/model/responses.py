@@ -238,4 +238,4 @@ def _body(call: Call) -> Json:
     return {"model": call.model, **responses_fields(call), **call.settings.extra_body}
 
 
-RESPONSES = Dialect("/responses", _headers, _body, read_chunks)
+RESPONSES = Dialect("/responses", _headers, _body, "input", read_chunks)

@@ -110,23 +110,24 @@ def collect(
     *,
     handed_in: Mapping[Path, str],
     since_ns: int,
-    held: Collection[Path],
+    held: Callable[[], Collection[Path]],
     are_ignored: AreIgnored,
 ) -> Collected:
     """Compare a layer with the folder below it. Raises `OSError`.
 
     `handed_in` has the sha256 of what is in the layer without being a change; `since_ns` is when
-    the command began, as a time of files; `held` is from `in_use.held_open`.
+    the command began, as a time of files; `held` is `in_use.held_open`, which takes long.
     """
     with layers.opened(upper) as layer, layers.opened(folder) as disk:
         roots = _Roots(layer, disk)
         pairs, ignored = _walk(roots, are_ignored)
+        in_use = held() if pairs else ()
         told = {up for name in (*ignored, *(pair.name for pair in pairs)) for up in parents(name)}
         sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
         for pair in pairs:
             change = _change(roots, pair, since_ns)
             sort = _sort(roots, pair, change, handed_in, is_told=pair.name in told)
-            is_held = change.name in held and not pair.is_folder
+            is_held = change.name in in_use and not pair.is_folder
             sorts["held" if is_held else sort].append(change)
         counts = {Path(name): layers.count(layer, name, _MAX_COUNTED) for name in ignored}
     names = {sort: sorted(change.name for change in found) for sort, found in sorts.items()}

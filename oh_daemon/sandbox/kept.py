@@ -190,7 +190,7 @@ class KeptView:
                     if path.is_relative_to(folder)
                 },
                 since_ns=notes.since_ns,
-                held=(),
+                held=tuple,
                 are_ignored=partial(find_ignored, self._host, folder),
             )
             self._take_out(folder, collected.same)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -79,6 +79,8 @@ class InStep:
         self._began = began
         self._aside = aside
         self._planned: list[tuple[Path, list[Path]]] = []
+        self._has_taken_out = False
+        """Whether the view does not show the disk yet where something was taken out."""
         self._git = Repositories.of(view.spawner, host, documents)
         self.ignored: dict[Path, int] = {}
         """What git ignores in the view, with the number of files, when it was last collected."""
@@ -211,7 +213,9 @@ class InStep:
             for name in names:
                 self._began.shown_over.pop(folder / name, None)
         self._planned = []
-        self._view.refresh()
+        if self._has_taken_out:
+            self._has_taken_out = False
+            self._view.refresh()
 
     def keep_whole(self, path: Path) -> None:
         """Give the disk what the view has there, and take it out of the view."""
@@ -253,6 +257,7 @@ class InStep:
     def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
         root = self._view.spawner.root
         if root is not None and names:
+            self._has_taken_out = True
             take_out(self._view.upper(folder), folder, names, live(root, folder))
 
     def _unsaved(self) -> Mapping[Path, str]:
@@ -279,17 +284,17 @@ class InStep:
                 for path, data in self._began.handed_in.items()
                 if path.is_relative_to(folder)
             }
-            held = held_open(root, folder)
+            held = cache(partial(held_open, root, folder))
             collected = collect(
                 upper,
                 folder,
                 handed_in=handed_in,
                 since_ns=self._began.at_ns,
-                held=() if with_held else held,
+                held=tuple if with_held else held,
                 are_ignored=partial(find_ignored, self._host, folder),
             )
             self._take_out(folder, collected.same)
-            yield _Found(folder, collected, held)
+            yield _Found(folder, collected, held() if collected.changes else frozenset())
 
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""

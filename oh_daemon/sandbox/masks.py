@@ -41,7 +41,7 @@ class Masks:
         `allowed` are paths of secrets, or patterns for them, that the user lets commands read.
         """
         self._roots = roots
-        self._needed = (*_NEEDED, *roots)
+        self._needed = [f"{place}/" for place in (*_NEEDED, *roots)]
         self._allowed = allowed
         self._trees = [SecretNames(root) for root in roots]
         self._at_home = SecretNames(home, is_deep=False)
@@ -52,12 +52,13 @@ class Masks:
 
     def find(self) -> Mapping[Path, str]:
         """Return the places to cover, which exist, each with what changes when it must be anew."""
+        allowed = self._patterns()
         with self._lock:
             wanted = {
                 real: numbers
                 for path, numbers in self._candidates()
                 for real in [Path(os.path.realpath(path))]
-                if self._may_cover(path, real)
+                if self._may_cover(path, real, allowed)
             }
             known = self._ever.intersection(wanted)
             secret = known | set(self._untracked(wanted.keys() - known))
@@ -77,7 +78,8 @@ class Masks:
         }
 
     def _is_new_secret(self, path: Path) -> bool:
-        return looks_secret(path.name) and not path.exists() and not self._is_allowed(path)
+        is_secret = looks_secret(path.name) and not path.exists()
+        return is_secret and not _fits(path, self._patterns())
 
     def _candidates(self) -> Iterator[tuple[str, str]]:
         for tree in (*self._trees, self._at_home):
@@ -87,15 +89,19 @@ class Masks:
             if os.path.lexists(place):
                 yield str(place), ""
 
-    def _may_cover(self, path: str, real: Path) -> bool:
-        if any(needed.is_relative_to(real) for needed in self._needed) or not real.exists():
+    def _may_cover(self, path: str, real: Path, allowed: Sequence[str]) -> bool:
+        if (
+            any(needed.startswith(f"{str(real).rstrip('/')}/") for needed in self._needed)
+            or not real.exists()
+        ):
             return False
-        return not (self._is_allowed(Path(path)) or self._is_allowed(real))
+        return not (allowed and (_fits(Path(path), allowed) or _fits(real, allowed)))
 
-    def _is_allowed(self, path: Path) -> bool:
+    def _patterns(self) -> Sequence[str]:
+        """Return the patterns for what commands may read."""
         # Unlike `Path.expanduser`, this one leaves the home folder of an unknown user as it is.
         patterns = (os.path.expanduser(text) for text in self._allowed())  # noqa: PTH111
-        return any(path.match(pattern) for pattern in patterns if Path(pattern).parts)
+        return [pattern for pattern in patterns if Path(pattern).parts]
 
     def _untracked(self, paths: set[Path]) -> Iterator[Path]:
         for root in self._roots:
@@ -106,6 +112,10 @@ class Masks:
             for path in inside - tracked:
                 yield from _files_below(path, tracked) if path in folders else (path,)
         yield from paths
+
+
+def _fits(path: Path, patterns: Sequence[str]) -> bool:
+    return any(path.match(pattern) for pattern in patterns)
 
 
 def _files_below(folder: Path, tracked: set[Path]) -> Iterator[Path]:

@@ -33,8 +33,10 @@ class CommitThread:
     def schedule(self, commit: Commit) -> None:
         """Sync soon, without anybody waiting for it."""
         with self._changed:
+            # If something is pending already, the thread is awake, or waits for others to join.
+            if not self._pending:
+                self._changed.notify()
             self._pending.setdefault(commit, [])
-            self._changed.notify()
 
     def request(
         self, commit: Commit, callback: Callable[[StorageError | None], None] | None = None

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import orjson
 
 from oh_daemon.contract.errors import ReadOnlyError
+from oh_daemon.store.cached_file import CachedFile
 from oh_daemon.store.private_files import open_private, parse_object, replace_file
 
 Trust = Literal["full", "readOnly", "none"]
@@ -27,15 +28,17 @@ _SPENT, _ON = "spent", "on"
 class UserState:
     """Safe from any thread, and when other daemons use the same file.
 
+    A folder that is given as text is taken for its real path.
     Changes are made under a file lock, and the file is replaced as a whole, so readers see either
     the old state or the new.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._file = CachedFile(path, _read)
         self._lock = threading.Lock()
 
-    def trust(self, folder: Path) -> Trust | None:
+    def trust(self, folder: Path | str) -> Trust | None:
         """Return what was decided for this folder, or None."""
         return self._folder(folder).get("trust")
 
@@ -46,28 +49,28 @@ class UserState:
             if "trust" in entry
         }
 
-    def set_trust(self, folder: Path, trust: Trust) -> None:
+    def set_trust(self, folder: Path | str, trust: Trust) -> None:
         """Set the trust of a folder. Raises `ReadOnlyError` when the file cannot be written."""
         self._change(_key(folder), "trust", lambda _before: trust)
 
-    def runs(self, folder: Path) -> dict[str, bool] | None:
+    def runs(self, folder: Path | str) -> dict[str, bool] | None:
         """Return, by hash, what may run by itself there; None if that was never decided."""
         return self._folder(folder).get("runs")
 
-    def add_runs(self, folder: Path, decided: Mapping[str, bool]) -> None:
+    def add_runs(self, folder: Path | str, decided: Mapping[str, bool]) -> None:
         def add(before: dict[str, bool] | None) -> dict[str, bool]:
             return {**(before or {}), **decided}
 
         self._change(_key(folder), "runs", add)
 
-    def forget_runs(self, folder: Path) -> None:
+    def forget_runs(self, folder: Path | str) -> None:
         if self.runs(folder) is not None:
             self._change(_key(folder), "runs", lambda _before: None)
 
-    def is_granted(self, folder: Path, key: str) -> bool:
+    def is_granted(self, folder: Path | str, key: str) -> bool:
         return key in self._folder(folder).get("grants", ())
 
-    def add_grant(self, folder: Path, key: str) -> None:
+    def add_grant(self, folder: Path | str, key: str) -> None:
         self._change(_key(folder), "grants", lambda before: sorted({*(before or ()), key}))
 
     def spend(self, amount_usd: float) -> float:
@@ -85,32 +88,22 @@ class UserState:
         self._change(_SPENT, _ON, add)
         return spent[today]
 
-    def _folder(self, folder: Path) -> dict[str, Any]:
+    def _folder(self, folder: Path | str) -> dict[str, Any]:
         return self._load().get(_key(folder), {})
 
     @property
     def problem(self) -> str | None:
         """What to tell the user about a file that cannot be read, if it is so."""
-        if self._read() is not None:
+        if self._file.value() is not None:
             return None
         return (
             f"decisions: {self._path} cannot be read, so it trusts no folder and allows no action;"
             f" repair it, or decide anew, and it is kept as {self._aside}"
         )
 
-    def _load(self) -> dict[str, dict[str, Any]]:
+    def _load(self) -> Mapping[str, dict[str, Any]]:
         # An unreadable file counts as nothing decided, which is the stricter choice.
-        return self._read() or {}
-
-    def _read(self) -> dict[str, dict[str, Any]] | None:
-        """Return what the file holds, nothing if there is none, and None if it is damaged."""
-        try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
-            return {}
-        except OSError:
-            return None
-        return parse_object(data) or ({} if data.strip() == b"{}" else None)
+        return self._file.value() or {}
 
     @property
     def _aside(self) -> Path:
@@ -124,7 +117,7 @@ class UserState:
                 lock = open_private(self._path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT)
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX)
-                    state = self._read()
+                    state = _read(self._path)
                     if state is None:
                         self._path.rename(self._aside)
                         state = {}
@@ -137,8 +130,23 @@ class UserState:
                 raise ReadOnlyError(f"cannot write {str(self._path)!r}: {exc.strerror}") from exc
 
 
-def _key(folder: Path) -> str:
+def _read(path: Path) -> dict[str, dict[str, Any]] | None:
+    """Return what the file holds, nothing if there is none, and None if it is damaged."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return {}
+    except OSError:
+        return None
+    return parse_object(data) or ({} if data.strip() == b"{}" else None)
+
+
+def _key(folder: Path | str) -> str:
     """Return real path and git root, so a moved repository, or a new one inside, asks again."""
-    real = folder.resolve()
-    root = next((p for p in (real, *real.parents) if (p / ".git").exists()), None)
-    return f"{real}\n{root or ''}"
+    # Text, not `Path`, and a call that raises nothing: it is looked up many times in each step.
+    real = place = folder if isinstance(folder, str) else os.path.realpath(folder)
+    while not os.access(f"{place}/.git", os.F_OK):
+        place, last = place.rpartition("/")[0], place
+        if not last:
+            return f"{real}\n"
+    return f"{real}\n{place or '/'}"

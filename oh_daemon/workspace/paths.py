@@ -69,8 +69,12 @@ def looks_secret(name: str) -> bool:
 
 def in_bare_repository(folder: str) -> bool:
     """Return whether git may take the folder, or one above it, for a repository without `.git`."""
-    real = Path(folder).resolve()
-    return any(os.path.lexists(place / "HEAD") for place in (real, *real.parents))
+    place = os.path.realpath(folder)
+    while not os.path.lexists(f"{place}/HEAD"):
+        place, last = place.rpartition("/")[0], place
+        if not last:
+            return False
+    return True
 
 
 def real_path(path: Path) -> Path:
@@ -178,7 +182,7 @@ class Folders:
         Of a pattern, as bash reads it, this is asked of all paths that fit it.
         """
         found = iglob(pattern)  # noqa: PTH207 - this one leaves hidden files out, as bash does.
-        fitting = [pattern, *islice(found, _MAX_FITTING)]
+        fitting = {pattern, *islice(found, _MAX_FITTING)}
         return len(fitting) > _MAX_FITTING or any(map(self._leads_away, fitting))
 
     def _leads_away(self, path: str) -> bool:

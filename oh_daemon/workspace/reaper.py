@@ -23,6 +23,7 @@ GRACE_S = 0.5
 MAX_REQUEST_BYTES = 1 << 18
 MAX_FDS = 8
 _PR_SET_CHILD_SUBREAPER = 36
+_MAX_STAT_BYTES = 4096
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -33,9 +34,14 @@ Processes = dict[int, tuple[int, int, int]]
 def processes() -> Processes:
     """All living processes. Zombies do not count."""
     found: Processes = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - twice as fast.
+    # Not by `Path`: of each process of the machine, this takes a fifth of the time.
+    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - as above.
         try:
-            stat = Path("/proc", name, "stat").read_bytes()
+            descriptor = os.open(f"/proc/{name}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                stat = os.read(descriptor, _MAX_STAT_BYTES)
+            finally:
+                os.close(descriptor)
         except OSError:
             continue  # It ended while we looked.
         # The program's name is in parentheses and may itself contain parentheses and spaces.

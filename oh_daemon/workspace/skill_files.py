@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 from typing import Annotated
 
@@ -105,23 +105,28 @@ def _all(
 
 def up_to_repository(folder: Path) -> tuple[Path, ...]:
     """Return the folder and those above it, up to the top of its repository if it is in one."""
-    way = (folder, *takewhile(_is_closed, folder.parents))
-    top = next((n for n, base in enumerate(way) if (base / ".git").exists()), 0)
-    return way[: top + 1]
+    n_above, place = 0, str(folder)
+    while not os.access(f"{place}/.git", os.F_OK):
+        place = os.path.dirname(place)  # noqa: PTH120 - looked up at each step.
+        if n_above == len(folder.parents) or not _is_closed(place):
+            return (folder,)
+        n_above += 1
+    return (folder, *folder.parents[:n_above])
 
 
-def _is_closed(folder: Path) -> bool:
+def _is_closed(folder: str) -> bool:
     """Return whether nobody else can make this folder a repository with skills, as in /tmp."""
     try:
-        status = folder.stat()
+        status = os.stat(folder)  # noqa: PTH116 - as above.
     except OSError:
         return False
     return status.st_uid in {os.geteuid(), 0} and not status.st_mode & stat.S_IWOTH
 
 
 def _of_base(base: Path, source: SkillSource, problem: str | None) -> Iterator[Skill]:
-    inside = f"{os.path.realpath(base)}/"
-    for path in (path for place in PLACES for path in _files(base / place)):
+    places = [place for place in PLACES if os.access(f"{base}/{place}", os.F_OK)]
+    inside = f"{os.path.realpath(base)}/" if places else ""
+    for path in (path for place in places for path in _files(base / place)):
         name = path.parent.name if path.name == _OWN_FILE else path.stem
         skill = Skill(shown(name)[:64], "agent", source, path)
         # A link in a repository must not bring in files from elsewhere on this machine.

@@ -150,8 +150,8 @@ def test_parts_of_a_message_become_text(part: Any, shown: str):
 
 def test_an_image_that_is_no_longer_stored_is_said_to_be_lost():
     image = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
-    messages = render_batch([user(text("See"), image)])
-    [message] = with_images(messages, MemoryLog().read_blob)
+    [message] = render_batch([user(text("See"), image)])
+    message = with_images(message, MemoryLog().read_blob)
     lost = {"type": "text", "text": "(an image that is no longer stored)"}
     assert message["content"] == [{"type": "text", "text": "See"}, lost]
 
