@@ -18,6 +18,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import light
 import mcp_server
 import orjson
 import psutil
@@ -56,6 +57,9 @@ from oh_daemon.workspace.spawner import Spawner
 
 def main() -> None:
     wanted = sys.argv[1:]
+    if wanted[:1] == ["light"]:
+        light.main(wanted[1:])
+        return
     # The client reads on a thread of its own. Switch threads often, so that this interpreter delays
     # it as little as an editor would.
     sys.setswitchinterval(0.0005)

@@ -1,7 +1,7 @@
 """From start to exit: `initialize`, which methods are allowed when, the main loop, the stop.
 
-Invariant: `initialize` is answered before anything slow is imported, and the main loop imports
-nothing. Whatever causes the end (exit, end of input, signal, editor gone), the same stop runs once
+Invariant: `initialize` is answered before anything slow is imported, and the main loop makes no
+services. Whatever causes the end (exit, end of input, signal, editor gone), the same stop runs once
 and takes at most two seconds.
 """
 
