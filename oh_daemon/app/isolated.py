@@ -122,8 +122,9 @@ class Isolated:
         if waiting.git.landings and (_is_all(params) or not tops.isdisjoint(params.uris)):
             left = [path for path in (*waiting.changes, *waiting.left_out) if path not in settled]
             why_not = self._landed_git(waiting, left, asks=not _is_all(params))
-            landed = () if why_not else tops
-            conflicts |= dict.fromkeys(tops, why_not) if why_not else {}
+            shown = _shown(waiting)
+            landed = () if why_not else shown
+            conflicts |= dict.fromkeys(shown, why_not) if why_not else {}
         return self._told("accepted", [changes[uri] for uri in done], conflicts, landed)
 
     def discard(self, params: m.ReviewParams) -> m.ReviewResult:
@@ -161,8 +162,7 @@ class Isolated:
 
     def _repositories(self, waiting: Waiting) -> frozenset[str]:
         """Return the URIs by which people can mean what git did."""
-        shown = (row.repository for each in waiting.git.landings for row in each.shown)
-        return frozenset((*shown, *map(self._uri, waiting.git_names)))
+        return frozenset((*_shown(waiting), *map(self._uri, waiting.git_names)))
 
     def _landed_git(self, waiting: Waiting, left: Sequence[Path], *, asks: bool) -> str | None:
         """Land commits and the like, if all files have landed whole; return why not."""
@@ -295,6 +295,11 @@ def _landing(
 ) -> plain.LandingPlanned:
     planned = LandingPlanned(changes=tuple(changes), git=tuple(git), observed={})
     return cast("plain.LandingPlanned", planned.model_dump(mode="json", exclude_none=True))
+
+
+def _shown(waiting: Waiting) -> frozenset[str]:
+    """Return the URIs of the repositories in which git did what lands."""
+    return frozenset(row.repository for each in waiting.git.landings for row in each.shown)
 
 
 def _is_all(params: m.ReviewParams) -> bool:

@@ -220,10 +220,12 @@ def test_what_is_protected_lands_only_by_name_and_a_link_leads_nowhere(world: Wo
     assert [path.name for path in victim.iterdir()] == ["x.txt"]
     assert not any("safe" in content_of(item) for item in items(client, "toolCall"))
     listed = client.request("changes/list", of(conversation))
-    assert any("/inner/.git/" in uri for uri in listed["leftOut"])
+    assert [each["repository"].rpartition("/")[2] for each in listed["git"]] == ["inner"]
     landed = client.request("changes/accept", of(conversation))
-    [conflict] = landed["conflicts"]
+    # What git did lands once no file waits.
+    conflict, repository = landed["conflicts"]
     assert conflict["uri"].endswith("/.vscode/settings.json")
+    assert repository["uri"].endswith("/inner")
     assert os.access(world.project / "a.txt", os.X_OK)
     assert (world.project / "x.bin").read_bytes() == b"\0"
     assert client.request("changes/accept", of(conversation, uris=[conflict["uri"]]))["done"]
