@@ -114,7 +114,9 @@ class LandingTool:
         git = () if self._why_no_git(found, args) else self._git_changes
         guarded = found.protected or [_in_commit(name) for name in self.protected if git]
         reasons = tuple(dict.fromkeys((*guarded, *intent.reasons)))
-        risk: Risk = "high" if reasons else "medium" if changes or git else "low"
+        # A new folder without a file in it is nothing to ask about.
+        is_little = not git and all(each.raw == "folder" and each.op == "add" for each in changes)
+        risk: Risk = "high" if reasons else "low" if is_little else "medium"
         return replace(
             intent,
             title=f"Keep {self._titled(changes, git)}",

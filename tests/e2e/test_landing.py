@@ -79,6 +79,14 @@ def test_what_a_command_changed_is_asked_about_once_with_the_diff_and_then_lands
     assert not any(e["event"]["type"] == "checkpoint.created" for e in client.events)
 
 
+def test_new_folders_without_files_land_unasked(world: World) -> None:
+    world.script(call("terminal", command="mkdir -p build/out"), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    assert world.turn(client)["status"] == "completed"
+    assert (world.project / "build/out").is_dir()
+
+
 def test_what_is_refused_is_as_before_in_the_view_too_and_the_model_is_told(world: World) -> None:
     project_of(world)
     world.script(
