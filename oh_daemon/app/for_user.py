@@ -68,7 +68,9 @@ def share_for_user(
         trust=trust,
         user_folder=places.state_folder,
         own_logs=places.own_logs,
-        sandbox=lambda folder: test.sandbox(settings(folder).settings.sandbox),
+        sandbox=lambda folders: test.sandbox(
+            settings(next(iter(folders), None)).settings.sandbox, folders
+        ),
         home=Path.home(),
         user_memory=places.settings_file.parent / "memory",
         masker=masker,

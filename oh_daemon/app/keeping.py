@@ -94,7 +94,7 @@ def with_isolation(
 def _isolation_in(shared: Shared, folders: Sequence[Path]) -> Isolation:
     if not folders:
         raise InvalidStateError("without a folder there is nothing to isolate; open a folder")
-    sandbox = shared.sandbox(folders[0])
+    sandbox = shared.sandbox(folders)
     if shared.views is not None and sandbox.view is not None:
         return "view"
     if all(map(partial(has_commit, shared.spawner), folders)):

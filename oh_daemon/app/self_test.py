@@ -48,11 +48,9 @@ class SelfTest:
                 self._is_started = True
                 threading.Thread(target=self._run, name="self-test", daemon=True).start()
 
-    def sandbox(self, wanted: SandboxSetting) -> Sandbox:
-        """Return what holds commands now; waits for the test."""
-        from oh_daemon.sandbox.levels import choose  # noqa: PLC0415 - not before `initialize`.
-
-        return choose(wanted, self.rows())
+    def sandbox(self, wanted: SandboxSetting, folders: Sequence[Path]) -> Sandbox:
+        """Return what holds commands now where these folders are open; waits for the test."""
+        return _chosen(wanted, self.rows(), folders)
 
     def rows(self) -> Sequence[Row]:
         """Return the tries; waits for the test."""
@@ -69,20 +67,19 @@ class SelfTest:
         if self._told is None:
             with suppress(NotInTime):
                 rows = self._rows.result(_FIRST_WAIT_S)
-                from oh_daemon.sandbox.levels import choose  # noqa: PLC0415 - the thread has it.
-
-                self._told = choose(wanted_level(client, self.environment), rows).report
+                self._told = _chosen(wanted_level(client, self.environment), rows, ()).report
         return self._told
 
     def verify(
-        self, settings: Callable[[], Settings], on_change: Callable[[Sandbox], None]
+        self,
+        settings: Callable[[], Settings],
+        folders: Callable[[], Sequence[Path]],
+        on_change: Callable[[Sandbox], None],
     ) -> None:
         """Let the test run now, and say when its result is not what `report` returned."""
 
         def compare(rows: Future[Sequence[Row]]) -> None:
-            from oh_daemon.sandbox.levels import choose  # noqa: PLC0415 - as above.
-
-            found = choose(settings().sandbox, rows.result())
+            found = _chosen(settings().sandbox, rows.result(), folders())
             if self._told not in (None, found.report):
                 on_change(found)
 
@@ -99,7 +96,7 @@ class SelfTest:
     def _tried(self) -> Sequence[Row]:
         if kept_rows(self.environment) is not None:
             self._is_awaited.wait()
-        from oh_daemon.sandbox.levels import try_levels  # noqa: PLC0415 - slow, as the next.
+        from oh_daemon.sandbox.levels import try_levels, with_mounts  # noqa: PLC0415 - slow.
         from oh_daemon.store.private_files import replace_file  # noqa: PLC0415
         from oh_daemon.workspace.spawner import Spawner  # noqa: PLC0415
 
@@ -107,7 +104,17 @@ class SelfTest:
         spawner = Spawner()
         rows = try_levels(spawner, file.parent, self.environment)
         spawner.close()
-        told = {"machine": machine(self.environment), "rows": [row.told for row in rows]}
+        told = {
+            "machine": machine(self.environment),
+            "rows": [row.told for row in with_mounts(rows, ())],
+        }
         with suppress(OSError, DaemonError):
             replace_file(file, json.dumps(told).encode())
         return rows
+
+
+def _chosen(wanted: SandboxSetting, rows: Sequence[Row], folders: Sequence[Path]) -> Sandbox:
+    # Not before `initialize`, and then the thread of the test has imported it.
+    from oh_daemon.sandbox.levels import choose, with_mounts  # noqa: PLC0415
+
+    return choose(wanted, with_mounts(rows, folders))

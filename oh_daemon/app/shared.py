@@ -56,10 +56,10 @@ class Shared:
     """The user's home folder, with agents and skills; None if it must not be used."""
     user_memory: Path | None = None
     """The folder with the user's notes; None if there is no long-term memory."""
-    sandbox: Callable[[Path | None], Sandbox] = lambda _folder: Sandbox("off", "none")
+    sandbox: Callable[[Sequence[Path]], Sandbox] = lambda _folders: Sandbox("off", "none")
+    """What holds the commands in open folders; the first call waits for the self-test."""
     is_sandbox_known: Callable[[], bool] = lambda: True
     """Whether `sandbox` no longer waits for the self-test."""
-    """What holds the commands in a folder; the first call waits for the self-test."""
     client_name: str = ""
     own_logs: OwnLogs = field(default_factory=OwnLogs)
     commit: CommitThread = field(default_factory=CommitThread)

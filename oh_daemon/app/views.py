@@ -136,11 +136,11 @@ def ground_of(
     program: Path, folders: Sequence[Path], home: Path, masks: Masks | None = None
 ) -> Ground:
     """Return what the view of a conversation with these folders is made from."""
-    private = map(real_path, (home, Path(tempfile.gettempdir())))
+    private, scratch = ([real_path(place)] for place in (home, Path(tempfile.gettempdir())))
     # What is committed there would not come back, so git itself says that it cannot.
     fixed = git_dirs_outside(folders)
     hidden = [Path("/run")]
-    return Ground(program, folders, [*private], hidden, masks=masks, fixed=fixed)
+    return Ground(program, folders, private, hidden, masks=masks, fixed=fixed, scratch=scratch)
 
 
 class ViewLandings:

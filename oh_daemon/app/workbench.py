@@ -65,7 +65,7 @@ class Workbench:
         """`owner_id` is the conversation whose view the commands share; None leaves them out."""
         self._cancel = cancel
         self._is_own = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
-        sandbox = shared.sandbox(folders[0]) if folders and owner_id else None
+        sandbox = shared.sandbox(folders) if folders and owner_id else None
         keeping = keeping_of(shared, log, tuple(folders), owner_id or "", sandbox, recipe.isolated)
         shared_view = keeping.shared_view
         self.keep, self.disk = keeping.keep, keeping.disk
@@ -147,7 +147,7 @@ class Workbench:
         disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
 
         def rate(command: str, cwd: Path | None) -> Rating:
-            if refusal := self.refusal or shared.sandbox(folders.folders[0]).refusal:
+            if refusal := self.refusal or shared.sandbox(folders.folders).refusal:
                 raise ToolError(refusal)
             return rate_command(command, folders.roots, cwd, disk)
 

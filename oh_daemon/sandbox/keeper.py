@@ -178,7 +178,8 @@ def _bring_up_to_date(
 def _cover(place: bytes, empty: bytes) -> None:
     """Put something empty in the place of a file or a folder, unless that is there already."""
     if os.path.isdir(place):  # noqa: PTH112 - bytes.
-        if not os.path.ismount(place):
+        # A layer can begin here, too. What covers a folder is the only mount of one block.
+        if os.statvfs(place).f_blocks != 1:
             flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV
             _check(_libc.mount(b"tmpfs", place, b"tmpfs", flags, _EMPTY_FOLDER))
     elif not os.path.samefile(place, empty):  # noqa: PTH121 - bytes.

@@ -6,6 +6,7 @@ What a failed try means in words is in `causes`. Nothing is kept; the scratch fo
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import stat
 import tempfile
@@ -20,7 +21,9 @@ from oh_daemon.sandbox import bwrap, landlock, seccomp
 from oh_daemon.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
 from oh_daemon.sandbox.choice import Tried, chosen
 from oh_daemon.sandbox.locks import locked
+from oh_daemon.sandbox.mounted import mounts_below
 from oh_daemon.sandbox.view import remove
+from oh_daemon.workspace.paths import real_path
 from oh_daemon.workspace.spawner import Process, Spawner, output_file
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 Level = Literal["view", "landlock", "none"]
 _LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
+_EMPTY = "{mount} is mounted, so that {place} is empty in a view"
+_FILES_STAY = "{mount} is mounted, so that files directly in {place} cannot be changed in a view"
 _PATIENCE_S = 5.0
 _FIRST_FREE = 3
 """The descriptor after the standard streams."""
@@ -109,13 +114,6 @@ class Sandbox:
         return {name: value for name, value in found.items() if value}
 
 
-def find_sandbox(
-    wanted: SandboxSetting, spawner: Spawner, state_folder: Path, environment: Mapping[str, str]
-) -> Sandbox:
-    """Try the levels and choose one."""
-    return choose(wanted, try_levels(spawner, state_folder, environment))
-
-
 def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
     held, why = chosen(wanted, [row.told for row in rows])
@@ -123,6 +121,27 @@ def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
     if held is not None:
         found = replace(found, level=rows[held].level, held_by=rows[held])
     return found if why is None else replace(found, cause=rows[why].cause, cure=rows[why].cure)
+
+
+def with_mounts(rows: Sequence[Row], folders: Sequence[Path]) -> Sequence[Row]:
+    """Return what tries mean where these folders are open, since not all can be covered."""
+    view = next((row for row in rows if row.level == "view" and row.holds), None)
+    if view is None:
+        return rows
+    others = (row for row in rows if row.level != "view")
+    for folder in map(real_path, folders):
+        for mount in mounts_below(folder):
+            cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
+            cure = f"sudo umount {shlex.quote(str(mount))}"
+            return (replace(view, holds=False, cause=cause, cure=cure), *others)
+    home, scratch = (real_path(place) for place in (Path.home(), Path(tempfile.gettempdir())))
+    lost = {scratch: _EMPTY, home: _FILES_STAY}
+    found = [
+        what.format(mount=next(iter(mounts)), place=place)
+        for place, what in lost.items()
+        if (mounts := mounts_below(place))
+    ]
+    return (replace(view, cause="; ".join(filter(None, (view.cause, *found)))), *others)
 
 
 def try_levels(

@@ -19,7 +19,9 @@ from oh_daemon.workspace.paths import looks_secret
 from oh_daemon.workspace.spawner import Spawner
 
 _MAX_IN_FOLDER = 10_000
-_NEEDED = tuple(Path(path).resolve() for path in (sys.prefix, sys.base_prefix, __file__))
+NEEDED = tuple(
+    Path(path).resolve() for path in (sys.prefix, sys.base_prefix, Path(__file__).parents[1])
+)
 """Without these, nothing starts in a view."""
 
 
@@ -41,7 +43,7 @@ class Masks:
         `allowed` are paths of secrets, or patterns for them, that the user lets commands read.
         """
         self._roots = roots
-        self._needed = [f"{place}/" for place in (*_NEEDED, *roots)]
+        self._needed = [f"{place}/" for place in (*NEEDED, *roots)]
         self._allowed = allowed
         self._trees = [SecretNames(root) for root in roots]
         self._at_home = SecretNames(home, is_deep=False)

@@ -22,14 +22,15 @@ def is_in_memory(place: Path) -> bool:
     return any(mount.device == number and mount.kind == "tmpfs" for mount in _mounts())
 
 
-def mounted_below(folder: Path) -> Path | None:
-    """Return a place below a folder, by its real path, where something is mounted.
+def mounts_below(folder: Path) -> dict[Path, str]:
+    """Return the places below a folder, by its real path, where a file system of a kind is mounted.
 
     Such a folder can be no lower layer for an ordinary user: without the mount, what it hides would
     be seen (`clone_private_mount` of fs/namespace.c).
     """
-    places = (mount.place for mount in _mounts())
-    return next((at for at in places if at != folder and at.is_relative_to(folder)), None)
+    start = str(folder / "_")[:-1]
+    found = (mount for mount in _mounts() if str(mount.place).startswith(start))
+    return {mount.place: mount.kind for mount in found}
 
 
 def _mounts() -> Iterator[_Mount]:

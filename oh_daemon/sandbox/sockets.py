@@ -16,14 +16,18 @@ _N_PARTS_OF_SYSTEM = 2
 """Folders such as `/etc` and `/var` have more in them than sockets."""
 
 
-def to_hide(covered: Sequence[Path], hidden: Sequence[Path]) -> tuple[set[Path], set[Path]]:
+def to_hide(
+    covered: Sequence[Path], hidden: Sequence[Path], shown: Sequence[Path] = ()
+) -> tuple[set[Path], set[Path]]:
     """Return folders of sockets, and sockets in folders that must be seen.
 
-    Nothing is hidden below one of the places `covered` by overlays, or `hidden` anyway.
+    Nothing is hidden below one of the places `covered` by overlays, unless it is `shown` there as
+    it is, or `hidden` anyway.
     """
     folders, single = set[Path](), set[Path]()
     for path in _reachable():
-        if any(path.is_relative_to(place) for place in (*covered, *hidden)):
+        is_shown = any(map(path.is_relative_to, shown))
+        if any(map(path.is_relative_to, hidden if is_shown else (*covered, *hidden))):
             continue
         folder = path.parent
         holds_more = any(place.is_relative_to(folder) for place in covered)

@@ -26,7 +26,8 @@ from oh_daemon.sandbox.layer import opened
 from oh_daemon.sandbox.limits import limit, n_numbers, reserve_in, too_full
 from oh_daemon.sandbox.locks import LOCK, locked
 from oh_daemon.sandbox.masks import Masks
-from oh_daemon.sandbox.mounted import mounted_below
+from oh_daemon.sandbox.mounted import mounts_below
+from oh_daemon.sandbox.parts import Parts, name_of, take_apart
 from oh_daemon.sandbox.trees import discard
 from oh_daemon.workspace.shell_command import ShellPlace
 from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
@@ -34,7 +35,7 @@ from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
 _PATIENCE_S = 10.0
 _WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
 _MOUNT = (
-    "the sandbox cannot cover {}, since {} is mounted there, and the kernel takes no such folder. "
+    "the sandbox cannot cover {}, since {} has been mounted there. "
     "The user can unmount that, or set `sandbox` to `landlock`"
 )
 KEPT = "kept-"
@@ -60,6 +61,8 @@ class Ground:
     """Finds what may hold secrets; without, nothing is covered."""
     fixed: Sequence[Path] = ()
     """Real paths of folders that nothing inside can write to, even below those above."""
+    scratch: Sequence[Path] = ()
+    """Real paths of folders like `private`, which are empty where something is mounted below."""
 
 
 class Network(Protocol):
@@ -108,6 +111,8 @@ class View:
         self._lock = threading.Lock()
         self._open = ExitStack()
         self._keeper: _Keeper | None = None
+        self._overlays: Sequence[Path] = ()
+        """What the last run covers, but for caches."""
         self._noted: int | None = None
         """The process 1 of which `holder` knows."""
         self._why_ended = ""
@@ -169,7 +174,8 @@ class View:
 
     @property
     def _places(self) -> Sequence[Path]:
-        return [*dict.fromkeys((*self._ground.folders, *self._ground.private))]
+        ground = self._ground
+        return [*dict.fromkeys((*ground.folders, *ground.private, *ground.scratch))]
 
     @property
     def _empty(self) -> Path:
@@ -197,7 +203,7 @@ class View:
             if self._keeper is None or is_new:
                 reserve = reserve_in(self._place)
                 limit(root, self._place, reserve)
-                self._keeper = _Keeper(self._host, root, reserve, self._empty, self._places)
+                self._keeper = _Keeper(self._host, root, reserve, self._empty, self._overlays)
                 self._why_ended = ""
             self._keeper.bring_up_to_date(self._covered())
         if is_new and self._network is not None:
@@ -232,23 +238,10 @@ class View:
     def enclose(self) -> Enclosure:
         """Return what the first program inside is started with; what ran before has ended."""
         self._let_go()
-        for place in self._places:
-            if mount := mounted_below(place):
-                raise ToolError(_MOUNT.format(place, mount))
-        shells = self.shells()
-        self._empty.touch(0o444)
-        caches = self._caches()
-        hidden = [*self._ground.hidden, self._place.parent]
-        folders, single = sockets.to_hide(self._places, hidden)
-        mounts = bwrap.Mounts(
-            layers=[*self._layers(caches)],
-            shared={at: lasting_folder(kept) for at, kept in caches.items() if not at.is_dir()},
-            hidden=[*hidden, *folders],
-            covered=[*self._covered(), *single],
-            empty=self._empty,
-            readable=[shells.given, self._empty, *self._ground.fixed],
-            writable=[shells.kept],
-        )
+        for place in self._ground.folders:
+            if found := mounts_below(place):
+                raise ToolError(_MOUNT.format(place, next(iter(found))))
+        mounts = self._mounts()
         lock = self._locked()
         self._open.callback(os.close, lock)
         refused = seccomp.memory_file(seccomp.for_view())
@@ -256,6 +249,28 @@ class View:
         words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
         return Enclosure(words, [refused, lock])
+
+    def _mounts(self) -> bwrap.Mounts:
+        shells = self.shells()
+        self._empty.touch(0o444)
+        parts = Parts()
+        layers = [*self._layers(parts)]
+        self._overlays = [layer.place for layer in layers]
+        caches = self._caches(parts.shown)
+        own = [at for at in caches if at.is_dir() and not mounts_below(at)]
+        layers += [self._cache_layer(at, caches[at]) for at in own]
+        hidden = [*self._ground.hidden, self._place.parent]
+        folders, single = sockets.to_hide(self._places, hidden, parts.shown)
+        return bwrap.Mounts(
+            layers=layers,
+            shown=parts.shown,
+            shared={at: lasting_folder(kept) for at, kept in caches.items() if at not in own},
+            hidden=[*hidden, *folders],
+            covered=[*self._covered(), *single],
+            empty=self._empty,
+            readable=[shells.given, self._empty, *self._ground.fixed, *parts.needed],
+            writable=[shells.kept],
+        )
 
     def _locked(self) -> int:
         """Return a descriptor that holds the lock; wait for one that is about to be released."""
@@ -273,24 +288,32 @@ class View:
             on_failure.pop_all()
         return lock
 
-    def _caches(self) -> Mapping[Path, Path]:
+    def _caches(self, shown: Sequence[Path]) -> Mapping[Path, Path]:
         """Return where what lasts of each cache lies, by the place of the cache."""
         return {
             place: self._place.parent / CACHES / name
             for name, place in self._ground.caches.items()
             if not any(inner.is_relative_to(place) for inner in self._places)
+            and (place.is_dir() or not any(map(place.is_relative_to, shown)))
         }
 
-    def _layers(self, caches: Mapping[Path, Path]) -> Iterator[bwrap.Layer]:
-        yield from (self._layer(n, place) for n, place in enumerate(self._places))
-        for place, kept in caches.items():
-            if place.is_dir():
-                own = self._place / f"cache-{kept.name}"
-                yield cache_layer(place, kept, own, self._open)
+    def _cache_layer(self, place: Path, kept: Path) -> bwrap.Layer:
+        return cache_layer(place, kept, self._place / f"cache-{kept.name}", self._open)
 
-    def _layer(self, number: int, place: Path) -> bwrap.Layer:
-        upper, work = (_made(self._place / f"{name}-{number}") for name in ("upper", "work"))
-        return bwrap.Layer(place, upper, work)
+    def _layers(self, parts: Parts) -> Iterator[bwrap.Layer]:
+        """Yield a layer for each place, and add what is seen in those with mounts below."""
+        for number, place in enumerate(self._places):
+            is_whole = not mounts_below(place)
+            names = self._place / f"names-{number}"
+            if not is_whole:
+                is_scratch = place not in self._ground.private
+                take_apart(parts, place, names, self._places, is_empty=is_scratch)
+            yield self._layer(str(number), place, [] if is_whole else [names])
+        yield from (self._layer(name_of(place), place) for place in parts.layered)
+
+    def _layer(self, name: str, place: Path, below: Sequence[Path] = ()) -> bwrap.Layer:
+        upper, work = (_made(self._place / f"{what}-{name}") for what in ("upper", "work"))
+        return bwrap.Layer(place, upper, work, below)
 
 
 class _Keeper:

@@ -156,7 +156,7 @@ MOUNT = """
 import subprocess, sys
 from pathlib import Path
 from view_desk import desk_at
-below = Path(sys.argv[1], "home/a mount")
+below = Path(sys.argv[1], "home/project/a mount")
 below.mkdir(parents=True)
 subprocess.run(["mount", "-t", "tmpfs", "none", str(below)], check=True)
 with desk_at(Path(sys.argv[1])) as desk:
@@ -167,13 +167,88 @@ with desk_at(Path(sys.argv[1])) as desk:
     subprocess.run(["umount", str(below)], check=True)
     print(desk.run("echo on"))
 """
+APART = ("unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c")
+
+
+def in_own_mounts(script: str, *arguments: str | Path) -> str:
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    ran = subprocess.run(
+        [*APART, script, *arguments], check=False, env=env, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
 
 
 def test_a_mount_that_keeps_a_view_from_starting_is_named(tmp_path: Path) -> None:
-    apart = ["unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c", MOUNT]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-    ran = subprocess.run(
-        [*apart, str(tmp_path)], env=env, capture_output=True, text=True, check=True
-    )
-    assert f"cannot cover {tmp_path}/home, since {tmp_path}/home/a mount is mounted" in ran.stdout
-    assert ran.stdout.endswith("on\n\n")
+    told = in_own_mounts(MOUNT, tmp_path)
+    project = tmp_path / "home/project"
+    assert f"cannot cover {project}, since {project}/a mount has been mounted" in told
+    assert told.endswith("on\n\n")
+
+
+HOME = """
+import socket, subprocess, sys
+from pathlib import Path
+from view_desk import desk_at
+home = Path(sys.argv[1], "home")
+mounts = [home / name for name in ("volume", ".cache/pip", ".ssh", ".local/deep/er")]
+for folder in (*mounts, home / ".cache/uv", home / ".config", home / ".local/bin"):
+    folder.mkdir(parents=True)
+for folder, kind in zip(mounts, ("tmpfs", "tmpfs", "ramfs", "ramfs")):
+    subprocess.run(["mount", "-t", kind, "none", str(folder)], check=True)
+    (folder / "inner").write_text("mounted\\n")
+for name in (".gitconfig", ".netrc", ".config/tool", ".cache/uv/wheel"):
+    (home / name).write_text("the user's\\n")
+(home / "linked").symlink_to(".config")
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(str(home / "volume/agent"))
+listener.listen()
+with desk_at(Path(sys.argv[1])) as desk:
+    desk.view.start()
+    desk.view.refresh()
+    print(desk.run(sys.argv[2]))
+    (home / ".config/tool").write_text("newer\\n")
+    desk.view.refresh()
+    print(desk.run("cat .config/tool; ls -A .ssh; cat .netrc".replace(" .", f" {home}/.")))
+for folder in (home, home / ".npm", *mounts, home / ".config"):
+    assert not (folder / "own").exists()
+"""
+IN_HOME = """
+cd ..; cat linked/tool .gitconfig volume/inner .cache/uv/wheel .local/deep/er/inner
+for place in . project volume .config .cache .cache/uv .cache/pip .local .local/bin .npm; do
+  mkdir -p $place && echo x > $place/own && cat $place/own > /dev/null || echo "not $place"
+done
+for place in .local/deep/er/own .gitconfig; do
+  { echo x > $place; } 2>&- && echo "changed $place"
+done
+ls -1A .ssh .cache/pip; cat .netrc
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("volume/agent")' 2>&1 | tail -1
+"""
+
+
+def test_a_mount_below_the_home_folder_leaves_the_rest_of_it_in_the_view(tmp_path: Path) -> None:
+    told = in_own_mounts(HOME, tmp_path, IN_HOME).split("\n")
+    read = ["the user's", "the user's", "mounted", "the user's", "mounted"]
+    covered = [".cache/pip:", "inner", "own", "", ".ssh:"]
+    refused = ["ConnectionRefusedError: [Errno 111] Connection refused", ""]
+    assert told == [*read, *covered, *refused, "newer", "", ""]
+
+
+TEMPORARY = """
+import subprocess, sys
+from dataclasses import replace
+from pathlib import Path
+from view_desk import desk_at
+scratch = Path(sys.argv[1], "scratch")
+(scratch / "mounted").mkdir(parents=True)
+(scratch / "a.txt").write_text("outside")
+subprocess.run(["mount", "-t", "tmpfs", "none", str(scratch / "mounted")], check=True)
+with desk_at(scratch / "deep", scratch=[scratch]) as desk:
+    print(desk.run(f"cd {scratch}; ls -A; echo mine > a.txt && cat a.txt deep/home/project/a.txt"))
+print((scratch / "a.txt").read_text())
+"""
+
+
+def test_a_temporary_folder_with_a_mount_below_is_an_empty_one_in_the_view(tmp_path: Path) -> None:
+    told = in_own_mounts(TEMPORARY, tmp_path).split()
+    assert told == ["deep", "mine", "below", "outside"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -65,7 +65,7 @@ class Desk:
 
 
 @contextmanager
-def desk_at(place: Path, name: str = "one") -> Generator[Desk]:
+def desk_at(place: Path, name: str = "one", scratch: Sequence[Path] = ()) -> Generator[Desk]:
     home = place / "home"
     project = home / "project"
     project.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,7 @@ def desk_at(place: Path, name: str = "one") -> Generator[Desk]:
     program = next(bwrap.candidates(os.environ["PATH"], [project]))
     masks = Masks(host, [project], home, {})
     caches = dict(cache_places(home, {"PATH": str(place / "bin")}))
-    ground = Ground(program, [project], [home], [Path("/run")], caches, masks)
+    ground = Ground(program, [project], [home], [Path("/run")], caches, masks, scratch=scratch)
     view = View(host, ground, home / "state/views" / name)
     shells = Shells(view.spawner, project, os.environ, view=view)
     yield Desk(project, home, view, shells, host)

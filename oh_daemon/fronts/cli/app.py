@@ -378,7 +378,7 @@ def sandbox(
 
     if command:
         return run_at(level, folder, command)
-    print_levels()
+    print_levels(folder)
     return 0
 
 

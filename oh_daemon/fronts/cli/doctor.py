@@ -51,7 +51,7 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     if platform.system() != "Linux":
         yield "!", f"{platform.system()} is not tested; only Linux is"
     yield _shell(folder)
-    yield from described_levels()
+    yield from described_levels(folder)
     git = shutil.which("git")
     lost = "searches do not skip ignored files, and changes by commands cannot be undone"
     yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {lost}")

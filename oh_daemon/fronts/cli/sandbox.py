@@ -14,7 +14,7 @@ from oh_daemon.app.places import Places
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.sandbox import first, landlock
-from oh_daemon.sandbox.levels import Level, Row, try_levels
+from oh_daemon.sandbox.levels import Level, Row, try_levels, with_mounts
 from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.view import Ground, View
 from oh_daemon.workspace.attached import run_attached
@@ -26,15 +26,15 @@ _HIDDEN = (Path("/run"),)
 _SCRATCH = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - covered by layers of their own.
 
 
-def print_levels() -> None:
+def print_levels(folder: Path) -> None:
     """Print each try of the self-test, with what to do where it does not hold."""
-    for mark, text in described_levels():
+    for mark, text in described_levels(folder):
         sys.stdout.write(f"{mark} {display_escaped(text)}\n")
 
 
-def described_levels() -> Iterator[tuple[str, str]]:
+def described_levels(folder: Path) -> Iterator[tuple[str, str]]:
     """Try the levels; yield a mark and a line for each try."""
-    return _described(_rows())
+    return _described(_rows(folder))
 
 
 def _described(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
@@ -56,7 +56,7 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
 
     Without a level, the best one counts that holds.
     """
-    rows = _rows() if level != "none" else [Row("none", holds=True)]
+    rows = _rows(folder) if level != "none" else [Row("none", holds=True)]
     held = next((row for row in rows if row.holds and level in {None, row.level}), None)
     if held is None:
         for mark, text in _described(row for row in rows if level in {None, row.level}):
@@ -69,9 +69,10 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
     return run_attached([*words, *command], cwd=folder, env=env)
 
 
-def _rows() -> Sequence[Row]:
+def _rows(folder: Path) -> Sequence[Row]:
     with closing(Spawner()) as spawner:
-        return try_levels(spawner, Places.of_user(os.environ).state_folder, os.environ)
+        state_folder = Places.of_user(os.environ).state_folder
+        return with_mounts(try_levels(spawner, state_folder, os.environ), [folder])
 
 
 def _terminal() -> dict[str, str]:
@@ -83,13 +84,13 @@ def _terminal() -> dict[str, str]:
 def _run_in_view(held: Row, folder: Path, command: Sequence[str], env: Mapping[str, str]) -> int:
     if held.program is None or held.place is None:
         raise ToolError("the self-test did not say what makes a view")
-    private = [path.resolve() for path in (Path.home(), *_SCRATCH) if path.is_dir()]
+    home, *scratch = (path.resolve() for path in (Path.home(), *_SCRATCH) if path.is_dir())
     place = Path(tempfile.mkdtemp(prefix="command-", dir=held.place))
     with closing(Spawner()) as host:
         own = Places.of_user(os.environ).private
         masks = Masks(host, [folder], Path.home().resolve(), os.environ, own=own)
         hidden = [path for path in _HIDDEN if path.is_dir()]
-        ground = Ground(held.program, [folder], private, hidden, masks=masks)
+        ground = Ground(held.program, [folder], [home], hidden, masks=masks, scratch=scratch)
         return _run_and_list(View(host, ground, place), folder, command, env)
 
 

@@ -15,7 +15,7 @@ from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.items import NamedHunk
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.fronts.library.workspace import Workspace
-from oh_daemon.sandbox.levels import Sandbox, find_sandbox
+from oh_daemon.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
 from oh_daemon.workspace.paths import uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 
@@ -64,15 +64,14 @@ def sandbox_of(
     workspace: Workspace | str | Path | None,
     spawner: Spawner,
     environment: Mapping[str, str],
-) -> Callable[[Path | None], Sandbox]:
-    """Return what finds the sandbox of the commands, once, when it is first needed."""
+) -> Callable[[Sequence[Path]], Sandbox]:
+    """Return what finds the sandbox of the commands; levels are tried when it is first needed."""
     wanted: SandboxSetting = workspace.sandbox if isinstance(workspace, Workspace) else "auto"
     if wanted == "off":
-        return lambda _folder: Sandbox("off", "none")
+        return lambda _folders: Sandbox("off", "none")
 
     @cache
-    def found() -> Sandbox:
-        state_folder = Places.of_user(environment).state_folder
-        return find_sandbox(wanted, spawner, state_folder, environment)
+    def rows() -> Sequence[Row]:
+        return try_levels(spawner, Places.of_user(environment).state_folder, environment)
 
-    return lambda _folder: found()
+    return lambda folders: choose(wanted, with_mounts(rows(), folders))

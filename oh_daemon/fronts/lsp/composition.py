@@ -75,7 +75,8 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     )
     share = sources.merged().settings.share_tools
     close_door = _open_door(places, shared, documents) if share else lambda: None
-    self_test.verify(lambda: sources.merged().settings, partial(_tell_level, server))
+    tell_level = partial(_tell_level, server)
+    self_test.verify(lambda: sources.merged().settings, documents.folders, tell_level)
     connect(shared.mcp, server.outbox, server.client, facts)
     daemon = Daemon(
         shared, Conversations(shared), documents, server.outbox, publisher, models, client_tools

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -179,13 +180,13 @@ def secret_list(daemon: Daemon, _params: object, _context: RequestContext) -> m.
 
 def daemon_status(daemon: Daemon, _params: m.DaemonStatusParams, _context: RequestContext) -> Any:
     """Answer at once: on a worker, it would wait for all conversations that are being opened."""
-    folder = next(iter(daemon.folders()), None)
+    folders = daemon.folders()
     if daemon.shared.is_sandbox_known():
-        return _status(daemon, folder)
-    return daemon.workers.submit(_status, daemon, folder)
+        return _status(daemon, folders)
+    return daemon.workers.submit(_status, daemon, folders)
 
 
-def _status(daemon: Daemon, folder: Path | None) -> m.DaemonStatusResult:
+def _status(daemon: Daemon, folders: Sequence[Path]) -> m.DaemonStatusResult:
     live = (live.conversation for live in daemon.conversations.all_live())
     return m.DaemonStatusResult(
         version=daemon.version,
@@ -197,8 +198,8 @@ def _status(daemon: Daemon, folder: Path | None) -> m.DaemonStatusResult:
             for each in live
         ),
         writer_queue_bytes=daemon.outbox.queued_bytes,
-        sandbox=m.SandboxInfo.model_validate(daemon.shared.sandbox(folder).report),
-        warnings=daemon.shared.settings(folder).problems,
+        sandbox=m.SandboxInfo.model_validate(daemon.shared.sandbox(folders).report),
+        warnings=daemon.shared.settings(next(iter(folders), None)).problems,
     )
 
 
