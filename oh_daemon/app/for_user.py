@@ -7,7 +7,7 @@ API does not: it reads neither files nor variables.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,9 +68,7 @@ def share_for_user(
         trust=trust,
         user_folder=places.state_folder,
         own_logs=places.own_logs,
-        sandbox=lambda folders: test.sandbox(
-            settings(next(iter(folders), None)).settings.sandbox, folders
-        ),
+        sandbox=lambda folders: test.sandbox(settings(_first(folders)).settings.sandbox, folders),
         home=Path.home(),
         user_memory=places.settings_file.parent / "memory",
         masker=masker,
@@ -81,3 +79,7 @@ def share_for_user(
         spend=user_state.spend,
     )
     return shared, models
+
+
+def _first(folders: Sequence[Path]) -> Path | None:
+    return next(iter(folders), None)

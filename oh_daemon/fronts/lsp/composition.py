@@ -73,8 +73,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         tell_ports=partial(_tell_ports, server),
         listeners=(publisher,),
     )
-    share = sources.merged().settings.share_tools
-    close_door = _open_door(places, shared, documents) if share else lambda: None
+    close_door = _open_door(places, shared, documents)
     tell_level = partial(_tell_level, server)
     self_test.verify(lambda: sources.merged().settings, documents.folders, tell_level)
     connect(shared.mcp, server.outbox, server.client, facts)
@@ -115,7 +114,9 @@ def _tell_ports(server: Server, conversation_id: str, ports: Sequence[OpenPort])
 
 
 def _open_door(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:
-    """Let the user's other agents use our tools; the returned function ends that."""
+    """Let the user's other agents use our tools, if the user wants that; return what ends it."""
+    if not shared.settings(None).settings.share_tools:
+        return lambda: None
     from oh_daemon.app.tool_socket import Door  # noqa: PLC0415 - needed only to share tools.
 
     door = Door(places.doors, shared, documents.folders)
