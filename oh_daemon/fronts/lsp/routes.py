@@ -1,6 +1,6 @@
-"""Which module has the handler of each method. It is imported at the first request for one of them.
+"""Which module has the handler of each method; most are imported at the first request for one.
 
-Imports run on a worker thread and hold nothing up but later requests for the same conversation, or,
+Such imports run on a worker thread and hold nothing up but later requests for the same conversation, or,
 if they name none, for the same module: these run in the order of arrival.
 """
 
@@ -44,6 +44,9 @@ ROUTES: dict[str, tuple[str, ...]] = {
 }
 """Each has a module `handlers_<noun>`, whose `HANDLERS` are of these methods."""
 _NOUNS = {name: noun for noun, names in ROUTES.items() for name in names}
+_AT_ONCE = frozenset({"conversation", "daemon", "history"})
+"""These are imported with the services: what a client asks first, and what may not be overtaken by
+a message that follows it (an interrupt, an approval, a start)."""
 
 
 def bind(daemon: Daemon) -> dict[str, Method]:
@@ -59,6 +62,9 @@ def _bound(daemon: Daemon, method: protocol.Method, imports: Serial) -> Method:
         # The model is built here too, since that takes as long as an import.
         method.params.model_rebuild()
         loaded.append(import_module(f"oh_daemon.fronts.lsp.handlers_{noun}").HANDLERS[method.name])
+
+    if noun in _AT_ONCE:
+        load()
 
     def call(params: Json, context: RequestContext) -> Any:
         def run(_: object = None) -> Any:
