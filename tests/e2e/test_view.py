@@ -173,12 +173,12 @@ def test_what_the_user_types_reaches_what_runs_and_is_merged_with_what_that_made
 ) -> None:
     (world.project / "a.txt").write_text("one\n\n\n\nfive\n")
     seen = "until grep -q typed a.txt; do sleep 0.05; done"
-    front = (
-        f"old=$(cat a.txt); echo begun; {seen}; printf '%s\\n' \"$old\" | sed s/five/FIVE/ >a.txt"
-    )
+    # What it writes takes the typing back, so the job must have seen that before.
+    noted = "until cat ~/log; do sleep 0.05; done 2>/dev/null"
+    writes = "printf '%s\\n' \"$old\" | sed s/five/FIVE/ >a.txt"
     world.script(
         call("terminal", command=f"({seen}; echo saw >~/log) &"),
-        call("terminal", command=f"{front}; until cat ~/log; do sleep 0.05; done 2>/dev/null"),
+        call("terminal", command=f"old=$(cat a.txt); echo begun; {seen}; {noted}; {writes}"),
         say("Done."),
     )
     editor = Editor(world, settings=VIEW)
