@@ -114,6 +114,8 @@ def test_own_policy_rates_and_refuses() -> None:
     printed, requests = run_example("own_policy.py", script)
     tea, car, last = printed.splitlines()
     assert "effect='allow' code='lowRisk' rule='low risk' risk='low'" in tea
-    assert "effect='reject' code='ruling' rule=\"the program's approval policy\" risk='medium'" in car
+    assert (
+        "effect='reject' code='ruling' rule=\"the program's approval policy\" risk='medium'" in car
+    )
     assert last == "Only tea."
     assert tool_results(requests[-1])[0] == "tea"
