@@ -1,7 +1,7 @@
 """Which module has the handler of each method; most are imported at the first request for one.
 
-Such imports run on a worker thread and hold nothing up but later requests for the same conversation, or,
-if they name none, for the same module: these run in the order of arrival.
+Such imports run on a worker thread and hold nothing up but later requests for the same
+conversation, or, if they name none, for the same module: these run in the order of arrival.
 """
 
 from __future__ import annotations
