@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +22,7 @@ from oh_daemon.sandbox import bwrap, landlock, seccomp
 from oh_daemon.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
 from oh_daemon.sandbox.choice import Tried, chosen
 from oh_daemon.sandbox.locks import locked
-from oh_daemon.sandbox.mounted import mounts_below
+from oh_daemon.sandbox.mounted import mounts, mounts_below
 from oh_daemon.sandbox.view import remove
 from oh_daemon.workspace.paths import real_path
 from oh_daemon.workspace.spawner import Process, Spawner, output_file
@@ -129,19 +130,28 @@ def with_mounts(rows: Sequence[Row], folders: Sequence[Path]) -> Sequence[Row]:
     if view is None:
         return rows
     others = (row for row in rows if row.level != "view")
-    for folder in map(real_path, folders):
-        for mount in mounts_below(folder):
-            cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
-            cure = f"sudo umount {shlex.quote(str(mount))}"
-            return (replace(view, holds=False, cause=cause, cure=cure), *others)
-    home, scratch = (real_path(place) for place in (Path.home(), Path(tempfile.gettempdir())))
-    lost = {scratch: _EMPTY, home: _FILES_STAY}
-    found = [
-        what.format(mount=next(iter(mounts)), place=place)
-        for place, what in lost.items()
-        if (mounts := mounts_below(place))
+    places = (*folders, Path.home(), Path(tempfile.gettempdir()))
+    mount, lost = _found_in(mounts(), places)
+    if mount is not None:
+        cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
+        cure = f"sudo umount {shlex.quote(str(mount))}"
+        return (replace(view, holds=False, cause=cause, cure=cure), *others)
+    return (replace(view, cause="; ".join(filter(None, (view.cause, *lost)))), *others)
+
+
+@lru_cache
+def _found_in(
+    _mounts: Sequence[object], places: Sequence[Path]
+) -> tuple[Path | None, Sequence[str]]:
+    """Return a mount in an open folder, and what is lost by those in home and scratch, the last."""
+    *folders, home, scratch = map(real_path, places)
+    mount = next((each for folder in folders for each in mounts_below(folder)), None)
+    lost = [
+        what.format(mount=next(iter(below)), place=place)
+        for place, what in {scratch: _EMPTY, home: _FILES_STAY}.items()
+        if (below := mounts_below(place))
     ]
-    return (replace(view, cause="; ".join(filter(None, (view.cause, *found)))), *others)
+    return mount, lost
 
 
 def try_levels(
