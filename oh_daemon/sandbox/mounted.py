@@ -7,7 +7,7 @@ import re
 import select
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -31,15 +31,15 @@ class _Table:
 
     _descriptor: int
     _mounts: Sequence[_Mount] = ()
-    _poll: select.poll = field(default_factory=select.poll)
 
     def __post_init__(self) -> None:
-        self._poll.register(self._descriptor, _CHANGED)
         self._mounts = self._read()
 
     def mounts(self) -> Sequence[_Mount]:
         """Return the same object as long as nothing has changed."""
-        if self._poll.poll(0):
+        news = select.poll()  # Two threads must not use one at the same time.
+        news.register(self._descriptor, _CHANGED)
+        if news.poll(0):
             self._mounts = self._read()
         return self._mounts
 
