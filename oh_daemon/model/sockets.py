@@ -34,6 +34,12 @@ class CannotConnectError(ConnectionError):
         super().__init__(f"Cannot connect to host {host}:{port} ({reason})")
 
 
+_SPARE: list[tuple[socket.socket, socket.socket]] = []
+"""Kept from earlier calls, so that one more call is possible when no descriptors are left."""
+_MAX_SPARE = 4
+os.register_at_fork(after_in_child=_SPARE.clear)
+
+
 class Waiter:
     """Waits on the caller's thread. Use it in a `with`, for one attempt of one call."""
 
@@ -42,7 +48,12 @@ class Waiter:
         self._cancel = cancel
         self._left_s = left_s
         self._lock = threading.Lock()
-        self._bell, self._button = socket.socketpair()
+        self._is_over = False
+        self._has_rung = False
+        try:
+            self._bell, self._button = _SPARE.pop()
+        except IndexError:
+            self._bell, self._button = socket.socketpair()
         self._forget = cancel.on_cancel(self._ring)
 
     def __enter__(self) -> Self:
@@ -52,7 +63,11 @@ class Waiter:
         self._forget()
         # A cancel may have taken the callback just before, and calls it now.
         with self._lock:
-            self._button.close()
+            self._is_over = True
+        if len(_SPARE) < _MAX_SPARE and not self._has_rung:
+            _SPARE.append((self._bell, self._button))
+            return
+        self._button.close()
         self._bell.close()
 
     def check(self) -> float:
@@ -99,8 +114,12 @@ class Waiter:
         return found[0]
 
     def _ring(self) -> None:
-        with self._lock, suppress(OSError):
-            self._button.send(b"\0")
+        with self._lock:
+            if self._is_over:
+                return
+            self._has_rung = True
+            with suppress(OSError):
+                self._button.send(b"\0")
 
 
 def connect(host: str, port: int, waiter: Waiter) -> socket.socket:
