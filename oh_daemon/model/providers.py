@@ -26,8 +26,6 @@ class Provider:
     """Variables that may hold another address; the first that is set counts."""
     keys_in: tuple[str, ...] = ()
     """Variables that may hold the key; the first that is set counts."""
-    bearers_in: tuple[str, ...] = ()
-    """Variables that may hold a bearer's token if there is no key."""
     tokens_in: tuple[str, ...] = ()
     """Variables that may hold a token, which is sent as one, when no key is known."""
     path: str = ""
@@ -89,7 +87,7 @@ PROVIDERS: Mapping[str, Provider] = {
             "https://api.anthropic.com",
             ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"),
             ("ANTHROPIC_API_KEY",),
-            bearers_in=("ANTHROPIC_AUTH_TOKEN",),
+            tokens_in=("ANTHROPIC_AUTH_TOKEN",),
             path="/v1/messages",
             dialect="anthropic",
         ),
