@@ -16,8 +16,7 @@ from typing_extensions import TypedDict
 from oh_daemon.core.plain_text import well_formed_data
 from oh_daemon.core.ports import Json
 from oh_daemon.model.assembly import call_chunk, delta_chunk
-from oh_daemon.model.dialect import Call, Dialect, without_none
-from oh_daemon.model.events import broken_event
+from oh_daemon.model.dialect import Call, Dialect, translated, without_none
 from oh_daemon.model.messages import parts_of, text_part
 from oh_daemon.model.text_tools import STOP
 
@@ -236,15 +235,7 @@ _EVENT = TypeAdapter(_Event)
 
 
 def _chunks(events: Iterator[Json]) -> Iterator[Json]:
-    reader = _Reader()
-    for event in events:
-        try:
-            _EVENT.validate_python(event)
-            chunk = reader.chunk(event)
-        except (ValueError, KeyError):
-            raise broken_event() from None
-        if chunk:
-            yield chunk
+    return filter(None, translated(events, _EVENT, _Reader().chunk))
 
 
 class _Reader:

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 
 from oh_daemon.core.ports import Json
 from oh_daemon.model.assembly import CHUNK
-from oh_daemon.model.dialect import Call, Dialect, without_none
-from oh_daemon.model.events import broken_event
+from oh_daemon.model.dialect import Call, Dialect, bearer_headers, translated, without_none
 from oh_daemon.model.openai_models import accepted_chat, is_openai
 from oh_daemon.model.providers import Provider
 from oh_daemon.model.text_tools import STOP
@@ -35,10 +34,6 @@ def chat_fields(call: Call) -> Json:
         "prompt_cache_key": call.cache_key,
     }
     return without_none(fields)
-
-
-def _headers(key: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def _body(call: Call) -> Json:
@@ -105,14 +100,13 @@ def _signed(call: Json) -> Json:
 
 
 def _chunks(events: Iterator[Json]) -> Iterator[Json]:
-    for event in events:
-        try:
-            CHUNK.validate_python(event)
-        except ValueError:
-            raise broken_event() from None
-        for choice in event.get("choices") or ():
-            _read_parts(choice.get("delta") or {})
-        yield event
+    return translated(events, CHUNK, _read)
+
+
+def _read(event: Json) -> Json:
+    for choice in event.get("choices") or ():
+        _read_parts(choice.get("delta") or {})
+    return event
 
 
 def _read_parts(delta: Json) -> None:
@@ -134,4 +128,4 @@ def _read_parts(delta: Json) -> None:
         delta["content"] = "".join(part.get("text", "") for part in parts)
 
 
-CHAT = Dialect("/chat/completions", _headers, _body, "messages", _chunks)
+CHAT = Dialect("/chat/completions", bearer_headers, _body, "messages", _chunks)

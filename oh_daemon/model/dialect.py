@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from pydantic import TypeAdapter
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json, ModelRequest
 from oh_daemon.model.capabilities import Capabilities
+from oh_daemon.model.events import broken_event
 from oh_daemon.model.messages import lacks_thinking, prepare_messages
 from oh_daemon.model.providers import Provider
 from oh_daemon.model.text_tools import in_text
@@ -109,6 +112,23 @@ class Dialect:
     It raises `broken_event()` for an event of another form. Errors that the provider reports in the
     stream were raised before (see `events`), and a stream that ends early just ends.
     """
+
+
+def bearer_headers(key: str | None) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def translated(
+    events: Iterator[Json], form: TypeAdapter[Any], translate: Callable[[Json], Json]
+) -> Iterator[Json]:
+    """Yield what becomes of each event. Raises `broken_event()` for one that has not this form."""
+    for event in events:
+        try:
+            form.validate_python(event)
+            chunk = translate(event)
+        except (ValueError, KeyError):
+            raise broken_event() from None
+        yield chunk
 
 
 def without_none(fields: Json) -> Json:

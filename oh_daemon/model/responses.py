@@ -15,8 +15,7 @@ from typing_extensions import TypedDict
 from oh_daemon.core.ports import Json
 from oh_daemon.model.assembly import call_chunk, delta_chunk
 from oh_daemon.model.capabilities import Capabilities
-from oh_daemon.model.dialect import Call, Dialect, without_none
-from oh_daemon.model.events import broken_event
+from oh_daemon.model.dialect import Call, Dialect, bearer_headers, translated, without_none
 from oh_daemon.model.messages import own_thinking, taken_by
 from oh_daemon.model.openai_models import accepted_effort, accepted_functions, accepted_sampling
 
@@ -153,13 +152,7 @@ EVENT = TypeAdapter(_Event)
 
 def read_chunks(events: Iterator[Json]) -> Iterator[Json]:
     """Yield the answer in a stream's events as chunks of chat completions."""
-    reader = Reader()
-    for event in events:
-        try:
-            EVENT.validate_python(event)
-            yield reader.chunk(event)
-        except (ValueError, KeyError):
-            raise broken_event() from None
+    return translated(events, EVENT, Reader().chunk)
 
 
 class Reader:
@@ -230,12 +223,8 @@ def _usage(usage: Json | None) -> Json | None:
     }
 
 
-def _headers(key: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
 def _body(call: Call) -> Json:
     return {"model": call.model, **responses_fields(call), **call.settings.extra_body}
 
 
-RESPONSES = Dialect("/responses", _headers, _body, "input", read_chunks)
+RESPONSES = Dialect("/responses", bearer_headers, _body, "input", read_chunks)
