@@ -26,7 +26,7 @@ class _Table:
     """The mounts of one process, read again only when poll(2) says that they have changed.
 
     This is asked at each command and by each `daemon/status`. While a hundred conversations work,
-    each system call is a wait for the interpreter, so it is one, and without a lock.
+    each system call is a wait for the interpreter, so it is one, and no lock is held across it.
     """
 
     _descriptor: int
