@@ -16,7 +16,7 @@ import orjson
 from oh_daemon.app.description import describe, describe_state, plan_update, summarize
 from oh_daemon.app.following import Followed
 from oh_daemon.app.images import require_sight
-from oh_daemon.app.keeping import with_isolation
+from oh_daemon.app.isolation import with_isolation
 from oh_daemon.app.listing import catalogs_of, listed
 from oh_daemon.app.live import Live
 from oh_daemon.app.openings import closed_on_failure, recipe_for_foreign, replay_into

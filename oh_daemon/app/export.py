@@ -1,23 +1,57 @@
-"""Exports a conversation as one text to share: its log, Markdown, or an HTML page.
+"""Exports a conversation as one text to share: its log, Markdown, or an HTML page (`export_page`).
 
-Rendering is pure. Secrets are masked in the records before they are rendered, including secrets
-that became known only after the log was written.
+Secrets are masked in the records before they are rendered, including secrets that became known only
+after the log was written. Images of the agent's become links: they would tell a server who reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from oh_daemon.app.export_markdown import render_markdown
+from oh_daemon.app import export_words as words
 from oh_daemon.app.export_words import ReadBlob
 from oh_daemon.contract import plain
 from oh_daemon.core.folding import fold
 from oh_daemon.core.secrets import Masker
+from oh_daemon.core.state import State, is_tool_item
+from oh_daemon.core.timeline import told
+from oh_daemon.store.blobs import Blobs
+
+if TYPE_CHECKING:
+    from oh_daemon.app.conversations import Conversations
 
 Format = Literal["jsonl", "markdown", "html"]
+_CONTROLS = re.compile(r"(?![\n\t])[\x00-\x1f\x7f-\x9f]")
+"""What a terminal that shows the text would obey."""
+_MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
+
+
+def export_conversation(
+    conversations: Conversations, conversation_id: str, folders: Sequence[Path], form: Format
+) -> str:
+    """Render the conversation as one text. Raises `ConversationNotFoundError`, `StorageError`."""
+    _, records, _ = conversations.read(conversation_id, folders)
+    return render_export(
+        conversation_id,
+        records,
+        form,
+        masker=conversations.shared.masker,
+        read_blob=_blobs_of(conversations, conversation_id, folders),
+    )
+
+
+def _blobs_of(
+    conversations: Conversations, conversation_id: str, folders: Sequence[Path]
+) -> ReadBlob:
+    live = conversations.find_live(conversation_id)
+    if live is not None:
+        return live.conversation.log.read_blob
+    return Blobs(conversations.place_of(conversation_id, folders) / "blobs").read
 
 
 def render_export(
@@ -40,3 +74,88 @@ def render_export(
     from oh_daemon.app.export_page import render_page  # noqa: PLC0415
 
     return render_page(state, masked, read_blob)
+
+
+def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
+    """Render for a note or an issue; output of tools stands in fences that it cannot close."""
+    facts = " · ".join(map(_one_line, words.facts(state)))
+    parts = [f"# {_one_line(words.heading(state))}", facts]
+    for it in told(records):
+        parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{words.ending(it)}*"]
+    return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
+
+
+def _markdown_item(item: plain.Item) -> list[str]:
+    match item["kind"]:
+        case "userMessage":
+            return ["## You", *_quoted(item["content"])]
+        case "agentMessage":
+            return ["## Agent", _prose(item.get("text", ""))]
+        case "condensation":
+            summary = _prose(item.get("summary") or "")
+            return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
+        case "notice":
+            return [f"> **{_one_line(words.notice_of(item))}**"]
+        case "plan":
+            rows = (f"- [{_MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])
+            return ["\n".join(rows)]
+        case _:
+            return _markdown_call(item) if is_tool_item(item) else []
+
+
+def _markdown_call(item: plain.ToolItem) -> list[str]:
+    if words.is_spoken(item):
+        return ["## Agent", _prose(words.text_of(item["content"]))]
+    if words.is_question(item):
+        asked, answer, why_none = words.question_and_answer(item)
+        said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
+        return ["## Agent", _prose(asked), *said, f"*{why_none}*" if why_none else ""]
+    return _markdown_work(item)
+
+
+def _prose(text: str) -> str:
+    """Markdown of the agent's, without images."""
+    if "![" not in text and "<img" not in text.lower():
+        return text
+    # The page needs a Markdown parser, which is slow to import.
+    from oh_daemon.app.export_page import without_images  # noqa: PLC0415
+
+    return without_images(text)
+
+
+def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
+    for part in parts:
+        if part["type"] == "text":
+            yield "\n".join(f"> {line}" for line in part["text"].splitlines())
+            continue
+        name, text = words.told_part(part)
+        yield f"> `{_one_line(name)}`"
+        if text:
+            yield fenced(text)
+
+
+def _markdown_work(item: plain.ToolItem) -> list[str]:
+    patch, said = words.patches(item), words.text_of(item.get("content", ()))
+    how = _one_line(words.outcome(item))
+    lead = f"**{how}**" if how else ""
+    if item["kind"] == "command":
+        return [fenced(item["command"], "sh"), lead, fenced(said)]
+    lead = f"{_code(words.title_of_call(item))} {lead}".rstrip()
+    return [lead, fenced(patch, "diff") if patch else fenced(said)]
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A fenced block that the text cannot close; empty for empty text."""
+    if not text.strip():
+        return ""
+    longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def _code(text: str) -> str:
+    return f"`{_one_line(text).replace('`', chr(0x2019))}`"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

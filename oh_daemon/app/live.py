@@ -13,11 +13,10 @@ from pathlib import Path
 
 from oh_daemon.app.budget import Budget
 from oh_daemon.app.host_policy import host_consent_of
-from oh_daemon.app.isolated import Isolated
+from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.policy import policy_of
 from oh_daemon.app.shared import Recipe, Shared
-from oh_daemon.app.toolbox import render_tool_info
-from oh_daemon.app.workbench import Workbench
+from oh_daemon.app.workbench import Workbench, render_tool_info
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError, ToolError
@@ -201,7 +200,7 @@ class Live:
             conversation.append(e.AgentChanged(agent=agent))
 
     @property
-    def isolated(self) -> Isolated | None:
+    def isolated(self) -> IsolatedChanges | None:
         """What waits for the user to land it, if the conversation is isolated.
 
         Raises `InvalidStateError` if it cannot be reached.
@@ -213,7 +212,7 @@ class Live:
             return None
         own, watch = bench.documents, unwatched
         git = GitLanding(self._shared.spawner, bench.disk.history.blobs.read_blob)
-        return Isolated(bench.keep, self.conversation, bench.disk, own, watch, git.land)
+        return IsolatedChanges(bench.keep, self.conversation, bench.disk, own, watch, git.land)
 
     def tell_of_keep(self) -> None:
         """Log what an isolated conversation works in, if it has to be known."""

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oh_daemon.app.host_policy import service_gates
-from oh_daemon.app.self_running import (
+from oh_daemon.app.trust import (
+    TrustBook,
     hashes,
     hook_hash,
     may_run,
@@ -19,7 +20,6 @@ from oh_daemon.app.self_running import (
     self_running_in,
     subject_of,
 )
-from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import SaveDocumentsSubject
 from oh_daemon.contract.items import Scope

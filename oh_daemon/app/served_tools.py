@@ -1,4 +1,4 @@
-"""Tools that other agents may use: files and language servers, under the rules of our own agent.
+"""Tools that other agents may use, under the rules of our own agent, and the socket for them.
 
 We cannot ask anybody: the user approves calls in the other agent's client, by their annotations.
 What our agent would always have to ask about (protected places, rules) is refused.
@@ -6,9 +6,13 @@ What our agent would always have to ask about (protected places, rules) is refus
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from oh_daemon.app.shared import Shared
@@ -28,13 +32,20 @@ from oh_daemon.core.ports import (
     ToolSpec,
 )
 from oh_daemon.core.rules import ruling_of
+from oh_daemon.mcp_servers.pipes import MAX_LINE_BYTES
+from oh_daemon.mcp_servers.serving import serve
+from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.store.private_files import open_private, private_folder
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.tools.language import Problems, language_tools, unwatched
 from oh_daemon.tools.search import search_tools
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.paths import Folders
+
+_LET_IN = b"come in\n"
+_PATIENCE_S = 10.0
 
 
 class ServedTools:
@@ -98,3 +109,73 @@ class ServedTools:
 
 def _pass_over(_text: str) -> None:
     """Ignore partial output: other agents get only whole results."""
+
+
+class Door:
+    """The socket of one daemon; after `close`, no client can connect."""
+
+    def __init__(self, home: Path, shared: Shared, folders: Callable[[], Sequence[Path]]) -> None:
+        self._home = home
+        self._name = f"{os.getpid()}.sock"
+        self._shared = shared
+        self._folders = folders
+
+    def open(self) -> None:
+        """Start to listen. Raises `ReadOnlyError` or `OSError`."""
+        self._home.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        private_folder(self._home)
+        run_on_loop(self._listen(), CancelToken())
+
+    async def _listen(self) -> None:
+        with _short(self._home) as folder:
+            self._server = await asyncio.start_unix_server(
+                self._greet, folder / self._name, limit=MAX_LINE_BYTES
+            )
+        (self._home / self._name).chmod(0o600)
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(TimeoutError, ConnectionError, ValueError):
+            line = await asyncio.wait_for(reader.readline(), _PATIENCE_S)
+            wanted, folders = Path(line.decode().rstrip("\n")), self._folders()
+            if any(wanted.is_relative_to(folder.resolve()) for folder in folders):
+                writer.write(_LET_IN)
+                await serve(reader, writer, ServedTools(self._shared, folders))
+        writer.close()
+
+    def close(self) -> None:
+        (self._home / self._name).unlink(missing_ok=True)
+
+
+def knock(home: Path, folder: Path) -> socket.socket | None:
+    """Connect to a daemon that has this folder open, ready for MCP; None if there is none."""
+    for place in sorted(home.glob("*.sock")):
+        peer = socket.socket(socket.AF_UNIX)
+        peer.settimeout(_PATIENCE_S)
+        try:
+            with _short(home) as short:
+                peer.connect(str(short / place.name))
+            peer.sendall(f"{folder.resolve()}\n".encode())
+            if peer.recv(len(_LET_IN), socket.MSG_WAITALL) == _LET_IN:
+                peer.settimeout(None)
+                return peer
+        except ConnectionRefusedError:
+            # The socket was left behind by a daemon that was killed.
+            place.unlink(missing_ok=True)
+        except OSError:
+            pass
+        peer.close()
+    return None
+
+
+@contextmanager
+def _short(folder: Path) -> Generator[Path]:
+    """Yield a short path to the folder: that of a socket may have no more than 107 bytes."""
+    known = Path("/proc/self/fd")
+    if not known.exists():
+        yield folder
+        return
+    descriptor = open_private(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield known / str(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,16 +1,23 @@
 """What all conversations of a process share, and what one of them is made of.
 
-Fronts fill both in; nothing here acts.
+The editor's daemon and `oh-daemon run` begin with the user's own files and variables, and add what
+their client brings. The Python API does not: it reads neither files nor variables.
 """
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.app.clock import SystemClock
+from oh_daemon.app.models import Models
+from oh_daemon.app.places import Places
+from oh_daemon.app.self_test import SelfTest
+from oh_daemon.app.sources import SettingsSources, secret_values
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
 from oh_daemon.contract.daemon_messages import OpenPort
@@ -31,13 +38,27 @@ from oh_daemon.core.ports import (
 )
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
+from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
+from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.kept_files import KeptFiles
 from oh_daemon.store.own_logs import OwnLogs
+from oh_daemon.store.user_state import UserState
 from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.spawner import Spawner
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> str:
+        return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def monotonic(self) -> float:
+        return time.monotonic()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,3 +131,59 @@ class Recipe:
     """What keeps it apart from the disk, for a new conversation; the log says it for others."""
     parent: Conversation | None = None
     """For a sub-agent, the conversation that it works for and whose grants it inherits."""
+
+
+def share_for_user(
+    sources: SettingsSources,
+    places: Places,
+    trusted: Mapping[Path, bool],
+    self_test: SelfTest | None = None,
+) -> tuple[Shared, Models]:
+    """Return what is shared, and the models; `trusted` is what editor or command line says."""
+    test = self_test or SelfTest(sources.environment)
+    user_state = UserState(places.decisions_file)
+    trust = TrustBook(user_state, trusted=trusted)
+
+    def settings(folder: Path | None) -> Merged:
+        merged = sources.merged(folder, lambda folder: trust.of(folder) == "full")
+        problem = user_state.problem
+        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
+
+    masker = Masker(secret_values(sources.environment))
+    models = Models(lambda: settings(None).settings, sources.environment, masker.add)
+    spawner = Spawner()
+    # The package also raises what it logs; without a handler, its log would go to stderr.
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    keep = KeptFiles(places.state_folder / "mcp")
+    surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), keep)
+    shared = Shared(
+        spawner=spawner,
+        views=Views(
+            spawner,
+            Path.home(),
+            sources.environment,
+            own=places.private,
+            allowed=lambda: settings(None).settings.sandbox_reads,
+        ),
+        mcp=McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings),
+        settings=settings,
+        model_for=models.model_for,
+        default_model=models.require_default,
+        trust=trust,
+        user_folder=places.state_folder,
+        own_logs=places.own_logs,
+        sandbox=lambda folders: test.sandbox(settings(_first(folders)).settings.sandbox, folders),
+        home=Path.home(),
+        user_memory=places.settings_file.parent / "memory",
+        masker=masker,
+        slots=Slots(settings(None).settings.max_running_turns),
+        environment=sources.environment,
+        is_granted=user_state.is_granted,
+        save_grant=user_state.add_grant,
+        spend=user_state.spend,
+    )
+    return shared, models
+
+
+def _first(folders: Sequence[Path]) -> Path | None:
+    return next(iter(folders), None)

@@ -1,19 +1,39 @@
-"""What an agent may do in a folder: combines the user's decisions with the editor's verdict.
+"""What an agent may do in a folder, and what a trusted folder runs by itself.
 
-The strictest known verdict wins; a folder is read-only until it has one.
+The strictest known verdict of user and editor wins; a folder is read-only until it has one. A hook,
+a skill's command or server has a hash, over all of it and the project's files that it names; only
+what the user's decision covers runs, and whoever starts one of them asks `may_run` first.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import shlex
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
+from oh_daemon.app.sources import project_hooks
+from oh_daemon.contract.approvals import SelfRun, TrustSubject
 from oh_daemon.contract.daemon_messages import FolderTrust, Trust
 from oh_daemon.contract.errors import ReadOnlyError
+from oh_daemon.contract.items import NoticeItem
+from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.core.plain_text import clipped
+from oh_daemon.core.self_running import SelfRunning, permission
+from oh_daemon.core.state import Decided
 from oh_daemon.store.user_state import UserState
+from oh_daemon.workspace.named_files import named_files
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+from oh_daemon.workspace.skill_files import find_skills, up_to_repository
+
+MAX_ASKED = 100
+"""How many are asked about at once; the others are asked about next."""
+_MAX_CHARS = 1_000
 
 
 class TrustBook:
@@ -87,3 +107,104 @@ class TrustBook:
 def _real(folder: Path) -> str:
     # As text, since each step asks many times.
     return os.path.realpath(folder)
+
+
+def runs_in(folder: Path) -> tuple[SelfRun, ...]:
+    """Return what the folder would run by itself if it were trusted, each once. Reads the disk."""
+    found: dict[str, SelfRun] = {}
+    for run in (*_hooks_in(folder), *_skills_in(folder)):
+        found.setdefault(run.sha256, run)
+    return tuple(found.values())
+
+
+def _hooks_in(folder: Path) -> Iterator[SelfRun]:
+    for file, table in project_hooks(folder):
+        for group in (group for groups in table.values() for group in groups):
+            for command in (hook.command for hook in group.hooks):
+                yield _run("hook", command, file, hook_hash(command, folder))
+
+
+def _skills_in(folder: Path) -> Iterator[SelfRun]:
+    for skill in find_skills([folder], None, lambda _folder: True):
+        for command in skill.commands:
+            yield _run("skillCommand", command, skill.path, command_hash(command, folder))
+        for name, server in skill.servers.items():
+            line = " ".join([server.command or server.url or "", *server.args])
+            yield _run("server", line, skill.path, server_hash(name, server, folder))
+
+
+def _run(
+    kind: Literal["hook", "skillCommand", "server"], command: str, file: Path, sha256: str
+) -> SelfRun:
+    uri = uri_from_path(file)
+    return SelfRun(kind=kind, command=clipped(command, _MAX_CHARS), uri=uri, sha256=sha256)
+
+
+def hook_hash(command: str, folder: Path) -> str:
+    return _hash("hook", [command], command, folder)
+
+
+def command_hash(command: str, folder: Path) -> str:
+    return _hash("skillCommand", [command], command, folder)
+
+
+def server_hash(name: str, server: McpServerSettings, folder: Path) -> str:
+    line = shlex.join([server.command or "", *server.args])
+    return _hash("server", [name, server.model_dump_json()], line, folder)
+
+
+def _hash(kind: str, parts: Sequence[str], line: str, folder: Path) -> str:
+    files = named_files(line, folder, up_to_repository(folder)[-1])
+    text = json.dumps([kind, parts, files])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def subject_of(
+    folder: Path, runs: Sequence[SelfRun], *, is_trusted: bool | None = None
+) -> TrustSubject:
+    asked = tuple(runs[:MAX_ASKED]) or None
+    return TrustSubject(folder=uri_from_path(folder), runs=asked, is_trusted=is_trusted)
+
+
+def hashes(subject: TrustSubject) -> list[str]:
+    return [run.sha256 for run in subject.runs or ()]
+
+
+def may_run(trust: TrustBook, folder: Path, sha256: str) -> bool | None:
+    """Return what the user decided about what has this hash, None if nothing yet."""
+    return (trust.runs(folder) or {}).get(sha256)
+
+
+def self_running_in(
+    folders: Sequence[Path], trust: TrustBook, tell: Callable[[NoticeItem], object]
+) -> SelfRunning:
+    """Return what the core asks with; `tell` shows what counts as decided by trust alone."""
+
+    def undecided() -> list[TrustSubject]:
+        trusted = (folder for folder in folders if trust.of(folder) == "full")
+        return [subject for folder in trusted if (subject := _undecided(folder, trust, tell))]
+
+    def decide(subject: TrustSubject, decided: Decided) -> None:
+        if (folder := path_from_uri(subject.folder)) is not None:
+            is_allowed = decided.effect == "allow"
+            for_now = is_allowed and decided.scope not in {"folder", "user"}
+            trust.decide_runs(folder, hashes(subject), may_run=is_allowed, for_now=for_now)
+
+    return SelfRunning(undecided, decide)
+
+
+def _undecided(
+    folder: Path, trust: TrustBook, tell: Callable[[NoticeItem], object]
+) -> TrustSubject | None:
+    """Return what is to be asked. What is there when trusted work begins counts as decided.
+
+    The editor, the command line or an earlier version asked for trust without a list then.
+    """
+    runs, decided = runs_in(folder), trust.runs(folder)
+    if decided is None:
+        trust.decide_runs(folder, [run.sha256 for run in runs], may_run=True, for_now=False)
+        if runs:
+            tell(permission(subject_of(folder, runs)))
+        return None
+    new = [run for run in runs if run.sha256 not in decided]
+    return subject_of(folder, new, is_trusted=True) if new else None

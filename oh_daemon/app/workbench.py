@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Literal, get_args
 
-from oh_daemon.app.apart import ApartTool, NoLandings
-from oh_daemon.app.keeping import keeping_of
-from oh_daemon.app.live_text import LiveText
-from oh_daemon.app.memory import Memory
+from oh_daemon.app.isolation import ApartTool, NoLandings, keeping_of
+from oh_daemon.app.knowledge import Memory, Skills
 from oh_daemon.app.shared import Recipe, Shared
-from oh_daemon.app.skills import Skills
-from oh_daemon.app.toolbox import choose_tools
-from oh_daemon.app.views import SharedView, ViewLandings
+from oh_daemon.app.views import LiveText, SharedView, ViewLandings
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, Location
+from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.ports import (
     EventLog,
+    Json,
     Tool,
+    ToolSpec,
 )
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.risk.paths import Disk
@@ -48,6 +49,11 @@ from oh_daemon.workspace.checkpoints import Checkpoints
 from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
 from oh_daemon.workspace.shell import Shells
+
+BuiltinName = Literal[
+    "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
+]
+BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 
 class Workbench:
@@ -243,3 +249,35 @@ class Workbench:
 
 def _paths_of(item: plain.ToolItem) -> list[Path]:
     return paths_from_uris(location["uri"] for location in item["locations"])
+
+
+def choose_tools(
+    tools: Iterable[Tool], patching: Sequence[Tool], wanted: ToolFilter
+) -> dict[str, Tool]:
+    """Return the tools to offer, by name; of two with the same name, the later one.
+
+    `patching` is empty, or holds `apply_patch` and then the tools that replace others beside it.
+    """
+    found = {tool.spec.name: tool for tool in tools}
+    if patching and _is_wanted(patching[0].spec, wanted):
+        found |= {tool.spec.name: tool for tool in patching}
+    return {name: tool for name, tool in found.items() if _is_wanted(tool.spec, wanted)}
+
+
+def _is_wanted(spec: ToolSpec, wanted: ToolFilter) -> bool:
+    is_allowed = wanted.allow is None or _is_named(spec, wanted.allow)
+    return is_allowed and not _is_named(spec, wanted.deny)
+
+
+def _is_named(spec: ToolSpec, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in spec.names for pattern in patterns)
+
+
+def render_tool_info(spec: ToolSpec) -> Json:
+    """Describe a tool in MCP's form."""
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": spec.input_schema,
+        "annotations": {"readOnlyHint": spec.read_only},
+    }

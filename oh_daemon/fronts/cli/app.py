@@ -243,7 +243,7 @@ def ask_aside(
     workspace: Folder = Path(),
 ) -> None:
     """Ask about a conversation; it goes on as if nobody had asked."""
-    from oh_daemon.fronts.cli.ask import print_answer  # noqa: PLC0415
+    from oh_daemon.fronts.cli.at_rest import print_answer  # noqa: PLC0415
 
     print_answer(workspace, conversation, question)
 
@@ -306,7 +306,7 @@ def roll_back(
     ] = False,
 ) -> int:
     """Undo your last message and what was done to files since."""
-    from oh_daemon.fronts.cli.rollback import run_rollback  # noqa: PLC0415
+    from oh_daemon.fronts.cli.at_rest import run_rollback  # noqa: PLC0415
 
     return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
 
@@ -324,7 +324,7 @@ def land_changes(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what waits.")] = False,
 ) -> int:
     """Bring what an isolated conversation changed into the folder."""
-    from oh_daemon.fronts.cli.land import run_land  # noqa: PLC0415
+    from oh_daemon.fronts.cli.at_rest import run_land  # noqa: PLC0415
 
     return run_land(workspace, conversation, files or (), discards=discard, is_dry=dry_run)
 
@@ -370,12 +370,10 @@ def sandbox(
     ] = None,
 ) -> int:
     """Run a command as the agent runs its own, or show the levels."""
+    from oh_daemon.fronts.cli.sandbox import join_view, print_levels, run_at  # noqa: PLC0415
+
     if join is not None:
-        from oh_daemon.fronts.cli import join as joined  # noqa: PLC0415
-
-        return joined.join(folder, join, command or ())
-    from oh_daemon.fronts.cli.sandbox import print_levels, run_at  # noqa: PLC0415
-
+        return join_view(folder, join, command or ())
     if command:
         return run_at(level, folder, command)
     print_levels(folder)

@@ -1,20 +1,37 @@
-"""A conversation of a folder, opened for a command that does not set its agent to work."""
+"""`oh-daemon ask`, `rollback` and `land`: they open a conversation and leave its agent at rest."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import sys
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
+
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
-from oh_daemon.app.for_user import share_for_user
+from oh_daemon.app.export_words import said_in
+from oh_daemon.app.history import rollback
+from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.live import Live
 from oh_daemon.app.places import Places
+from oh_daemon.app.shared import share_for_user
 from oh_daemon.app.sources import SettingsSources
+from oh_daemon.contract import plain
+from oh_daemon.contract.branches import RollbackParams, RollbackResult
+from oh_daemon.contract.daemon_messages import ReviewParams, ReviewResult
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.delivery import MAX_TITLE
+from oh_daemon.core.plain_text import clipped, display_escaped
 from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.cli.terminal_user import shown
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+
+DONE, LEFT_SOME = 0, 1
 
 
 @contextmanager
@@ -30,3 +47,119 @@ def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[Live]:
         yield conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)
     finally:
         conversations.close_all(1.0)
+
+
+def print_answer(folder: Path, start_of_id: str, question: str) -> None:
+    """Ask the conversation's model and print its answer. Raises `ModelError`, `UserError`."""
+    if not question.strip():
+        raise InvalidParamsError('say what you want to know: oh-daemon ask ID "question"')
+    with (
+        at_rest(folder, start_of_id, "oh-daemon ask") as live,
+        shown("asking; Ctrl-C stops it", Console(stderr=True, highlight=False)),
+    ):
+        answer = live.agent.ask(question, CancelToken())
+    sys.stdout.write(f"{display_escaped(answer.text)}\n")
+
+
+def run_rollback(
+    folder: Path, start_of_id: str, to_item: str | None, *, keep_files: bool, is_dry: bool
+) -> int:
+    """Take back the last message, or `to_item`, and all after it; return the exit code."""
+    with at_rest(folder, start_of_id, "oh-daemon rollback") as live:
+        message = _message(live, to_item)
+        params = RollbackParams(
+            conversation_id=live.id,
+            to_item_id=message["id"],
+            files="keep" if keep_files else "restore",
+            dry_run=is_dry,
+        )
+        result = rollback(live, params)
+    _print(_told(result, message, folder, is_dry=is_dry))
+    return LEFT_SOME if result.conflicts else DONE
+
+
+def _message(live: Live, item_id: str | None) -> plain.UserMessageItem:
+    """Return the message to go back to. Raises `InvalidParamsError`."""
+    messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
+    found = [item for item in messages if item_id in {None, item["id"]}]
+    if not found:
+        what = "no message to go back to" if item_id is None else f"no message {item_id!r}"
+        raise InvalidParamsError(
+            f"{what} in this conversation; `oh-daemon log {live.id[:12]} --json` shows its items"
+        )
+    return found[-1]
+
+
+def _told(
+    result: RollbackResult, message: plain.UserMessageItem, folder: Path, *, is_dry: bool
+) -> Iterator[str]:
+    rest = "the rest of the folder"
+    said = clipped(" ".join(said_in(message).split()), MAX_TITLE)
+    yield f"{'Would go' if is_dry else 'Went'} back to before: {said}"
+    for uri in result.restored:
+        yield f"  {'would be' if is_dry else 'is'} as it was: {_path(uri, folder) or rest}"
+    for conflict in result.conflicts:
+        yield f"  stays as it is: {_path(conflict.uri, folder) or rest} ({conflict.reason})"
+
+
+def run_land(
+    folder: Path, start_of_id: str, files: Sequence[Path], *, discards: bool, is_dry: bool
+) -> int:
+    """Land or discard these files, or all; return the exit code."""
+    with at_rest(folder, start_of_id, "oh-daemon land") as live:
+        if live.isolated is None:
+            raise InvalidStateError("that conversation is not isolated: nothing of it waits")
+        if is_dry:
+            _print(waiting_lines(live.isolated, folder))
+            return DONE
+        uris = tuple(uri_from_path(folder / file) for file in files)
+        params = ReviewParams(conversation_id=live.id, uris=uris)
+        act = live.isolated.discard if discards else live.isolated.land
+        result = act(params)
+    _print(settled_lines(result, folder, "discarded" if discards else "landed"))
+    return LEFT_SOME if result.conflicts else DONE
+
+
+def told_at_end(isolated: IsolatedChanges, conversation_id: str, folder: Path) -> Iterator[str]:
+    """Yield what a run says of what waits when it ends."""
+    lines = [*waiting_lines(isolated, folder)]
+    yield from lines
+    if lines:
+        yield f"nothing of this is in the folder yet; oh-daemon land {conversation_id[:12]}"
+
+
+def waiting_lines(isolated: IsolatedChanges, folder: Path) -> Iterator[str]:
+    """Yield a line for each file that waits."""
+    found = isolated.list()
+    for file in found.files:
+        counts = "" if file.raw else f" (+{file.added} -{file.removed})"
+        clash = ", also changed outside" if file.state == "conflict" else ""
+        yield f"{file.op} {_name(file.uri, folder)}{counts}{clash}"
+    for change in found.git or ():
+        yield change.title
+    for uri, why in (found.left_out or {}).items():
+        yield f"cannot land: {_name(uri, folder)}: {why}"
+
+
+def settled_lines(result: ReviewResult, folder: Path, done: str) -> Iterator[str]:
+    for uri in result.done:
+        yield f"{done}: {_name(uri, folder)}"
+    for conflict in result.conflicts:
+        yield f"still waits: {_name(conflict.uri, folder)}: {conflict.reason}"
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{display_escaped(line)}\n")
+
+
+def _name(uri: str, folder: Path) -> str:
+    return _path(uri, folder) or "what git did"
+
+
+def _path(uri: str, folder: Path) -> str:
+    """Return the path as people write it from the folder; nothing for the folder itself."""
+    path = path_from_uri(uri) or Path(uri)
+    if path == folder:
+        return ""
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)

@@ -25,12 +25,11 @@ from rich.console import Console
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.event_lines import EventPrinter
-from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
 from oh_daemon.app.models import DEMO, Models
 from oh_daemon.app.places import Places
-from oh_daemon.app.shared import Recipe
+from oh_daemon.app.shared import Recipe, share_for_user
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
@@ -43,10 +42,9 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.core.state import is_tool_item
-from oh_daemon.fronts.cli.land import told_at_end
+from oh_daemon.fronts.cli.at_rest import told_at_end
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.cli.person import Person, on_signals
-from oh_daemon.fronts.cli.status_line import shown
+from oh_daemon.fronts.cli.terminal_user import Person, on_signals, shown
 from oh_daemon.model.warm_up import warm_up
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130

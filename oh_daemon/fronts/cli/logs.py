@@ -12,7 +12,6 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from oh_daemon.app.clock import SystemClock
 from oh_daemon.app.event_lines import EventPrinter, render_cached
 from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.places import Places
@@ -58,6 +57,8 @@ def print_export(folder: Path, start_of_id: str, form: Format) -> None:
 
 def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str | None) -> None:
     """Begin a conversation with the first part of another, and print its id."""
+    from oh_daemon.app.shared import SystemClock  # noqa: PLC0415 - slow, and only for this.
+
     place, commit = _find(folder, start_of_id), CommitThread()
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
     with InvalidParamsError.naming(atItemId="--at"):

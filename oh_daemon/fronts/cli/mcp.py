@@ -14,11 +14,10 @@ import webbrowser
 from pathlib import Path
 
 from oh_daemon.app.daemon_log import log_quietly_to
-from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.places import Places
-from oh_daemon.app.served_tools import ServedTools
+from oh_daemon.app.served_tools import ServedTools, knock
+from oh_daemon.app.shared import share_for_user
 from oh_daemon.app.sources import SettingsSources
-from oh_daemon.app.tool_socket import knock
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped

@@ -32,7 +32,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from oh_daemon.app.models import Models
 from oh_daemon.app.shared import Recipe
-from oh_daemon.app.toolbox import BuiltinName
+from oh_daemon.app.workbench import BuiltinName
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings

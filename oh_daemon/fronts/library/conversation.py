@@ -15,8 +15,7 @@ from typing import Any, Literal, Self, TypeVar, get_args
 
 import orjson
 
-from oh_daemon.app import rollback
-from oh_daemon.app.branches import fork
+from oh_daemon.app import history
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.images import read_images, with_images
@@ -42,9 +41,13 @@ from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, servers_of, settings_of
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, checked, plain
-from oh_daemon.fronts.library.isolated import Isolated, isolated_of, sandbox_of
-from oh_daemon.fronts.library.snapshot import Snapshot, snapshot_of
-from oh_daemon.fronts.library.workspace import Workspace
+from oh_daemon.fronts.library.snapshot import (
+    Isolated,
+    Snapshot,
+    isolated_of,
+    snapshot_of,
+)
+from oh_daemon.fronts.library.workspace import Workspace, sandbox_of
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.workspace.spawner import Spawner
 
@@ -310,7 +313,7 @@ class Conversation:
         self._live.conversation.require_open()
         params = b.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
         with InvalidParamsError.naming(atItemId="at_item"):
-            forked = fork(self._conversations, params, self._folders, at_work=False)
+            forked = history.fork(self._conversations, params, self._folders, at_work=False)
         self._conversations.close(forked.id)
         return forked.id
 
@@ -326,7 +329,7 @@ class Conversation:
             conversation_id=self.id, to_item_id=to_item, files=files, dry_run=dry_run
         )
         with InvalidParamsError.naming(toItemId="to_item"):
-            return rollback.rollback(self._live, params)
+            return history.rollback(self._live, params)
 
     @property
     def isolated(self) -> Isolated:
@@ -336,7 +339,7 @@ class Conversation:
     @property
     def checkpoints(self) -> tuple[b.Checkpoint, ...]:
         """The moments before the agent changed files, oldest first."""
-        return rollback.checkpoints(self._live).checkpoints
+        return history.checkpoints(self._live).checkpoints
 
     def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> b.RestoreResult:
         """Undo the agent's file changes since the checkpoint; the conversation itself stays.
@@ -347,7 +350,7 @@ class Conversation:
             conversation_id=self.id, checkpoint_id=checkpoint_id, dry_run=dry_run
         )
         with InvalidParamsError.naming(checkpointId="checkpoint_id"):
-            return rollback.restore_checkpoint(self._live, params)
+            return history.restore_checkpoint(self._live, params)
 
     def export(self, form: Format = "markdown") -> str:
         """Return the whole conversation as its log (`jsonl`), Markdown, or one HTML page."""

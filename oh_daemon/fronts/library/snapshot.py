@@ -1,14 +1,20 @@
-"""What a program can see of a conversation at one moment."""
+"""What a program can see of a conversation at one moment, and the changes of an isolated one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
+from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.live import Live
 from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.daemon_messages import ReviewedFile, ReviewParams, ReviewResult
+from oh_daemon.contract.errors import InvalidStateError
+from oh_daemon.contract.items import NamedHunk
 from oh_daemon.contract.status import Usage
+from oh_daemon.workspace.paths import uri_from_path
 
 
 class ConversationStatus(StrEnum):
@@ -47,3 +53,43 @@ def snapshot_of(shown: Live, all_live: Iterable[Live]) -> Snapshot:
     waiting = (a for state in states for a in tuple(state.approvals.values()))
     pending = tuple(Approval.model_validate(approval) for approval in waiting)
     return Snapshot(ConversationStatus(status), title, usage, pending)
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """The changes that wait; the agent must be at rest. Methods raise `UserError`."""
+
+    _changes: IsolatedChanges
+    _id: str
+    _folder: Path
+
+    def changes(self) -> tuple[ReviewedFile, ...]:
+        """What differs from what the conversation began with, with patches."""
+        return self._changes.list(with_patches=True).files
+
+    def land(
+        self, files: Sequence[str | Path] = (), hunks: Sequence[NamedHunk] = ()
+    ) -> ReviewResult:
+        """Bring changes into the workspace: these files, these hunks, or all.
+
+        Without names, protected files wait. Return the URIs of what has landed, and of what has
+        not, with the reason.
+        """
+        return self._changes.land(self._chosen(files, hunks))
+
+    def discard(
+        self, files: Sequence[str | Path] = (), hunks: Sequence[NamedHunk] = ()
+    ) -> ReviewResult:
+        """Let the conversation have what the workspace has again; see `land`."""
+        return self._changes.discard(self._chosen(files, hunks))
+
+    def _chosen(self, files: Sequence[str | Path], hunks: Sequence[NamedHunk]) -> ReviewParams:
+        uris = tuple(uri_from_path(self._folder / file) for file in files)
+        return ReviewParams(conversation_id=self._id, uris=uris, hunks=tuple(hunks))
+
+
+def isolated_of(live: Live, folders: Sequence[Path]) -> Isolated:
+    """Return what waits. Raises `InvalidStateError` if the conversation is not isolated."""
+    if live.isolated is None:
+        raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
+    return Isolated(live.isolated, live.id, folders[0])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from oh_daemon.app.toolbox import BUILTIN
+from oh_daemon.app.workbench import BUILTIN
 from oh_daemon.contract.approvals import ToolSubject
 from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.client_tools import ClientTool, ToolCallResult

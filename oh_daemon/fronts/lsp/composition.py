@@ -14,10 +14,9 @@ from typing import Any, cast
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_to
-from oh_daemon.app.for_user import share_for_user
 from oh_daemon.app.places import Places
 from oh_daemon.app.self_test import SelfTest
-from oh_daemon.app.shared import Shared
+from oh_daemon.app.shared import Shared, share_for_user
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.contract.errors import DaemonError
@@ -117,7 +116,7 @@ def _open_door(places: Places, shared: Shared, documents: OpenDocuments) -> Call
     """Let the user's other agents use our tools, if the user wants that; return what ends it."""
     if not shared.settings(None).settings.share_tools:
         return lambda: None
-    from oh_daemon.app.tool_socket import Door  # noqa: PLC0415 - needed only to share tools.
+    from oh_daemon.app.served_tools import Door  # noqa: PLC0415 - needed only to share tools.
 
     door = Door(places.doors, shared, documents.folders)
     try:

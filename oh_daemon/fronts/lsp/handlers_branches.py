@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from oh_daemon.app import branches, rollback
+from oh_daemon.app import history
 from oh_daemon.app.description import describe
+from oh_daemon.app.export import export_conversation
 from oh_daemon.contract import branches as m
 from oh_daemon.contract.errors import PayloadTooLargeError
 from oh_daemon.contract.messages import ConversationResult
@@ -19,7 +20,7 @@ _MAX_EXPORT_CHARS = 32 << 20
 
 
 def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.ExportResult:
-    text = branches.export(daemon.conversations, params.conversation_id, folders, params.format)
+    text = export_conversation(daemon.conversations, params.conversation_id, folders, params.format)
     if len(text) > _MAX_EXPORT_CHARS:
         raise PayloadTooLargeError(
             f"the export has {len(text) >> 20} MiB, too much for an answer; run "
@@ -29,7 +30,7 @@ def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.Exp
 
 
 def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> ConversationResult:
-    live = branches.fork(daemon.conversations, params, folders)
+    live = history.fork(daemon.conversations, params, folders)
     daemon.publisher.on_forked(live.conversation)
     return ConversationResult(conversation=describe(live.conversation))
 
@@ -37,7 +38,7 @@ def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> Conversat
 HANDLERS: dict[str, Handler] = {
     "conversation/export": on_worker(export),
     "conversation/fork": on_worker(fork),
-    "conversation/rollback": in_turn(rollback.rollback),
-    "checkpoint/list": on_open_worker(lambda live, _params: rollback.checkpoints(live)),
-    "checkpoint/restore": in_turn(rollback.restore_checkpoint),
+    "conversation/rollback": in_turn(history.rollback),
+    "checkpoint/list": on_open_worker(lambda live, _params: history.checkpoints(live)),
+    "checkpoint/restore": in_turn(history.restore_checkpoint),
 }

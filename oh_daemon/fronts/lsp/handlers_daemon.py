@@ -13,8 +13,7 @@ from oh_daemon.app.description import status_of
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.sub_agents import agents_in, sub_agents_of
-from oh_daemon.app.toolbox import render_tool_info
-from oh_daemon.app.workbench import Workbench
+from oh_daemon.app.workbench import Workbench, render_tool_info
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval

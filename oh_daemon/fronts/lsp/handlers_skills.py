@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from oh_daemon.app.skills import skills_in
+from oh_daemon.app.knowledge import skills_in
 from oh_daemon.app.sub_agents import agents_in
 from oh_daemon.contract import skills as m
 from oh_daemon.contract.agents import AgentListParams, AgentListResult, AgentSummary

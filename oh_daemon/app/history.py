@@ -1,15 +1,17 @@
-"""Takes a conversation back to before a message, and its files back to before an action.
+"""Forks a conversation, takes it back to before a message, and its files to before an action.
 
-Calls block; the agent must be at rest. Nothing is lost: the log keeps what was rolled back, and a
-file whose restoring would lose a change of others is left alone and reported.
+Calls block. To go back, the agent must be at rest. Nothing is lost: the log keeps what was rolled
+back, and a file whose restoring would lose a change of others is left alone and reported.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from pathlib import Path
 
 import orjson
 
+from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.description import describe
 from oh_daemon.app.file_history import Past, pasts_of, restore
 from oh_daemon.app.live import Live
@@ -17,15 +19,22 @@ from oh_daemon.contract import branches as m
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.errors import InvalidParamsError, ToolError
+from oh_daemon.contract.errors import (
+    ConversationNotFoundError,
+    InvalidParamsError,
+    InvalidStateError,
+    ToolError,
+)
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.forking import fork_records
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.recovery import dropped, stopping_events, withdrawn_offers
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
+from oh_daemon.store.forks import write_fork
 from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
@@ -35,6 +44,32 @@ _MAX_NAMED = 20
 _GIT_STAYS = (
     "what git did is not taken back with the files; use git for it, for instance `git reset`"
 )
+
+
+def fork(
+    conversations: Conversations,
+    params: m.ForkParams,
+    folders: Sequence[Path],
+    *,
+    at_work: bool = True,
+) -> Live:
+    """Start a conversation with the first part of another one, and open it.
+
+    Raises `InvalidParamsError`, `ConversationNotFoundError`, `StorageError`, and
+    `InvalidStateError` when the source is kept in memory only.
+    """
+    _, records, _ = conversations.read(params.conversation_id, folders)
+    try:
+        place = conversations.place_of(params.conversation_id, folders)
+    except ConversationNotFoundError as exc:
+        raise InvalidStateError(
+            "the conversation is in memory only, so no branch of it can be kept; start one that "
+            "is kept, in a folder"
+        ) from exc
+    shared = conversations.shared
+    begun = fork_records(records, params, shared.clock.now())
+    forked_id = write_fork(place, begun, shared.commit, shared.own_logs)
+    return conversations.open(forked_id, [place.parents[2]], at_work=at_work)
 
 
 def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:

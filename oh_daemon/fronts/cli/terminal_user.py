@@ -1,16 +1,20 @@
-"""The person at the terminal of `oh-daemon run`: what the agent asks, and what they answer."""
+"""The person at the terminal: what the agent asks them, and what they see while it works."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import orjson
 from rich.console import Console
+from rich.control import Control
 from rich.prompt import Prompt
+from rich.segment import ControlType
+from rich.text import Text
 
 from oh_daemon.app.event_lines import EventPrinter, print_lines
 from oh_daemon.app.live import Live
@@ -24,6 +28,7 @@ from oh_daemon.core.journal import Journal
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 _OFFERS_S = 60.0
+_ERASE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,3 +127,16 @@ def on_signals(act: Handler) -> dict[signal.Signals, Handler]:
         else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     )
     return {number: signal.signal(number, act) for number in ends}
+
+
+@contextmanager
+def shown(text: str, console: Console) -> Generator[None]:
+    """Show the line, and erase it at the end; where it could not be erased, show nothing."""
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield
+        return
+    console.print(Text(text, "dim"), end="", no_wrap=True, overflow="crop", width=console.width - 1)
+    try:
+        yield
+    finally:
+        console.control(_ERASE)

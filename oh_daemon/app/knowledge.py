@@ -1,23 +1,26 @@
-"""The skills of one conversation: finds and applies them, and runs what they start until it ends.
+"""The skills and the long-term memory of one conversation.
 
-Commands and servers of skills run only while every open folder is trusted, and the user sees them.
+Commands and servers of skills run only while every open folder is trusted, and the user sees them;
+notes are read and written only then, too.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oh_daemon.app.self_running import command_hash, may_run, server_hash
+from oh_daemon.app.trust import command_hash, may_run, server_hash
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind
+from oh_daemon.core import memory
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import in_view
 from oh_daemon.core.conversation import Conversation
@@ -35,6 +38,8 @@ from oh_daemon.core.skills import (
     uses_in,
 )
 from oh_daemon.core.state import is_tool_item
+from oh_daemon.store.notes import Notes
+from oh_daemon.tools.memory import MemoryTool
 from oh_daemon.tools.skill import SkillTool
 from oh_daemon.workspace.listing import fits, parse_glob
 from oh_daemon.workspace.paths import shown
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
 
 _NOT_TRUSTED = "not run, because the folder is not trusted"
 _NOT_DECIDED = "not run, because the user has not allowed it since it was new or changed"
+_PROJECT = Path(".openhands") / "memory"
 
 
 def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
@@ -239,3 +245,42 @@ class Skills:
 
     def close(self) -> None:
         self.servers.close()
+
+
+class Memory:
+    """The notes of the first open folder's project, then those of the user.
+
+    There are none when the setting is off, when there is no user, or when a folder is not trusted:
+    anybody may have written its notes, or may have planted what the agent would note down.
+    """
+
+    def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
+        self._shared = shared
+        self._folders = folders
+        project = {"project": folders[0] / _PROJECT} if folders else {}
+        self._notes = Notes({**project, "user": shared.user_memory or Path(os.devnull)})
+        scopes = tuple(self._notes.folders)
+        self._tool = MemoryTool(scopes, self._search, self._write, self._is_allowed)
+
+    def tools(self) -> list[Tool]:
+        return [self._tool] if self._is_allowed() else []
+
+    def sections(self, offered: Container[str]) -> list[str]:
+        """The prompt's section about memory; none unless the tool is offered."""
+        return [memory.memory_section(self._notes.read())] if memory.TOOL in offered else []
+
+    def _is_allowed(self) -> bool:
+        shared, folders = self._shared, self._folders
+        is_on = shared.settings(folders[0] if folders else None).settings.memory
+        has_user = shared.user_memory is not None
+        return is_on and has_user and all(shared.trust.of(folder) == "full" for folder in folders)
+
+    def _search(self, query: str) -> str:
+        return memory.search_notes(self._notes.read(), query)
+
+    def _write(self, scope: str, topic: str, text: str, conversation_id: str) -> str:
+        """Store a note, masked like everything on disk, and return the path of its file."""
+        masked, today = self._shared.masker.mask(text), self._shared.clock.now()[:10]
+        return str(
+            self._notes.add(scope, topic, memory.render_note(masked, conversation_id, today))
+        )

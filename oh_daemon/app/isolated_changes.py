@@ -62,7 +62,7 @@ class _Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Isolated:
+class IsolatedChanges:
     """Blocks. Safe from any thread while no turn is under way."""
 
     keep: Keep
