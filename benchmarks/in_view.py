@@ -26,9 +26,9 @@ from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.language import unwatched
+from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner

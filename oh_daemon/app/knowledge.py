@@ -43,8 +43,7 @@ from oh_daemon.tools.memory import MemoryTool
 from oh_daemon.tools.skill import SkillTool
 from oh_daemon.workspace.listing import fits, parse_glob
 from oh_daemon.workspace.paths import shown
-from oh_daemon.workspace.skill_commands import output_of
-from oh_daemon.workspace.skill_files import find_skills
+from oh_daemon.workspace.skill_files import find_skills, output_of
 from oh_daemon.workspace.spawner import Spawner
 
 if TYPE_CHECKING:

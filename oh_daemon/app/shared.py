@@ -46,7 +46,7 @@ from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.kept_files import KeptFiles
 from oh_daemon.store.own_logs import OwnLogs
 from oh_daemon.store.user_state import UserState
-from oh_daemon.workspace.path_locks import PathLocks
+from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.spawner import Spawner
 

@@ -45,8 +45,8 @@ from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import SPEC_ISOLATED, TerminalTool
 from oh_daemon.tools.think import ThinkTool
 from oh_daemon.tools.todo import TodoTool
+from oh_daemon.workspace.agent_files import ContextFiles
 from oh_daemon.workspace.checkpoints import Checkpoints
-from oh_daemon.workspace.context_files import ContextFiles
 from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
 from oh_daemon.workspace.shell import Shells
 

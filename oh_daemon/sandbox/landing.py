@@ -35,7 +35,7 @@ from oh_daemon.sandbox.layer import (
 from oh_daemon.sandbox.taking import take_out
 from oh_daemon.sandbox.view import View
 from oh_daemon.sandbox.whole import keep_whole
-from oh_daemon.workspace.at_once import for_each
+from oh_daemon.workspace.concurrent_edits import for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.spawner import Spawner

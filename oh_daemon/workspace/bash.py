@@ -21,10 +21,8 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
-from oh_daemon.workspace.bash_lines import prepare_bash, render_command, render_lent, write_command
-from oh_daemon.workspace.bash_prompt import LOST, drain, has_lost_command
 from oh_daemon.workspace.output import Capture, CleanText, Scrollback
-from oh_daemon.workspace.pty import KEYS, Pty
+from oh_daemon.workspace.pty import KEYS, LOST, Pty, drain, has_lost_command
 from oh_daemon.workspace.shell_command import (
     INTERRUPTS,
     CommandOutcome,
@@ -33,6 +31,10 @@ from oh_daemon.workspace.shell_command import (
     ShellPlace,
     State,
     ignore,
+    prepare_bash,
+    render_command,
+    render_lent,
+    write_command,
 )
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, channel, start_thread
 
@@ -44,8 +46,7 @@ _NO_COMMAND = "no command runs in this terminal; call again without is_input"
 _FIRST_LOOK_S, _LAST_LOOK_S, _LOST_LOOK_S = 0.1, 0.4, 0.5
 _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal, and with it the mark; then the status alone counts."""
-_DRAIN_S = 0.05
-_INTERRUPT_S = 0.75
+_DRAIN_S, _INTERRUPT_S = 0.05, 0.75
 _LAST_CHANCE_S = 1.0
 """For a shell on a busy machine whose foreground program has already ended."""
 
@@ -358,8 +359,7 @@ class Bash:
         return None
 
     def _end(self, command: ShellCommand) -> None:
-        held, command.held, command.is_marked = command.held, b"", True
-        self._emit(command, command.cleaner.feed(held) + command.cleaner.flush())
+        self._emit(command, command.rest())
         with self._changed:
             drain(self._report_write)  # An interrupted command may have left its secrets there.
             command.exit_code = command.status

@@ -30,10 +30,10 @@ from oh_daemon.workspace.arbiter import (
     choose_route,
     fingerprint,
 )
+from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.files import Files, FileText, encoded, sha256_of
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders, real_path, shown
 from oh_daemon.workspace.review import Part, Rewrite, Wanted
 from oh_daemon.workspace.text_changes import (

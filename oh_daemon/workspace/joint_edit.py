@@ -13,7 +13,7 @@ from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.workspace.arbiter import EditDone
-from oh_daemon.workspace.at_once import MAX_IN_TURN, for_each
+from oh_daemon.workspace.concurrent_edits import MAX_IN_TURN, for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import path_from_uri, real_path

@@ -1,7 +1,7 @@
-"""A pseudo-terminal, and what the kernel knows of it: the foreground group, and who awaits input.
+"""Terminals: one of our own, who waits for input there, and a program on the one of the user.
 
-Owns the two descriptors; leaves what runs on them to `bash`. The answers come from Linux's /proc;
-where it gives none (another system, missing rights), no process seems to wait and timeouts decide.
+A `Pty` owns its two descriptors; what runs on it is left to `bash`. The answers come from Linux's
+/proc; where it gives none (another system, missing rights), nobody seems to wait.
 """
 
 from __future__ import annotations
@@ -11,16 +11,21 @@ import errno
 import fcntl
 import os
 import platform
+import signal
 import struct
+import subprocess
 import termios
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.workspace import reaper
+from oh_daemon.workspace.spawner import refusals
 
 _ROWS, _COLUMNS = 50, 200
 _READ_BYTES = 1 << 16
+# Numbers are from arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h:
 # read; then poll, select, pselect6, ppoll, epoll_wait, epoll_pwait, epoll_pwait2.
 _SYSCALLS = {
     "x86_64": (0, {7, 23, 270, 271, 232, 281, 441}),
@@ -38,6 +43,11 @@ KEYS = {
     "Right": b"\x1b[C",
     "Left": b"\x1b[D",
 }
+LOST = (
+    "bash is at its prompt, but did not report the end of this command: something that it ran took"
+    " away what the shell needs, such as its builtins. All that ran in it was ended.\n"
+)
+_TYPED_TO_INTERRUPT = (signal.SIGINT, signal.SIGQUIT)
 
 
 class Pty:
@@ -103,9 +113,7 @@ class Pty:
 
     def is_waiting_for_input(self, session: int) -> bool:
         """Return whether a foreground process waits for someone to type, with no input unread."""
-        unread = array.array("i", [0])
-        fcntl.ioctl(self.slave, termios.FIONREAD, unread)
-        if unread[0]:
+        if _n_unread(self.slave):
             return False
         is_raw = not termios.tcgetattr(self.slave)[3] & termios.ICANON
         in_front = self.foreground(session, reaper.processes())
@@ -129,7 +137,10 @@ class Pty:
 
 
 def _sleeping_calls(pid: int) -> Iterator[tuple[int, int]]:
-    """Yield the system call number and first argument of each thread of `pid` that sleeps."""
+    """Yield the system call number and first argument of each thread of `pid` that sleeps.
+
+    See /proc/pid/syscall in proc(5).
+    """
     try:
         for thread in Path(f"/proc/{pid}/task").iterdir():
             number, *arguments = (thread / "syscall").read_text().split()
@@ -137,3 +148,60 @@ def _sleeping_calls(pid: int) -> Iterator[tuple[int, int]]:
                 yield int(number), int(arguments[0], 16)
     except OSError:
         return
+
+
+def has_lost_command(pid: int, commands: int, reports: int) -> bool:
+    """Return whether bash waits for a line on the socket `commands`, having reported all it will.
+
+    While a command is sourced its descriptor 0 is the terminal.
+    """
+    process = Path("/proc", str(pid))
+    try:
+        # The number of the call that sleeps, then its arguments: here the descriptor.
+        fd = process.joinpath("syscall").read_text().split()[1:2]
+        source = process.joinpath("fd/0").stat()
+    except OSError:
+        return False
+    is_reading = fd == ["0x0"] and os.path.samestat(source, os.fstat(commands))
+    # Looked at last: what bash wrote, it wrote before it read again.
+    return is_reading and not _n_unread(commands) and not _n_unread(reports)
+
+
+def drain(fd: int) -> None:
+    """Throw away what waits on this descriptor."""
+    while n_bytes := _n_unread(fd):
+        os.read(fd, n_bytes)
+
+
+def _n_unread(fd: int) -> int:
+    unread = array.array("i", [0])
+    fcntl.ioctl(fd, termios.FIONREAD, unread)
+    return unread[0]
+
+
+def run_attached(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    fds: Sequence[int] = (),
+    is_deaf: bool = False,
+) -> int:
+    """Return the exit code, as a shell gives it: 128 and the number of the signal that ended it.
+
+    What is typed to interrupt it does not interrupt us, nor the program itself if it `is_deaf`.
+    Raises `ToolError` when it cannot start.
+    """
+    # A child keeps what is ignored, and not what is handled.
+    handler = signal.SIG_IGN if is_deaf else _do_nothing
+    old = {number: signal.signal(number, handler) for number in _TYPED_TO_INTERRUPT}
+    try:
+        with refusals(argv[0]):
+            code = subprocess.run(argv, cwd=cwd, env=env, pass_fds=fds, check=False).returncode
+    finally:
+        for number, before in old.items():
+            signal.signal(number, before)
+    return code if code >= 0 else 128 - code
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None: ...

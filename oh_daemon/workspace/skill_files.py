@@ -1,7 +1,7 @@
 """Finds skills and reads their files: a folder with SKILL.md, or a single Markdown file.
 
 The nearest come first, sorted by name, so the same files give the same prompt. An unusable file
-becomes a skill with a problem; `find_skills` does not raise.
+becomes a skill with a problem; `find_skills` does not raise. Commands in a text run later.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind, SkillSource
+from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.front_matter import load_head, split_front_matter
+from oh_daemon.core.secrets import Masker
 from oh_daemon.core.skills import Skill
 from oh_daemon.workspace.files import read_plain
 from oh_daemon.workspace.listing import parse_glob
+from oh_daemon.workspace.output import CleanText
 from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.spawner import Spawner
 
 PLACES = (".agents/skills", ".openhands/skills", ".openhands/microagents")
 MAX_SKILLS = 200
@@ -239,3 +243,31 @@ def _at(server: McpServerSettings, folder: Path) -> McpServerSettings:
     return server.model_copy(
         update={"command": command, "args": tuple(map(placed, server.args)), "env": env}
     )
+
+
+TIMEOUT_S = 10.0
+MAX_BYTES = 50_000
+
+
+def output_of(
+    command: str, spawner: Spawner, masker: Masker, cwd: Path, cancel: CancelToken
+) -> str:
+    """Return what the command prints to both streams, or what went wrong.
+
+    Never raises, since a reader needs the rest of the skill as well.
+    """
+    try:
+        argv = ["bash", "-c", f"exec 2>&1\n{command}"]
+        ran = spawner.run(argv, cwd=cwd, timeout_s=TIMEOUT_S, cancel=cancel)
+    except ToolError as exc:
+        return f"[{shown(command)}: {exc}]"
+    except Cancelled:
+        return f"[{shown(command)}: interrupted]"
+    clean = CleanText()
+    text = (clean.feed(ran.stdout[:MAX_BYTES]) + clean.flush()).rstrip()
+    if len(ran.stdout) > MAX_BYTES:
+        text = masker.mask_start(text)
+        text += f"\n[cut after {MAX_BYTES:,} of {len(ran.stdout):,} bytes]"
+    if ran.exit_code:
+        return f"[{shown(command)}: exit code {ran.exit_code}] {text}".rstrip()
+    return text

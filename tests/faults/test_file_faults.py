@@ -20,10 +20,10 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import ToolContext
 from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.edit import EditTool
+from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.files import Files, sha256_of
-from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
 
 OLD, NEW = b"old\n" * 3000, b"new text\n" * 3000

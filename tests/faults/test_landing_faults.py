@@ -17,9 +17,9 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.language import unwatched
+from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
 
 Json = dict[str, Any]

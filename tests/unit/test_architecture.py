@@ -47,7 +47,7 @@ CYCLES = [{"app/conversations", "app/sub_agents"}]
 
 PROCESSES = (
     *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
-    *("workspace/attached", "sandbox/landlock", "sandbox/first", "sandbox/joining"),
+    *("sandbox/landlock", "sandbox/first", "sandbox/joining"),
     "model/litellm_process",
     "sandbox/keeper",
 )

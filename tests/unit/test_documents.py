@@ -13,9 +13,9 @@ from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.workspace.arbiter import EditDone, Seen, arbitrate
+from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.text_changes import Create, Insert, Replace, Replacement
 

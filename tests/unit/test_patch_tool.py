@@ -17,9 +17,9 @@ from oh_daemon.core.ports import Intent, ToolContext, ToolResult
 from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.edit import VIEW_SPEC, EditTool
 from oh_daemon.tools.patch import PatchTool
+from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.path_locks import PathLocks
 from oh_daemon.workspace.paths import Folders
 
 CONTEXT = ToolContext("c", "i", CancelToken(), lambda _: None, Masker())

@@ -16,8 +16,7 @@ from oh_daemon.core.skills import (
     uses_in,
 )
 from oh_daemon.workspace import skill_files
-from oh_daemon.workspace.skill_commands import MAX_BYTES, output_of
-from oh_daemon.workspace.skill_files import find_skills
+from oh_daemon.workspace.skill_files import MAX_BYTES, find_skills, output_of
 from oh_daemon.workspace.spawner import Spawner
 
 

@@ -27,8 +27,8 @@ from oh_daemon.sandbox.levels import Level, Row, places, try_levels, with_mounts
 from oh_daemon.sandbox.masks import Masks
 from oh_daemon.sandbox.view import KEPT, Ground, View, holder
 from oh_daemon.sandbox.worktree import Worktree
-from oh_daemon.workspace.attached import run_attached
 from oh_daemon.workspace.paths import paths_from_uris, real_path
+from oh_daemon.workspace.pty import run_attached
 from oh_daemon.workspace.spawner import Spawner, clean_env
 
 _MAX_SHOWN = 50

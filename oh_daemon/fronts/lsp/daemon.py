@@ -32,7 +32,7 @@ from oh_daemon.fronts.lsp.rpc import RequestContext
 from oh_daemon.fronts.lsp.serial import Serial
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.names import FileNames
+from oh_daemon.workspace.listing import FileNames
 
 
 @dataclass(slots=True)

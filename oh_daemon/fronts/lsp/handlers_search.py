@@ -21,7 +21,7 @@ from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.handlers_skills import skills_for
 from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.workspace.names import Query, Rank
+from oh_daemon.workspace.listing import Query, Rank
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 _SYMBOLS_WITHIN_S = 1.0

@@ -1,4 +1,4 @@
-"""One edit at a time per file, across all conversations of the daemon.
+"""Edits at the same time: one per file, across all conversations, and several files at once.
 
 A path is claimed rather than locked: no mutex is held while an editor is asked, and a cancel wakes
 those who wait.
@@ -7,9 +7,11 @@ those who wait.
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from oh_daemon.core.cancel import CancelToken
 
@@ -34,3 +36,21 @@ class PathLocks:
             with self._changed:
                 self._claimed.discard(path)
                 self._changed.notify_all()
+
+
+MAX_IN_TURN, _AT_ONCE = 50, 16
+
+Row = TypeVar("Row")
+Result = TypeVar("Result")
+
+
+def for_each(act: Callable[[Row], Result], rows: Sequence[Row]) -> list[Result]:
+    """Return the results in order. Raises the first error, when nothing runs any more."""
+    if len(rows) <= MAX_IN_TURN:
+        return [act(row) for row in rows]
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="files") as pool:
+        futures = [pool.submit(act, row) for row in rows]
+        try:
+            return [future.result() for future in futures]
+        finally:
+            pool.shutdown(cancel_futures=True)
