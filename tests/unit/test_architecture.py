@@ -19,7 +19,8 @@ from oh_daemon.app import images
 from oh_daemon.contract import composing, content, messages, protocol, summaries
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
-from oh_daemon.fronts.lsp import routes, rpc, stdio, sync
+from oh_daemon.fronts.lsp import routes, sync
+from oh_daemon.fronts.wire import dispatch, framing
 from oh_daemon.workspace import output
 
 PACKAGE = "oh_daemon"
@@ -40,8 +41,10 @@ LAYERS: dict[str, set[str]] = {
     "": {"contract", "core", *ADAPTERS, "app", "fronts"},
 }
 """Folder -> the lower folders that it may import; "" is the package's top level."""
-FRONTS = {"cli": {"lsp"}, "lsp": set[str](), "library": set[str]()}
-"""Front -> the other fronts that it may import: the command line speaks with the daemon."""
+FRONTS = {"cli": {"lsp", "wire"}, "lsp": {"wire"}, "library": set[str](), "wire": set[str]()}
+"""Front -> what it may import beside it: `wire` lies below those that speak JSON-RPC."""
+BELOW_WIRE = {"contract/errors", "contract/base", "core/cancel", "core/plain_text"}
+"""All that `fronts/wire` may import: it knows no conversation."""
 CYCLES = [{"app/conversations", "app/sub_agents"}]
 """Modules that need each other: a sub-agent is a conversation too."""
 
@@ -93,7 +96,7 @@ LAST_RESORTS = {
     "model/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",
     "model/io_loop": "a model call: what it raises is raised again where somebody waits for it",
     "mcp_servers/server": "an MCP server: whatever it sends ends that server only",
-    "fronts/lsp/rpc": "the request handler: a bug is an answer with a reference",
+    "fronts/wire/dispatch": "the request handler: a bug is an answer with a reference",
 }
 """The only modules with `except Exception`, and what each protects."""
 
@@ -194,6 +197,17 @@ def test_fronts_do_not_know_each_other() -> None:
                     f"fronts/{other}; move what both need to app/"
                 )
     _check(problems)
+
+
+def test_what_any_front_needs_of_the_wire_knows_no_conversation() -> None:
+    names = {module.name for module in _modules()}
+    _check(
+        f"{module.name}.py imports {needed}; only a front knows what is said over the wire"
+        for module in _modules()
+        if module.name.startswith("fronts/wire/")
+        for needed in _needed_by(module, names)
+        if not needed.startswith("fronts/wire/") and needed not in BELOW_WIRE
+    )
 
 
 def _front_of(name: str) -> str:
@@ -353,7 +367,7 @@ def test_every_thread_is_in_the_table_of_threads() -> None:
 
 def _starts_threads(module: Module) -> bool:
     calls = (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
-    is_helper = module.name == "fronts/lsp/serial"  # Its callers give the name.
+    is_helper = module.name == "fronts/wire/serial"  # Its callers give the name.
     return not is_helper and any(ast.unparse(call.func) in STARTS_THREADS for call in calls)
 
 
@@ -468,12 +482,12 @@ def _contract_models() -> Iterator[type[BaseModel]]:
 
 def test_the_limits_that_are_told_are_those_that_hold() -> None:
     assert {
-        "maxMessageBytes": stdio.MAX_MESSAGE_BYTES,
+        "maxMessageBytes": framing.MAX_MESSAGE_BYTES,
         "outputPreviewBytes": output.HEAD_BYTES + output.TAIL_BYTES,
         "outputKeptBytes": output.MAX_SPILL_BYTES,
         "queuedMessages": delivery.MAX_QUEUE,
         "syncedDocumentBytes": sync.MAX_DOCUMENT_BYTES,
-        "requestsInFlight": rpc.MAX_IN_FLIGHT,
+        "requestsInFlight": dispatch.MAX_IN_FLIGHT,
         "eventsPerPage": _longest(messages.EventsParams, "limit"),
         "conversationsPerPage": _longest(summaries.ListParams, "limit"),
         "partsPerMessage": _longest(messages.SendMessageParams, "content"),

@@ -14,7 +14,7 @@ from oh_daemon.app.last_test import machine
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.fronts.lsp.boot import Opening, answer_first
 from oh_daemon.fronts.lsp.client_facts import parse_client_facts
-from oh_daemon.fronts.lsp.stdio import FrameReader, Message
+from oh_daemon.fronts.wire.framing import ContentLength, Message, read_frames
 
 BLOCK = {
     "protocolVersion": {"major": 1, "minor": 0},
@@ -138,9 +138,8 @@ def test_what_was_read_comes_first_and_the_rest_after_it(tmp_path: Path) -> None
     whole = initialize({"capabilities": {}}) + frame({"n": "x" * 100_000}) + frame({"n": 2})
     (tmp_path / "rest").write_bytes(whole[50:])
     rest = os.open(tmp_path / "rest", os.O_RDONLY)
-    read = [
-        each.value for each in FrameReader(rest, unread=whole[:50]) if isinstance(each, Message)
-    ]
+    frames = read_frames(rest, ContentLength(), unread=whole[:50])
+    read = [each.value for each in frames if isinstance(each, Message)]
     assert [each.get("id") or each["n"] for each in read] == [1, "x" * 100_000, 2]
 
 

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.fronts.lsp.outbox import (
+from oh_daemon.fronts.lsp.methods import OUTGOING
+from oh_daemon.fronts.wire.framing import ContentLength
+from oh_daemon.fronts.wire.outbox import (
     DROP_ABOVE_BYTES,
     REFUSE_ABOVE_BYTES,
     STALL_ABOVE_BYTES,
@@ -24,7 +26,7 @@ class Wire:
     def __init__(self) -> None:
         self._readable, writable = os.pipe()
         self.is_gone = threading.Event()
-        self.outbox = Outbox(writable, self.is_gone.set)
+        self.outbox = Outbox(writable, ContentLength(), OUTGOING, self.is_gone.set)
         self._writable = writable
         self._n_events = 0
 

@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from oh_daemon.fronts.lsp.serial import Serial
+from oh_daemon.fronts.wire.serial import Serial
 
 WITHIN_S = 30
 

@@ -14,7 +14,7 @@ from typing import cast
 
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.positions import changed
-from oh_daemon.fronts.lsp.stdio import FrameReader, Message, encode
+from oh_daemon.fronts.wire.framing import ContentLength, Message, encode, read_frames
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 
@@ -47,7 +47,8 @@ class DemoEditor:
         )
         os.close(child_in)
         os.close(child_out)
-        self._frames = iter(FrameReader(inbound))
+        self._framing = ContentLength()
+        self._frames = read_frames(inbound, self._framing)
         self._next_id = 0
         self.folder = folder
         self.buffers: dict[str, Buffer] = {}
@@ -116,8 +117,7 @@ class DemoEditor:
         return self.process.wait(5)
 
     def _send(self, message: Json) -> None:
-        body = encode({"jsonrpc": "2.0", **message})
-        data = b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        data = self._framing.framed(encode({"jsonrpc": "2.0", **message}))
         while data:
             data = data[os.write(self._out, data) :]
 

@@ -21,10 +21,10 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
-from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.outbox import Outbox
-from oh_daemon.fronts.lsp.stdio import encode
+from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.outbox import Outbox
 
 Asked: TypeAlias = "plain.Approval | plain.InputRequest"
 

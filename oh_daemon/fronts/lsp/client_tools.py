@@ -18,7 +18,7 @@ from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.client_tools import ClientTool, ToolCallResult
 from oh_daemon.contract.errors import InvalidParamsError, ToolError
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.fronts.lsp.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.client import Client, ClientAnswer
 from oh_daemon.mcp_servers.offer import MAX_SCHEMA_BYTES, input_schema_problem
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import shown

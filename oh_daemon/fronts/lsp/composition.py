@@ -21,7 +21,6 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.client_tools import ClientTools
 from oh_daemon.fronts.lsp.daemon import Daemon
@@ -33,9 +32,10 @@ from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.routes import bind
-from oh_daemon.fronts.lsp.rpc import Method, Notification, RequestContext
-from oh_daemon.fronts.lsp.stdio import encode
 from oh_daemon.fronts.lsp.sync import OpenDocuments
+from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.dispatch import Method, Notification, RequestContext
+from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.model.warm_up import warm_up
 from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.workspace.paths import path_from_uri
@@ -131,7 +131,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
 
     def heard(name: str, method: Method) -> Method:
         def call(params: Json, context: RequestContext) -> Any:
-            daemon.outbox.speaks_only_lsp = False
+            daemon.outbox.is_terse = False
             if name in _WARM:
                 context.after_answer(warm_up)
             return method(params, context)
@@ -141,7 +141,7 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
     methods = bind(daemon)
     on_wire = {name: heard(name, method) for name, method in methods.items()}
     # Commands of `workspace/executeCommand` run our methods too, but are no sign of knowing us.
-    daemon.outbox.speaks_only_lsp = facts.is_plain
+    daemon.outbox.is_terse = facts.is_plain
     return on_wire | standard_methods(daemon, methods, client, facts)
 
 

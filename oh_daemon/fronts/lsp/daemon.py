@@ -26,11 +26,11 @@ from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client_tools import ClientTools
 from oh_daemon.fronts.lsp.folder_names import parse_folder
-from oh_daemon.fronts.lsp.outbox import Outbox
 from oh_daemon.fronts.lsp.publisher import Publisher
-from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.lsp.serial import Serial
 from oh_daemon.fronts.lsp.sync import OpenDocuments
+from oh_daemon.fronts.wire.dispatch import RequestContext
+from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.fronts.wire.serial import Serial
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.listing import FileNames
 

@@ -13,7 +13,7 @@ from oh_daemon.contract.summaries import ListParams, ListResult
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.folder_names import parse_folder
 from oh_daemon.fronts.lsp.lifecycle import Service
-from oh_daemon.fronts.lsp.serial import on_own_thread
+from oh_daemon.fronts.wire.serial import on_own_thread
 from oh_daemon.workspace.paths import path_from_uri
 
 Json = dict[str, Any]

@@ -14,9 +14,9 @@ from typing import Any, cast
 from oh_daemon.contract.to_client import ReadDocumentResult
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import MAX_LABEL_CHARS, EditOutcome, OpenDocument, TextEdit
-from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import OpenDocuments
+from oh_daemon.fronts.wire.client import Client, ClientAnswer
 
 EDIT_DEADLINE_S = 10.0
 READ_DEADLINE_S = 5.0

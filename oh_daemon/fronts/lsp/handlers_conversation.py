@@ -35,8 +35,8 @@ from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.content import prepared, resolved
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable
-from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.lsp.serial import on_own_thread, then
+from oh_daemon.fronts.wire.dispatch import RequestContext
+from oh_daemon.fronts.wire.serial import on_own_thread, then
 from oh_daemon.store.memory_log import MemoryLog
 
 _INTERRUPT_ANSWER_S = 10.0
@@ -110,7 +110,7 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, context: RequestCon
         daemon.publisher.unsubscribe(live.conversation)
         return {}
 
-    return daemon.serial.run(live.id, work, lambda done: context.in_turn(live.id, done))
+    return daemon.serial.run(live.id, work, lambda done: context.in_order(live.id, done))
 
 
 def _leave(
@@ -173,7 +173,7 @@ def send_message(
             result = send(content)
             ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
         context.cancel.on_cancel(conversation.interrupt)
-        return then(ended, lambda turn: context.in_turn(live.id, _finished(turn, result, context)))
+        return then(ended, lambda turn: context.in_order(live.id, _finished(turn, result, context)))
 
     if params.wait == "accepted":
         context.hold(live.id)
@@ -242,7 +242,7 @@ def interrupt(
             return {"turnId": turn_id, "status": "interrupting"}
 
     answered = ended if ended.done() else on_own_thread("late-answer", answer)
-    return then(answered, lambda result: context.in_turn(live.id, result))
+    return then(answered, lambda result: context.in_order(live.id, result))
 
 
 @on_open
@@ -303,7 +303,7 @@ def subscribe(
 ) -> Future[m.SubscribeResult]:
     with journal.changed:
         last_seq = m.SubscribeResult(last_seq=journal.state.seq)
-        answer = context.in_turn(journal.id, last_seq)
+        answer = context.in_order(journal.id, last_seq)
         daemon.publisher.subscribe(journal)
         return answer
 

@@ -34,7 +34,7 @@ from oh_daemon.fronts.lsp.daemon import (
     once_durable,
     parse_folder,
 )
-from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 

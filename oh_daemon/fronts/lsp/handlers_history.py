@@ -30,8 +30,8 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_worker
 from oh_daemon.fronts.lsp.folder_names import parse_folder
-from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.lsp.stdio import encode
+from oh_daemon.fronts.wire.dispatch import RequestContext
+from oh_daemon.fronts.wire.framing import encode
 
 _PAGE_BYTES = 1 << 20
 _LINES_AT_ONCE = 100
@@ -55,7 +55,7 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
                 "repaired": found.repaired,
             }
             # Encode now, under the lock: the state's own dicts change later.
-            answer = context.in_turn(conversation_id, encode(result))
+            answer = context.in_order(conversation_id, encode(result))
             publisher.subscribe(journal)
             return answer
 

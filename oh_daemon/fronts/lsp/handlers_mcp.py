@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from oh_daemon.contract import mcp as m
-from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker
-from oh_daemon.fronts.lsp.outbox import Outbox
-from oh_daemon.fronts.lsp.stdio import encode
+from oh_daemon.fronts.wire.client import Client
+from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.outbox import Outbox
 from oh_daemon.mcp_servers.servers import McpServers
 
 Folders = Sequence[Path]

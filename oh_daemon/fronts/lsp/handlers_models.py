@@ -14,8 +14,8 @@ from oh_daemon.contract.errors import InvalidStateError, RequestCancelledError
 from oh_daemon.core.bill import Bill
 from oh_daemon.core.cancel import Cancelled
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
-from oh_daemon.fronts.lsp.rpc import RequestContext
-from oh_daemon.fronts.lsp.serial import on_own_thread
+from oh_daemon.fronts.wire.dispatch import RequestContext
+from oh_daemon.fronts.wire.serial import on_own_thread
 
 
 def model_list(

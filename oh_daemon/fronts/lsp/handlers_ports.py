@@ -6,7 +6,7 @@ from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_open_worker
-from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.wire.dispatch import RequestContext
 
 
 @on_open

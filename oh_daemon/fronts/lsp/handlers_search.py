@@ -20,7 +20,7 @@ from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.handlers_skills import skills_for
-from oh_daemon.fronts.lsp.rpc import RequestContext
+from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.workspace.listing import Query, Rank
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 

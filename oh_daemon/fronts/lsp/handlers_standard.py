@@ -21,10 +21,10 @@ from oh_daemon.contract.protocol import COMMANDS, OWN_COMMANDS
 from oh_daemon.contract.to_client import OpenDiffParams
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp import handlers_changes
-from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, newest
-from oh_daemon.fronts.lsp.rpc import Method, RequestContext
+from oh_daemon.fronts.wire.client import Client
+from oh_daemon.fronts.wire.dispatch import Method, RequestContext
 from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
 
 _ACTIONS = (("fix", "Fix with agent"), ("explain", "Explain"), ("test", "Write a test"))

@@ -17,9 +17,9 @@ from oh_daemon.contract.to_client import DiagnosticsResult, LanguageRequestResul
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import ANSWER_DEADLINE_S, Offsets
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import OpenDocuments
+from oh_daemon.fronts.wire.client import Client
 
 T = TypeVar("T", bound=Contract)
 

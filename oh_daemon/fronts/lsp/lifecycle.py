@@ -29,12 +29,20 @@ from oh_daemon.contract.errors import (
     UserError,
 )
 from oh_daemon.fronts.lsp.boot import SIGNALS, Opening, answer
-from oh_daemon.fronts.lsp.client import Client
 from oh_daemon.fronts.lsp.client_facts import ClientFacts, parse_client_facts
-from oh_daemon.fronts.lsp.outbox import Outbox
-from oh_daemon.fronts.lsp.rpc import Dispatcher, Json, Method, Notification, RequestContext
-from oh_daemon.fronts.lsp.stdio import Frame, FrameReader, FramingLost, TooLarge, unrecorded
+from oh_daemon.fronts.lsp.methods import OUTGOING, URGENT
 from oh_daemon.fronts.lsp.waiting import Stop, Waiting, message_of
+from oh_daemon.fronts.wire.client import Client
+from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, Method, Notification, RequestContext
+from oh_daemon.fronts.wire.framing import (
+    ContentLength,
+    Frame,
+    FramingLost,
+    TooLarge,
+    read_frames,
+    unrecorded,
+)
+from oh_daemon.fronts.wire.outbox import Outbox
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.lsp.recording import Recording
@@ -91,7 +99,7 @@ class Server:
         # Messages that come faster than we handle them wait in the pipe, not in our memory.
         self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
         received = recording.received if recording else unrecorded
-        self._reader = FrameReader(inbound, received, unread=opening.unread)
+        self._frames = read_frames(inbound, ContentLength(), received, unread=opening.unread)
         self._is_answered = opening.is_answered
         """Whether the next frame is an `initialize` that `boot` has answered."""
         self._make_services = make_services
@@ -104,11 +112,15 @@ class Server:
         self._has_stopped = threading.Event()
         self.outbox = Outbox(
             outbound,
+            ContentLength(),
+            OUTGOING,
             on_gone=lambda: self.stop("the client stopped reading"),
             on_frame=recording.sent if recording else unrecorded,
         )
         self.client = Client(self.outbox)
-        self._dispatcher = Dispatcher(self.outbox, self.client, self._why_not_now)
+        self._dispatcher = Dispatcher(
+            self.outbox, self.client, self._why_not_now, OUTGOING.cancel, URGENT
+        )
         self._dispatcher.methods |= {"initialize": self._initialize, "shutdown": self._shutdown}
         self._dispatcher.notifications["exit"] = self._exit
 
@@ -159,7 +171,7 @@ class Server:
         if isinstance(entry, Stop):
             return entry.awaits_answers and self._waiting.has_request
         message = message_of(entry)
-        if message.get("method") == "$/cancelRequest":
+        if message.get("method") == OUTGOING.cancel:
             cancelled = self._waiting.cancel(message.get("params"))
             if cancelled is not None:
                 self._room.release()
@@ -186,7 +198,7 @@ class Server:
     def _read_frames(self) -> None:
         exit_code, reason = EXIT_CLEAN, "end of input"
         try:
-            for frame in self._reader:
+            for frame in self._frames:
                 self._room.acquire()
                 self.outbox.wait_for_room()
                 self._inbox.put(frame)

@@ -17,10 +17,10 @@ from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.asker import Asker
-from oh_daemon.fronts.lsp.client import Client, ClientAnswer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.outbox import DeltaStream, Outbox
-from oh_daemon.fronts.lsp.stdio import encode
+from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.outbox import DeltaStream, Outbox
 
 _ERROR, _INFO = 1, 3
 _MAX_SHOWN = 4_000

@@ -54,7 +54,7 @@ class Recording:
 
     def sent(self, frame: bytes) -> None:
         """Record a frame that is about to be written to the client."""
-        self._note("daemon", frame.partition(b"\r\n\r\n")[2])
+        self._note("daemon", frame[frame.index(b"{") :])
 
     def _note(self, sender: str, body: bytes, problem: str = "") -> None:
         if self._is_over:

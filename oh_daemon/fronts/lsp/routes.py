@@ -11,8 +11,9 @@ from typing import Any
 
 from oh_daemon.contract import protocol
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
-from oh_daemon.fronts.lsp.rpc import URGENT, Json, Method, RequestContext
-from oh_daemon.fronts.lsp.serial import Serial
+from oh_daemon.fronts.lsp.methods import URGENT
+from oh_daemon.fronts.wire.dispatch import Json, Method, RequestContext
+from oh_daemon.fronts.wire.serial import Serial
 
 ROUTES: dict[str, tuple[str, ...]] = {
     "branches": (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from oh_daemon.fronts.lsp.stdio import Frame, Message, RequestId
+from oh_daemon.fronts.wire.framing import Frame, Message, RequestId
 
 Json = dict[str, Any]
 

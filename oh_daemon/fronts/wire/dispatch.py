@@ -2,7 +2,7 @@
 
 `Dispatcher` finds the handler, turns results and exceptions into answers, and routes the client's
 answers to `client`. It runs on the main loop; a handler that needs longer returns a `Future`. The
-handlers know what methods do, `lifecycle` which are allowed now.
+handlers know what methods do, the front which are allowed now.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,9 +18,8 @@ from typing import Any, TypeGuard, cast
 
 from oh_daemon.contract import errors as e
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.fronts.lsp.client import Client
-from oh_daemon.fronts.lsp.outbox import Outbox
-from oh_daemon.fronts.lsp.stdio import (
+from oh_daemon.fronts.wire.client import Client
+from oh_daemon.fronts.wire.framing import (
     MAX_MESSAGE_BYTES,
     Frame,
     Malformed,
@@ -29,17 +28,11 @@ from oh_daemon.fronts.lsp.stdio import (
     TooLarge,
     encode,
 )
+from oh_daemon.fronts.wire.outbox import Outbox
 
 log = logging.getLogger(__name__)
 
 MAX_IN_FLIGHT = 64
-URGENT = frozenset(
-    {
-        *("shutdown", "conversation/interrupt", "conversation/pause", "conversation/close"),
-        *("approval/respond", "input/respond"),
-    }
-)
-"""Served even when too many other requests are open, since these make room."""
 _RETRY_AFTER_MS = 200
 _MAX_FIELD_ERRORS = 20
 
@@ -54,14 +47,14 @@ class RequestContext:
     method: str
     _outbox: Outbox
     cancel: CancelToken = field(default_factory=CancelToken)
-    """Fires when the client sends `$/cancelRequest` for this request."""
+    """Fires when the client cancels this request."""
     _after_answer: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
 
     def hold(self, conversation_id: str) -> None:
         """Hold this conversation's events back from now on until the answer is queued (rule O3)."""
         self.after_answer(self._outbox.hold(conversation_id))
 
-    def in_turn(self, conversation_id: str, result: Any) -> Future[Any]:
+    def in_order(self, conversation_id: str, result: Any) -> Future[Any]:
         """Answer `result` between the events of this conversation so far and all later ones.
 
         It also waits for the answers that hold events back. Call it with the conversation locked
@@ -95,6 +88,10 @@ class Dispatcher:
     client: Client
     gate: Callable[[str], e.UserError | None]
     """Says why a method may not be used now."""
+    cancel: str
+    """The notification that cancels a request, whose `id` it has."""
+    urgent: Collection[str]
+    """Methods served even when too many other requests are open, since these make room."""
     methods: dict[str, Method] = field(default_factory=dict[str, Method])
     """Looked up for each message, so more can be added later; `notifications` too."""
     notifications: dict[str, Notification] = field(default_factory=dict[str, Notification])
@@ -163,7 +160,7 @@ class Dispatcher:
             self._answer(context, result)
 
     def _on_notification(self, method: str, params: object) -> None:
-        if method == "$/cancelRequest":
+        if method == self.cancel:
             self._cancel(params)
             return
         handler = self.notifications.get(method)
@@ -176,7 +173,7 @@ class Dispatcher:
         with self._lock:
             if context.id in self._in_flight:
                 return e.InvalidRequestError("a request with this id is still open")
-            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in URGENT:
+            if len(self._in_flight) >= MAX_IN_FLIGHT and context.method not in self.urgent:
                 text = f"{MAX_IN_FLIGHT} requests are open; wait for an answer and try again"
                 return e.OverloadedError(text, retry_after_ms=_RETRY_AFTER_MS)
             self._in_flight[context.id] = context

@@ -1,7 +1,7 @@
-"""Frames in: finds messages in the byte stream and parses them.
+"""Messages in a byte stream: two ways to tell them apart, and their JSON.
 
 Invariant: bytes that are not a message lead to an error answer or end the daemon; they are never
-taken for a message. `rpc` knows what messages mean; `outbox` writes the frames out.
+taken for a message. `dispatch` knows what messages mean; `outbox` writes them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import orjson
 
@@ -21,6 +21,7 @@ MAX_MESSAGE_BYTES = 16 << 20
 MAX_SKIPPED_BYTES = 1 << 30
 MAX_HEADER_BYTES = 64 * 1024
 _HEAD_BYTES = 4096
+_CUT_OFF = "the input ended within it"
 _BOM = b"\xef\xbb\xbf"
 _HEADER = re.compile(rb"[A-Za-z][\w-]*\s*:")
 _LENGTH = re.compile(rb"content-length\s*:\s*(\d+)\s*$", re.IGNORECASE)
@@ -87,48 +88,82 @@ class _Input(io.RawIOBase):
         return n_bytes
 
 
-class FrameReader:
-    """Iterates over the frames of one stream. For use by one thread."""
+OnBody = Callable[[bytes, str], object]
+"""Gets each body as it came, and why it is unreadable, ahead of its frame."""
 
-    def __init__(
-        self,
-        descriptor: int,
-        on_body: Callable[[bytes, str], object] = unrecorded,
-        *,
-        unread: bytes = b"",
-    ) -> None:
-        """`on_body` gets each body as it came, and why it is unreadable, ahead of its frame.
 
-        `unread` was read from the descriptor before.
-        """
-        self._stream = io.BufferedReader(_Input(unread, descriptor), 64 * 1024)
-        self._on_body = on_body
+class Framing(Protocol):
+    """How messages are told apart in a stream; one object reads one stream, from one thread."""
+
+    def frames(self, stream: io.BufferedReader, on_body: OnBody) -> Iterator[Frame]:
+        """Yield frames until the stream ends. Raises `FramingLost` if the next cannot be found."""
+        ...
+
+    def framed(self, body: bytes) -> bytes: ...
+
+
+def read_frames(
+    descriptor: int, framing: Framing, on_body: OnBody = unrecorded, *, unread: bytes = b""
+) -> Iterator[Frame]:
+    """Return the frames of one stream. `unread` was read from the descriptor before."""
+    stream: io.BufferedReader = io.BufferedReader(_Input(unread, descriptor), 64 * 1024)
+    return framing.frames(stream, on_body)
+
+
+class Lines:
+    """Each line is a message, which has no line end in it: as in MCP and ACP over stdio."""
+
+    def frames(self, stream: io.BufferedReader, on_body: OnBody) -> Iterator[Frame]:
+        while line := stream.readline(MAX_MESSAGE_BYTES + 1):
+            if not line.endswith(b"\n"):
+                if len(line) <= MAX_MESSAGE_BYTES:
+                    on_body(line, _CUT_OFF)
+                    return
+                yield self._skip_rest(stream, line, on_body)
+            elif body := line.strip():
+                yield _frame_of(body, on_body)
+
+    def framed(self, body: bytes) -> bytes:
+        return body + b"\n"
+
+    def _skip_rest(self, stream: io.BufferedReader, line: bytes, on_body: OnBody) -> TooLarge:
+        head, size_bytes = line[:_HEAD_BYTES], len(line)
+        on_body(head, _too_long(f"over {MAX_MESSAGE_BYTES}"))
+        while (rest := stream.readline(1 << 20)) and not rest.endswith(b"\n"):
+            size_bytes += len(rest)
+        return TooLarge(size_bytes + len(rest), _peek_id(head), head)
+
+
+class ContentLength:
+    """A header with the length is ahead of each message: as in LSP."""
+
+    def __init__(self) -> None:
         self._header = b""
         self._in_sync = True
 
-    def __iter__(self) -> Iterator[Frame]:
-        """Yield frames until the stream ends. Raises `FramingLost` if the next cannot be found."""
+    def frames(self, stream: io.BufferedReader, on_body: OnBody) -> Iterator[Frame]:
         try:
-            yield from self._frames()
+            while (header := self._read_header(stream, on_body)) is not None:
+                is_length = isinstance(header, int)
+                frame = _read_body(stream, header, on_body) if is_length else header
+                if frame is None:
+                    return
+                # A body that is not JSON often means a wrong length: search for the next header.
+                self._in_sync = not isinstance(frame, Malformed)
+                yield frame
         except FramingLost as lost:
-            self._on_body(self._header, str(lost))
+            on_body(self._header, str(lost))
             raise
 
-    def _frames(self) -> Iterator[Frame]:
-        while (header := self._read_header()) is not None:
-            frame = header if isinstance(header, Malformed) else self._read_body(header)
-            if frame is None:
-                return
-            # A body that is not JSON often means a wrong length, so search for the next header.
-            self._in_sync = not isinstance(frame, Malformed)
-            yield frame
+    def framed(self, body: bytes) -> bytes:
+        return b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
 
-    def _read_header(self) -> int | Malformed | None:
+    def _read_header(self, stream: io.BufferedReader, on_body: OnBody) -> int | Malformed | None:
         """Return the length of the next body, or None at the end of the stream."""
         length: int | None = None
         self._header = b""
         header_started = False
-        while line := self._stream.readline(MAX_HEADER_BYTES + 1 - len(self._header)):
+        while line := stream.readline(MAX_HEADER_BYTES + 1 - len(self._header)):
             self._header += line
             if len(self._header) > MAX_HEADER_BYTES:
                 raise FramingLost(f"no message header within {MAX_HEADER_BYTES} bytes")
@@ -137,7 +172,7 @@ class FrameReader:
                 return length
             if not text and header_started and self._in_sync:
                 problem = "header without a valid Content-Length"
-                self._on_body(self._header, problem)
+                on_body(self._header, problem)
                 return Malformed(problem)
             if text:
                 header_started = True
@@ -150,35 +185,45 @@ class FrameReader:
         if self._in_sync and not is_header:
             raise FramingLost(f"expected a Content-Length header, got {text[:40]!r}")
         # Out of sync, the header may follow the rest of a body on the same line.
-        found = _LENGTH.match(text) if self._in_sync else _LENGTH.search(text)
-        if found is not None:
-            digits = found[1].lstrip(b"0") or b"0"
+        match = _LENGTH.match(text) if self._in_sync else _LENGTH.search(text)
+        if match is not None:
+            digits = match[1].lstrip(b"0") or b"0"
             if len(digits) > 10 or int(digits) > MAX_SKIPPED_BYTES:  # noqa: PLR2004 - below 10^10
                 raise FramingLost(f"a message of {digits[:20].decode()} bytes")
             return int(digits)
         return length if is_header else None
 
-    def _read_body(self, length: int) -> Frame | None:
-        if length > MAX_MESSAGE_BYTES:
-            return self._skip_body(length)
-        body = self._stream.read(length)
-        if len(body) < length:
-            self._on_body(body, "the input ended within it")
-            return None
-        frame = parse(body)
-        self._on_body(body, frame.reason if isinstance(frame, Malformed) else "")
-        return frame
 
-    def _skip_body(self, length: int) -> TooLarge | None:
-        head = self._stream.read(_HEAD_BYTES)
-        self._on_body(head, f"{length} bytes; a message may have {MAX_MESSAGE_BYTES}")
-        left = length - len(head)
-        while left > 0:
-            skipped = len(self._stream.read(min(left, 1024 * 1024)))
-            if skipped == 0:
-                return None
-            left -= skipped
-        return TooLarge(length, _peek_id(head), head)
+def _read_body(stream: io.BufferedReader, length: int, on_body: OnBody) -> Frame | None:
+    if length > MAX_MESSAGE_BYTES:
+        return _skip_body(stream, length, on_body)
+    body = stream.read(length)
+    if len(body) < length:
+        on_body(body, _CUT_OFF)
+        return None
+    return _frame_of(body, on_body)
+
+
+def _skip_body(stream: io.BufferedReader, length: int, on_body: OnBody) -> TooLarge | None:
+    head = stream.read(_HEAD_BYTES)
+    on_body(head, _too_long(str(length)))
+    left = length - len(head)
+    while left > 0:
+        skipped = len(stream.read(min(left, 1024 * 1024)))
+        if skipped == 0:
+            return None
+        left -= skipped
+    return TooLarge(length, _peek_id(head), head)
+
+
+def _frame_of(body: bytes, on_body: OnBody) -> Message | Malformed:
+    frame = parse(body)
+    on_body(body, frame.reason if isinstance(frame, Malformed) else "")
+    return frame
+
+
+def _too_long(size: str) -> str:
+    return f"{size} bytes; a message may have {MAX_MESSAGE_BYTES}"
 
 
 def parse(body: bytes) -> Message | Malformed:

@@ -16,8 +16,8 @@ from typing import Any, Literal, cast
 
 from oh_daemon.contract.errors import METHOD_NOT_FOUND
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.fronts.lsp.outbox import Outbox
-from oh_daemon.fronts.lsp.stdio import encode
+from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.outbox import Outbox
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
-from oh_daemon.contract.protocol import NOTIFICATIONS
-from oh_daemon.fronts.lsp.stdio import RequestId, encode, unrecorded
+from oh_daemon.fronts.wire.framing import Framing, RequestId, encode, unrecorded
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +32,6 @@ _DELTA_INTERVAL_S = 0.033
 _MAX_DELTAS_PER_S = 60
 """For all conversations together: an editor's main loop gets no more, however many stream."""
 _DELTA_LIMIT_CHARS = 16 * 1024
-_OWN = frozenset(method.name for method in NOTIFICATIONS)
 
 
 class DeltaStream(NamedTuple):
@@ -43,6 +41,23 @@ class DeltaStream(NamedTuple):
     turn_id: str
     item_id: str
     channel: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notifications:
+    """What a front calls the notifications that are made here, and what it puts into them."""
+
+    cancel: str
+    """Withdraws a request of ours; its parameter is the `id`."""
+    event: str
+    delta: str
+    delta_params: Callable[[DeltaStream, int, str], object]
+    """Gets the stream, the offset and the text."""
+    gap: str
+    gap_params: Callable[[str, int, int], object]
+    """Gets the conversation and the first and the last event that it was not sent."""
+    repeatable: frozenset[str]
+    """Those that a client can ask for again or do without: a stalled one is not sent them."""
 
 
 @dataclass(slots=True)
@@ -60,6 +75,8 @@ class Outbox:
     def __init__(
         self,
         descriptor: int,
+        framing: Framing,
+        notifications: Notifications,
         on_gone: Callable[[], None] = lambda: None,
         on_frame: Callable[[bytes], object] = unrecorded,
     ) -> None:
@@ -69,10 +86,12 @@ class Outbox:
         frame right before writing it.
         """
         self._descriptor = descriptor
+        self._framing = framing
+        self._notifications = notifications
         self._on_gone = on_gone
         self._on_frame = on_frame
-        self.speaks_only_lsp = False
-        """Whether the client shows no sign of knowing us; then it gets no notification of ours."""
+        self.is_terse = False
+        """Whether the client is sent no events, and none of what is repeatable."""
         self._changed = threading.Condition()
         # A thread that holds a lock may lose the interpreter, and with a hundred at work gets it
         # back only after all of them. So answers need no more than this lock, for a moment.
@@ -110,22 +129,23 @@ class Outbox:
 
     def withdraw(self, request_id: int) -> None:
         """Tell the client that we no longer wait for its answer."""
-        self._enqueue(_notification(b"$/cancelRequest", b'{"id":%d}' % request_id))
+        self._notify(self._notifications.cancel, b'{"id":%d}' % request_id)
 
     def notify(self, method: str, params: bytes) -> None:
-        """Send it. Ours can be asked for again, so they are dropped while the client is stalled."""
+        """Send it, unless it is repeatable and the client stalled or terse."""
+        is_repeatable = method in self._notifications.repeatable
         with self._changed:
-            if method not in _OWN or not (self._is_stalled or self.speaks_only_lsp):
-                self._enqueue(_notification(method.encode(), params))
+            if not is_repeatable or not (self._is_stalled or self.is_terse):
+                self._notify(method, params)
 
     def event(self, conversation_id: str, seq: int, params: bytes) -> None:
         """Send a durable event, after all deltas of its conversation so far."""
-        if not self.speaks_only_lsp:
+        if not self.is_terse:
             self.in_order(conversation_id, lambda: self._event(conversation_id, seq, params))
 
     def delta(self, stream: DeltaStream, offset: int, text: str) -> None:
         """Send streamed text; `offset` counts the code points sent on this stream before."""
-        if not self.speaks_only_lsp:
+        if not self.is_terse:
             self.in_order(stream.conversation_id, lambda: self._delta(stream, offset, text))
 
     def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
@@ -189,10 +209,13 @@ class Outbox:
         if not self._holders[conversation_id]:
             del self._holders[conversation_id]
 
+    def _notify(self, method: str, params: bytes) -> None:
+        self._enqueue(b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), params))
+
     def _enqueue(self, body: bytes) -> None:
         if self._is_gone:
             return
-        frame = b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+        frame = self._framing.framed(body)
         with self._counting:
             is_first = not self._queue
             self._queue.append(frame)
@@ -209,7 +232,7 @@ class Outbox:
             first, _ = self._gaps.get(conversation_id, (seq, seq))
             self._gaps[conversation_id] = (first, seq)
         else:
-            self._enqueue(_notification(b"conversation/event", params))
+            self._notify(self._notifications.event, params)
 
     def _delta(self, stream: DeltaStream, offset: int, text: str) -> None:
         if self._is_stalled or self._queued_bytes + self._pending_chars > DROP_ABOVE_BYTES:
@@ -232,15 +255,9 @@ class Outbox:
             self._pending_chars -= pending.n_chars
             text = "" if self._is_stalled else "".join(pending.texts)
             for start in range(0, len(text), _DELTA_LIMIT_CHARS):
-                params = {
-                    "conversationId": stream.conversation_id,
-                    "turnId": stream.turn_id,
-                    "itemId": stream.item_id,
-                    "channel": stream.channel,
-                    "offset": pending.offset + start,
-                    "text": text[start : start + _DELTA_LIMIT_CHARS],
-                }
-                self._enqueue(_notification(b"conversation/delta", encode(params)))
+                part = text[start : start + _DELTA_LIMIT_CHARS]
+                params = self._notifications.delta_params(stream, pending.offset + start, part)
+                self._notify(self._notifications.delta, encode(params))
 
     def _write_frames(self) -> None:
         try:
@@ -309,10 +326,6 @@ class Outbox:
         """Tell a client that has caught up which events it must ask for."""
         self._is_stalled = False
         for conversation_id, (first, last) in self._gaps.items():
-            params = {"conversationId": conversation_id, "fromSeq": first, "toSeq": last}
-            self._enqueue(_notification(b"conversation/gap", encode(params)))
+            params = self._notifications.gap_params(conversation_id, first, last)
+            self._notify(self._notifications.gap, encode(params))
         self._gaps.clear()
-
-
-def _notification(method: bytes, params: bytes) -> bytes:
-    return b'{"jsonrpc":"2.0","method":"%b","params":%b}' % (method, params)
