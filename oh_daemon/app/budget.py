@@ -29,10 +29,7 @@ class Budget(Listener):
     """The budget of one conversation; `spend` adds to today's cost and returns the day's sum."""
 
     def __init__(
-        self,
-        settings: Callable[[], Settings],
-        spend: Callable[[float], float],
-        clock: Clock,
+        self, settings: Callable[[], Settings], spend: Callable[[float], float], clock: Clock
     ) -> None:
         self._settings = settings
         self._spend = spend

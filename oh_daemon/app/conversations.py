@@ -7,8 +7,8 @@ touch the disk block for some milliseconds: call them on a worker thread, never 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import orjson
@@ -17,9 +17,9 @@ from oh_daemon.app.description import describe, describe_state, plan_update, sum
 from oh_daemon.app.following import Followed
 from oh_daemon.app.images import require_sight
 from oh_daemon.app.isolation import with_isolation
-from oh_daemon.app.listing import catalogs_of, listed
+from oh_daemon.app.listing import catalogs_of, list_summaries
 from oh_daemon.app.live import Live
-from oh_daemon.app.openings import closed_on_failure, recipe_for_foreign, replay_into
+from oh_daemon.app.opening import closed_on_failure, new_log, recipe_for_foreign, replay_into
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import events as e
@@ -87,9 +87,10 @@ class Conversations:
         recipe = recipe or Recipe(
             instructions, params.tools or m.ToolFilter(), result_schema=params.result_schema
         )
-        recipe = with_isolation(recipe, self.shared, folders, wanted=params.isolated)
+        recipe = with_isolation(recipe, self.shared, folders, isolated=params.isolated)
         state = State(conversation_id or new_id())
-        with self._new_log(state.conversation_id, folders, params) as (log, epoch):
+        catalog = None if params.ephemeral else self.catalogs(folders)[0]
+        with new_log(self.shared, catalog, state.conversation_id) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
             written_out(params.content or (), live.conversation.skill_kinds())
             created = e.ConversationCreated(
@@ -105,7 +106,7 @@ class Conversations:
                 isolated=recipe.isolated,
             )
             live.conversation.append(created, cause=cause)
-            live.tell_of_keep()
+            live.begin_isolation()
         return self._add(live, at_work=at_work)
 
     def open(
@@ -196,27 +197,6 @@ class Conversations:
             followed = self._followed.pop(conversation_id, None)
         if followed is not None:
             followed.leave()
-
-    @contextmanager
-    def _new_log(
-        self, conversation_id: str, folders: Sequence[Path], params: m.StartParams
-    ) -> Generator[tuple[EventLog, str]]:
-        """Yield a new log and its epoch; remove the log when the conversation fails to start."""
-        if params.ephemeral:
-            yield MemoryLog(), new_id()
-            return
-        catalog, shared = self.catalogs(folders)[0], self.shared
-        place = catalog.create(conversation_id)
-        try:
-            opened = open_log(place, shared.commit, client=shared.client_name, create=True)
-            with closed_on_failure(opened.log):
-                shared.own_logs.add(place)
-                yield opened.log, opened.epoch
-        except ConversationLockedError:
-            raise
-        except BaseException:
-            catalog.discard(conversation_id)
-            raise
 
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
@@ -310,7 +290,7 @@ class Conversations:
         for child in self.listed(folders, conversation_id):
             self.delete(child["id"], folders, permanent=permanent)
         self.close(conversation_id)
-        live.remove_kept()
+        live.remove_isolation()
         self._remove(conversation_id, folders, permanent=permanent)
         return live.conversation
 
@@ -337,7 +317,7 @@ class Conversations:
         """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
         # Of live ones the stored summary is behind the log, so the catalog would read the log.
         journals = [*(live.conversation for live in self.all_live()), *self.all_followed()]
-        return listed(self.catalogs(folders), parent_id, map(summarize, journals))
+        return list_summaries(self.catalogs(folders), parent_id, map(summarize, journals))
 
     def read(self, log_id: str, folders: Sequence[Path]) -> tuple[State, list[plain.Record], str]:
         """Return state, records and epoch of any conversation, without opening or locking it."""

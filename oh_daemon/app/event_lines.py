@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from oh_daemon.app.export_words import said_in
+from oh_daemon.app.transcript import message_text
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import StopReason
 from oh_daemon.contract.status import PauseReason
@@ -66,9 +66,9 @@ class EventPrinter:
         self._console = console
         self._commands: dict[str, str] = {}
         """The commands that were asked for, by item."""
-        self._shown: tuple[str, str] | None = None
+        self._last_command: tuple[str, str] | None = None
         """Item and command, if that command is the last thing printed."""
-        self._asked: dict[str, str] = {}
+        self._requests: dict[str, str] = {}
         """What was asked about calls that nobody has allowed, by item."""
 
     def print(self, record: plain.Record) -> None:
@@ -81,15 +81,15 @@ class EventPrinter:
                 self._start(item_id)
                 return
             case "approval.requested":
-                self._asked[item_id] = event["approval"]["title"]
+                self._requests[item_id] = event["approval"]["title"]
             case "approval.resolved" if event["decision"]["effect"] == "allow":
-                self._asked.pop(item_id, None)
+                self._requests.pop(item_id, None)
             case _:
                 pass
         lines = self._lines(record)
         for line in lines:
             _print_line(line, self._console)
-        self._shown = None if lines else self._shown
+        self._last_command = None if lines else self._last_command
 
     def _lines(self, record: plain.Record) -> list[Text]:
         event = record["event"]
@@ -97,9 +97,9 @@ class EventPrinter:
             return [*render_record(record)]
         item = event["item"]
         command = item["command"] if item["kind"] == "command" else ""
-        if item["kind"] == "command" and (item["id"], command) == self._shown:
+        if item["kind"] == "command" and (item["id"], command) == self._last_command:
             return [*_outcome(item)]
-        asked = self._asked.get(item["id"], "")
+        asked = self._requests.get(item["id"], "")
         # The title of a request may be only the beginning of a command.
         if item["status"] == "rejected" and asked and command in asked:
             return []
@@ -109,7 +109,7 @@ class EventPrinter:
         command = self._commands.get(item_id)
         if command is not None:
             _print_line(_started(command), self._console)
-            self._shown = (item_id, command)
+            self._last_command = (item_id, command)
 
 
 def _print_line(text: Text, console: Console) -> None:
@@ -142,7 +142,7 @@ def render_record(record: plain.Record) -> Iterator[Text]:
 
 
 def _user_message(item: plain.UserMessageItem) -> Iterator[Text]:
-    yield _prose(f"\n> {said_in(item)}", "bold")
+    yield _prose(f"\n> {message_text(item)}", "bold")
 
 
 def _agent_message(item: plain.AgentMessageItem) -> Iterator[Text]:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal
 
 import orjson
 
-from oh_daemon.app import export_words as words
-from oh_daemon.app.export_words import ReadBlob
+from oh_daemon.app import transcript
+from oh_daemon.app.transcript import ReadBlob
 from oh_daemon.contract import plain
 from oh_daemon.core.folding import fold
 from oh_daemon.core.secrets import Masker
@@ -78,10 +78,10 @@ def render_export(
 
 def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
     """Render for a note or an issue; output of tools stands in fences that it cannot close."""
-    facts = " · ".join(map(_one_line, words.facts(state)))
-    parts = [f"# {_one_line(words.heading(state))}", facts]
+    facts = " · ".join(map(_one_line, transcript.facts(state)))
+    parts = [f"# {_one_line(transcript.heading(state))}", facts]
     for it in told(records):
-        parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{words.ending(it)}*"]
+        parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{transcript.ending(it)}*"]
     return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
 
 
@@ -95,7 +95,7 @@ def _markdown_item(item: plain.Item) -> list[str]:
             summary = _prose(item.get("summary") or "")
             return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
         case "notice":
-            return [f"> **{_one_line(words.notice_of(item))}**"]
+            return [f"> **{_one_line(transcript.notice_of(item))}**"]
         case "plan":
             rows = (f"- [{_MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])
             return ["\n".join(rows)]
@@ -104,10 +104,10 @@ def _markdown_item(item: plain.Item) -> list[str]:
 
 
 def _markdown_call(item: plain.ToolItem) -> list[str]:
-    if words.is_spoken(item):
-        return ["## Agent", _prose(words.text_of(item["content"]))]
-    if words.is_question(item):
-        asked, answer, why_none = words.question_and_answer(item)
+    if transcript.is_spoken(item):
+        return ["## Agent", _prose(transcript.text_of(item["content"]))]
+    if transcript.is_question(item):
+        asked, answer, why_none = transcript.question_and_answer(item)
         said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
         return ["## Agent", _prose(asked), *said, f"*{why_none}*" if why_none else ""]
     return _markdown_work(item)
@@ -128,19 +128,19 @@ def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
         if part["type"] == "text":
             yield "\n".join(f"> {line}" for line in part["text"].splitlines())
             continue
-        name, text = words.told_part(part)
+        name, text = transcript.name_and_text(part)
         yield f"> `{_one_line(name)}`"
         if text:
             yield fenced(text)
 
 
 def _markdown_work(item: plain.ToolItem) -> list[str]:
-    patch, said = words.patches(item), words.text_of(item.get("content", ()))
-    how = _one_line(words.outcome(item))
+    patch, said = transcript.patches(item), transcript.text_of(item.get("content", ()))
+    how = _one_line(transcript.outcome(item))
     lead = f"**{how}**" if how else ""
     if item["kind"] == "command":
         return [fenced(item["command"], "sh"), lead, fenced(said)]
-    lead = f"{_code(words.title_of_call(item))} {lead}".rstrip()
+    lead = f"{_code(transcript.title_of_call(item))} {lead}".rstrip()
     return [lead, fenced(patch, "diff") if patch else fenced(said)]
 
 

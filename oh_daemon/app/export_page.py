@@ -15,8 +15,8 @@ from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 
-from oh_daemon.app import export_words as words
-from oh_daemon.app.export_words import ReadBlob
+from oh_daemon.app import transcript
+from oh_daemon.app.transcript import ReadBlob
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
@@ -55,10 +55,10 @@ def without_images(text: str) -> str:
 
 def render_page(state: State, records: Sequence[plain.Record], read_blob: ReadBlob) -> str:
     """Return the page; `read_blob` returns the images that are kept beside the log."""
-    title = escape(words.heading(state))
+    title = escape(transcript.heading(state))
     style = Path(__file__).with_suffix(".css").read_text("utf-8")
-    chips = "".join(f"<li>{escape(fact)}</li>" for fact in words.facts(state))
-    body = "\n".join(_told(records, read_blob))
+    chips = "".join(f"<li>{escape(fact)}</li>" for fact in transcript.facts(state))
+    body = "\n".join(_body(records, read_blob))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -85,13 +85,13 @@ def render_page(state: State, records: Sequence[plain.Record], read_blob: ReadBl
 """
 
 
-def _told(records: Sequence[plain.Record], read_blob: ReadBlob) -> Iterator[str]:
+def _body(records: Sequence[plain.Record], read_blob: ReadBlob) -> Iterator[str]:
     for it in told(records):
         if "kind" in it:
             yield _item(it, read_blob)
         else:
             bad = " bad" if it["status"] == "failed" else ""
-            yield f'<p class="turn{bad}"><span>{escape(words.ending(it))}</span></p>'
+            yield f'<p class="turn{bad}"><span>{escape(transcript.ending(it))}</span></p>'
 
 
 def _item(item: plain.Item, read_blob: ReadBlob) -> str:
@@ -104,7 +104,7 @@ def _item(item: plain.Item, read_blob: ReadBlob) -> str:
         case "reasoning":
             return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
         case "notice":
-            return f'<p class="note">{escape(words.notice_of(item))}</p>'
+            return f'<p class="note">{escape(transcript.notice_of(item))}</p>'
         case "condensation":
             return _condensation(item)
         case _:
@@ -116,7 +116,7 @@ def _answer(text: str) -> str:
 
 
 def _question(item: plain.ToolCallItem) -> str:
-    asked, answer, why_none = words.question_and_answer(item)
+    asked, answer, why_none = transcript.question_and_answer(item)
     said = f'<section class="agent">{_MARKDOWN.render(asked)}</section>'
     if answer:
         said += f'<section class="you"><h2>You</h2><p class="typed">{escape(answer)}</p></section>'
@@ -136,7 +136,7 @@ def _part(part: plain.Part, read_blob: ReadBlob) -> str:
         return f'<p class="typed">{escape(part["text"])}</p>'
     if part["type"] == "image" and (source := _source(part, read_blob)):
         return f'<img alt="an image of this message" src="{source}">'
-    name, text = words.told_part(part)
+    name, text = transcript.name_and_text(part)
     chip = f'<span class="chip">{_safe(name)}</span>'
     return f"<details><summary>{chip}</summary>{_pre(text)}</details>" if text else chip
 
@@ -154,24 +154,26 @@ def _source(part: plain.ImagePart, read_blob: ReadBlob) -> str | None:
 
 
 def _call(item: plain.ToolItem) -> str:
-    if words.is_spoken(item):
-        return _answer(words.text_of(item.get("content", ())))
-    return _question(item) if words.is_question(item) else _work(item)
+    if transcript.is_spoken(item):
+        return _answer(transcript.text_of(item.get("content", ())))
+    return _question(item) if transcript.is_question(item) else _work(item)
 
 
 def _work(item: plain.ToolItem) -> str:
-    patch = words.patches(item)
-    said = _pre(words.text_of(item.get("content", ())))
+    patch = transcript.patches(item)
+    said = _pre(transcript.text_of(item.get("content", ())))
     inside = _changes(changes_made(item)) if patch else said
     if item["kind"] == "plan" and item["status"] == "completed":
         inside = _plan(item)
     elif item["kind"] == "command" and "\n" in item["command"].strip():
         inside = _pre(item["command"]) + inside
-    kind, title = item["kind"], words.title_of_call(item).strip().partition("\n")[0]
+    kind, title = item["kind"], transcript.title_of_call(item).strip().partition("\n")[0]
     has_failed = item["status"] in _BAD or item.get("exitCode")
     look = " ".join(filter(None, (kind, "bad" if has_failed else "")))
     is_open = bool(patch) or kind == "plan"
-    return _folded(_ICONS.get(kind, "›"), title, words.outcome(item), inside, look, is_open=is_open)
+    return _folded(
+        _ICONS.get(kind, "›"), title, transcript.outcome(item), inside, look, is_open=is_open
+    )
 
 
 def _folded(

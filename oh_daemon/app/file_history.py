@@ -61,17 +61,17 @@ def pasts_of(
     records: Iterable[plain.Record], documents: Documents, checkpoints: Checkpoints | None
 ) -> dict[Path, Past]:
     """Return changed files by real path. Raises `ToolError` when the checkpoints cannot be read."""
-    found: dict[Path, Past] = {}
+    pasts: dict[Path, Past] = {}
     for record in records:
-        for path, before, after in _changes_in(record["event"], documents, checkpoints, found):
-            past = found.get(path)
+        for path, before, after in _changes_in(record["event"], documents, checkpoints, pasts):
+            past = pasts.get(path)
             if past is None:
-                found[path] = Past(after, before)
+                pasts[path] = Past(after, before)
             elif _same(past.now, before):
-                found[path] = Past(after, past.target)
+                pasts[path] = Past(after, past.target)
             else:
-                found[path] = Past(after, _with_gap(past, before))
-    return {path: past for path, past in found.items() if not _same(past.now, past.target)}
+                pasts[path] = Past(after, _with_gap(past, before))
+    return {path: past for path, past in pasts.items() if not _same(past.now, past.target)}
 
 
 def _same(one: Version | None, other: Version | None) -> bool:
@@ -91,7 +91,7 @@ def _changes_in(
     event: plain.Event,
     documents: Documents,
     checkpoints: Checkpoints | None,
-    found: Mapping[Path, Past],
+    pasts: Mapping[Path, Past],
 ) -> Iterator[Change]:
     """Yield each change of a file by the agent, or one that the user reverted."""
     match event["type"]:
@@ -105,8 +105,8 @@ def _changes_in(
                 yield path, _version(documents, before), _version(documents, after)
         case "changes.reviewed" if event["decision"] == "reverted":
             path = _path(event["uri"])
-            if path in found:
-                yield path, found[path].now, _version(documents, event.get("now"))
+            if path in pasts:
+                yield path, pasts[path].now, _version(documents, event.get("now"))
         case "checkpoint.created" if checkpoints is not None:
             differences = checkpoints.differences(event["before"], event["after"])
             yield from _versions(differences, event.get("saved", {}), checkpoints)
@@ -124,12 +124,12 @@ def _raw_change(documents: Documents, change: plain.FileChange, raw: str) -> Cha
         if sha256 is None:
             return None
         try:
-            kept = documents.history.blobs.read_blob(sha256)
+            content = documents.history.blobs.read_blob(sha256)
         except (UserError, StorageError):
             return Version(None)
         executable = bool((mode or 0) & 0o100)
         git_mode = _LINK if raw == "link" else _EXECUTABLE if executable else _PLAIN
-        return Version(None, kept, git_mode)
+        return Version(None, content, git_mode)
 
     before = version(change.get("sha256Before"), change.get("modeBefore"))
     return path, before, version(change.get("sha256After"), change.get("modeAfter"))
@@ -158,18 +158,18 @@ def _path(uri: str) -> Path:
 def _versions(
     differences: Sequence[Difference], saved: Mapping[str, str], checkpoints: Checkpoints
 ) -> Iterator[Change]:
-    sides = [kept for each in differences for kept in (each.before, each.after) if kept]
-    contents = checkpoints.contents([*(kept.oid for kept in sides), *saved.values()])
+    sides = [side for each in differences for side in (each.before, each.after) if side]
+    contents = checkpoints.contents([*(side.oid for side in sides), *saved.values()])
 
     def text(oid: str) -> str | None:
         parsed = parse_text(contents[oid]) if oid in contents else None
         return parsed and with_newlines(parsed.text)
 
-    def version(kept: Kept | None) -> Version | None:
-        if kept is None:
+    def version(side: Kept | None) -> Version | None:
+        if side is None:
             return None
-        is_link = kept.mode == _LINK
-        return Version(None if is_link else text(kept.oid), contents.get(kept.oid), kept.mode)
+        is_link = side.mode == _LINK
+        return Version(None if is_link else text(side.oid), contents.get(side.oid), side.mode)
 
     for each in differences:
         # Resolve the folder only: a link stands for itself, not for its target.
@@ -257,16 +257,16 @@ def _change(
     Raises `EditRejectedError` when the user has removed the file, or made a new one, since.
     """
     look = documents.look(path)
-    text, wanted = look.text, target.text or "" if target else None
-    if now is None and wanted is not None and look.file is None:
+    text, earlier = look.text, target.text or "" if target else None
+    if now is None and earlier is not None and look.file is None:
         # An editor may still show the file, but it is no longer on disk.
-        return documents.history.recreating(path, wanted)
+        return documents.history.recreating(path, earlier)
     if text is None:
-        if wanted is None:
+        if earlier is None:
             return None
         raise EditRejectedError("it was removed since")
-    if with_newlines(text) == wanted:
+    if with_newlines(text) == earlier:
         return None
     if now is None:
         raise EditRejectedError("it was removed by the agent, and there is a new one by now")
-    return Rewrite(now.text or "", wanted)
+    return Rewrite(now.text or "", earlier)

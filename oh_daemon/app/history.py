@@ -15,9 +15,8 @@ from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.description import describe
 from oh_daemon.app.file_history import Past, pasts_of, restore
 from oh_daemon.app.live import Live
-from oh_daemon.contract import branches as m
+from oh_daemon.contract import branches, plain
 from oh_daemon.contract import events as e
-from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import (
     ConversationNotFoundError,
@@ -48,7 +47,7 @@ _GIT_STAYS = (
 
 def fork(
     conversations: Conversations,
-    params: m.ForkParams,
+    params: branches.ForkParams,
     folders: Sequence[Path],
     *,
     at_work: bool = True,
@@ -72,7 +71,7 @@ def fork(
     return conversations.open(forked_id, [place.parents[2]], at_work=at_work)
 
 
-def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
+def rollback(live: Live, params: branches.RollbackParams) -> branches.RollbackResult:
     """Roll back a message of the user and everything after it.
 
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
@@ -80,9 +79,9 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
     conversation = live.conversation
     _require_message(conversation, params.to_item_id)
     conversation.require_rest()
-    records = [*map(orjson.loads, conversation.lines())]
+    records = _records(conversation)
     to_seq = begin_of_message(standing(records), params.to_item_id)
-    restored = m.RestoreResult(restored=(), conflicts=())
+    restored = branches.RestoreResult(restored=(), conflicts=())
     if params.files == "restore":
         restored = _restore(live, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
@@ -96,17 +95,17 @@ def rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
                 conversation.append(conversation.status_event("idle"))
             live.workbench.learn_again(conversation.state)
         conversation.log.sync()
-    return m.RollbackResult(
+    return branches.RollbackResult(
         restored=restored.restored,
         conflicts=restored.conflicts,
         conversation=describe(conversation),
     )
 
 
-def checkpoints(live: Live) -> m.CheckpointListResult:
+def checkpoints(live: Live) -> branches.CheckpointListResult:
     """List the moments before the agent changed files, oldest first."""
-    found: dict[str, m.Checkpoint] = {}
-    records = standing([*map(orjson.loads, live.conversation.lines())])
+    by_id: dict[str, branches.Checkpoint] = {}
+    records = standing(_records(live.conversation))
     n_files = _checkpointed(records)
     for record in records:
         event = record["event"]
@@ -115,11 +114,17 @@ def checkpoints(live: Live) -> m.CheckpointListResult:
         n_changed = len(item.get("changes", ())) if item["status"] == "completed" else 0
         if n := n_changed or n_files.get(item["id"], 0):
             at, title = item.get("startedAt") or record["ts"], item["title"]
-            found[item["id"]] = m.Checkpoint(id=item["id"], created_at=at, title=title, n_files=n)
+            by_id[item["id"]] = branches.Checkpoint(
+                id=item["id"], created_at=at, title=title, n_files=n
+            )
     store = live.workbench.checkpoints
-    return m.CheckpointListResult(
-        checkpoints=tuple(found.values()), problem=store.problem if store else None
+    return branches.CheckpointListResult(
+        checkpoints=tuple(by_id.values()), problem=store.problem if store else None
     )
+
+
+def _records(conversation: Conversation) -> list[plain.Record]:
+    return [orjson.loads(line) for line in conversation.lines()]
 
 
 def _checkpointed(records: Iterable[plain.Record]) -> dict[str, int]:
@@ -131,22 +136,24 @@ def _checkpointed(records: Iterable[plain.Record]) -> dict[str, int]:
     }
 
 
-def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.RestoreResult:
+def restore_checkpoint(
+    live: Live, params: branches.CheckpointRestoreParams
+) -> branches.RestoreResult:
     """Undo the agent's changes of files from an action on, and tell the agent.
 
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
     conversation = live.conversation
     conversation.require_rest()
-    known = {checkpoint.id: checkpoint for checkpoint in checkpoints(live).checkpoints}
-    if params.checkpoint_id not in known:
+    by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints(live).checkpoints}
+    if params.checkpoint_id not in by_id:
         what = "names no checkpoint of this conversation"
         raise InvalidParamsError.at("checkpointId", what, "unknown")
-    records = [*map(orjson.loads, conversation.lines())]
+    records = _records(conversation)
     begin = begin_of_item(records, params.checkpoint_id)
     result = _restore(live, records, begin, is_dry=params.dry_run)
     if result.restored and not params.dry_run:
-        title = f"Files are as before: {known[params.checkpoint_id].title}"
+        title = f"Files are as before: {by_id[params.checkpoint_id].title}"
         names = ", ".join(uri.rpartition("/")[2] for uri in result.restored[:_MAX_NAMED])
         note = f"The user took back your changes of files since then. Restored: {names}."
         notice = NoticeItem(id=new_id(), title=title, note=note)
@@ -157,11 +164,11 @@ def restore_checkpoint(live: Live, params: m.CheckpointRestoreParams) -> m.Resto
 
 def _restore(
     live: Live, records: Sequence[plain.Record], to_seq: int, *, is_dry: bool
-) -> m.RestoreResult:
+) -> branches.RestoreResult:
     """Restore each file changed after `to_seq` separately; report those that stay as they are."""
     later = [record for record in records if record["seq"] > to_seq]
-    bench, done, conflicts = live.workbench, list[str](), _unkept(live, records, later)
-    conflicts += _git_that_stays(later)
+    bench, restored = live.workbench, list[str]()
+    conflicts = [*_without_checkpoint(live, records, later), *_git_that_stays(later)]
     documents = bench.documents
     pasts = pasts_of(later, documents, bench.checkpoints)
     watched = bench.watch_files(CancelToken()) if pasts and not is_dry else lambda: None
@@ -170,7 +177,7 @@ def _restore(
         uri = uri_from_path(documents.folders.as_opened(path))
         try:
             if restore(documents, path, past, is_dry=is_dry):
-                done.append(uri)
+                restored.append(uri)
                 reviews += _reviewed(live, documents, uri, past)
         except (ToolError, OSError) as exc:
             reason = str(exc).partition("\n")[0]
@@ -179,16 +186,18 @@ def _restore(
     events = [*([checkpoint] if checkpoint else ()), *([] if is_dry else reviews)]
     if events:
         live.conversation.append(*events)
-    return m.RestoreResult(restored=tuple(done), conflicts=tuple(conflicts))
+    return branches.RestoreResult(restored=tuple(restored), conflicts=tuple(conflicts))
 
 
-def _unkept(
+def _without_checkpoint(
     live: Live, records: Sequence[plain.Record], later: Sequence[plain.Record]
 ) -> list[Conflict]:
     """Name the folders if commands may have changed them while there were no checkpoints."""
-    reasons = [why for record in records if (why := _why_unkept(record["event"])) is not None]
-    kept = _checkpointed(later)
-    if not (reasons and any(_may_have_changed(record["event"], kept) for record in later)):
+    reasons = [
+        why for record in records if (why := _why_no_checkpoint(record["event"])) is not None
+    ]
+    n_files = _checkpointed(later)
+    if not (reasons and any(_may_have_changed(record["event"], n_files) for record in later)):
         return []
     folders = live.workbench.folders.folders
     return [Conflict(uri=uri_from_path(folder), reason=reasons[-1]) for folder in folders]
@@ -206,19 +215,19 @@ def _git_that_stays(later: Sequence[plain.Record]) -> list[Conflict]:
     ]
 
 
-def _why_unkept(event: plain.Event) -> str | None:
+def _why_no_checkpoint(event: plain.Event) -> str | None:
     """Return what a warning that there are no checkpoints says."""
     if event["type"] != "item.completed" or event["item"]["kind"] != "notice":
         return None
     return event["item"].get("description") if event["item"]["title"] == NO_CHECKPOINTS else None
 
 
-def _may_have_changed(event: plain.Event, kept: Container[str]) -> bool:
+def _may_have_changed(event: plain.Event, ids: Container[str]) -> bool:
     """Return whether a command ran that does more than read, and left no checkpoint."""
     if event["type"] != "item.completed" or event["item"]["kind"] != "command":
         return False
     item = event["item"]
-    return item.get("risk") != "low" and item["status"] != "rejected" and item["id"] not in kept
+    return item.get("risk") != "low" and item["status"] != "rejected" and item["id"] not in ids
 
 
 def _reviewed(

@@ -82,20 +82,20 @@ def service_gates(
                 subject,
                 f"Let commands connect to {service} on this machine?",
                 required=True,
-                on_allow=partial(_keep_grant, shared, home, subject),
+                on_allow=partial(_save_grant, shared, home, subject),
                 refusal=f"Not run: no access to {service}: {UNASKED}"
                 if never_asks(options)
                 else None,
             )
 
 
-def _keep_grant(shared: Shared, home: Path, subject: HostSubject, scope: Scope) -> None:
+def _save_grant(shared: Shared, home: Path, subject: HostSubject, scope: Scope) -> None:
     if scope in {"folder", "user"}:
         shared.save_grant(home, key_of(subject))
 
 
 def registries_of(home: Path | None, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return their hosts, as the setting `hosts` names hosts."""
+    """Return the hosts of registries, as the setting `hosts` names hosts."""
     return tuple(dict.fromkeys((*PUBLIC, *_named_by_user(home, environment))))
 
 
@@ -111,12 +111,12 @@ def _named_by_user(home: Path | None, environment: Mapping[str, str]) -> Iterato
 
 def _values_in(text: str) -> str:
     """Return the lines that name a registry, each with those that go on with it."""
-    kept, goes_on = list[str](), False
+    matching, goes_on = list[str](), False
     for line in text.splitlines():
         goes_on = bool(_NAMES_A_REGISTRY.match(line)) or (goes_on and line[:1] in {" ", "\t"})
         if goes_on:
-            kept.append(line)
-    return "\n".join(kept)
+            matching.append(line)
+    return "\n".join(matching)
 
 
 def _hosts_in(text: str) -> Iterator[str]:

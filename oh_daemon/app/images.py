@@ -90,8 +90,7 @@ class Attachments:
             upload = _Upload(params.mime_type, params.total)
         elif (upload := self._uploads.get(upload_id)) is None:
             raise InvalidParamsError.at(
-                "attachmentId",
-                f"there is no attachment {upload_id!r}; send it again",
+                "attachmentId", f"there is no attachment {upload_id!r}; send it again"
             )
         n_here, known = len(upload.pieces), (upload.mime_type, upload.total)
         if (params.mime_type, params.total) != known:
@@ -163,14 +162,14 @@ def mentioned_images(content: Sequence[Part], folders: Folders) -> list[bytes]:
     A file that cannot be read or shown is left out: the link alone says what the user means.
     """
     room = MAX_IMAGES - sum(isinstance(part, ImagePart) for part in content)
-    found: list[bytes] = []
+    images: list[bytes] = []
     for part in content:
-        if part.type == "resourceLink" and is_image_file(part) and len(found) < room:
+        if part.type == "resourceLink" and is_image_file(part) and len(images) < room:
             with suppress(PathOutsideWorkspaceError, InvalidParamsError, OSError):
                 path = folders.resolve(part.uri, writing=False)
                 if path.is_file() and path.stat().st_size <= _MAX_MENTIONED_BYTES:
-                    found.append(_read_image(path))
-    return found
+                    images.append(_read_image(path))
+    return images
 
 
 def with_images(

@@ -38,7 +38,7 @@ _NO_VIEW = (
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class ConversationFiles:
     """The documents of one conversation."""
 
     disk: Documents
@@ -50,14 +50,14 @@ class Keeping:
     """Why no command can run."""
 
 
-def keeping_of(
+def files_of(
     shared: Shared,
     log: EventLog,
     folders: tuple[Path, ...],
     owner_id: str,
     sandbox: Sandbox | None,
     isolated: Isolation | None,
-) -> Keeping:
+) -> ConversationFiles:
     """Find the view of a conversation, if it has one, and its documents."""
     disk = _documents(shared, log, Folders(folders))
     row = _row(sandbox, isolated)
@@ -69,10 +69,10 @@ def keeping_of(
             owner_id, roots, row, network, isolated=is_apart, outlives=is_apart and outlives
         )
     if isolated is None:
-        return Keeping(disk, disk, shared_view)
+        return ConversationFiles(disk, disk, shared_view)
     keep: Keep | None = shared_view.kept if shared_view else None
     if isolated == "worktree":
-        places = Places.of_user(shared.environment)
+        places = Places(shared.environment)
         keep = Worktree(shared.spawner, roots, places.worktrees / owner_id)
         try:
             keep.begin(disk)
@@ -82,22 +82,22 @@ def keeping_of(
         refusal = _NO_VIEW.format(_why_no_view(sandbox))
         apart = Apart(partial(_refuse, refusal))
         own = Documents(Folders(folders, apart), None, disk.history, shared.locks)
-        return Keeping(disk, own, refusal=refusal)
+        return ConversationFiles(disk, own, refusal=refusal)
     apart = Apart(partial(keep.open_root, documents=disk), keep.for_programs)
     own = _documents(shared, log, Folders(folders, apart), has_editor=False)
-    return Keeping(disk, own, shared_view, keep)
+    return ConversationFiles(disk, own, shared_view, keep)
 
 
 def with_isolation(
-    recipe: Recipe, shared: Shared, folders: Sequence[Path], *, wanted: bool
+    recipe: Recipe, shared: Shared, folders: Sequence[Path], *, isolated: bool
 ) -> Recipe:
-    """Return the recipe of a new conversation with what isolates it, if that is wanted.
+    """Return the recipe of a new conversation with what isolates it, if it is to be `isolated`.
 
     A sub-agent works where its parent does. Raises `InvalidStateError`.
     """
     if recipe.parent is not None:
         return replace(recipe, isolated=recipe.parent.state.isolated)
-    return replace(recipe, isolated=_isolation_in(shared, folders)) if wanted else recipe
+    return replace(recipe, isolated=_isolation_in(shared, folders)) if isolated else recipe
 
 
 def _isolation_in(shared: Shared, folders: Sequence[Path]) -> Isolation:

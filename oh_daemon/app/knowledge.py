@@ -74,17 +74,17 @@ class Skills:
         self._folders = folders
         self._cwd = folders[0] if folders else Path.home()
         self._lock = threading.Lock()
-        self._told: set[str] = set()
-        self._wanted: dict[str, Skill] = {}
+        self._in_context: set[str] = set()
+        self._requested: dict[str, Skill] = {}
         self.servers = shared.mcp.beside(self._servers_to_run, self._cwd, self._spawner_of)
-        self.found: tuple[Skill, ...] = ()
-        self._named: tuple[Skill, ...] = ()
+        self.all: tuple[Skill, ...] = ()
+        self._announced: tuple[Skill, ...] = ()
         self._tool = SkillTool(self.usable, self.text_of)
         self.refresh()
 
     def refresh(self) -> None:
         """Read the files and the trust in the folders again."""
-        self.found = skills_in(self._shared, self._folders)
+        self.all = skills_in(self._shared, self._folders)
 
     def tools(self) -> list[Tool]:
         """The tool that loads a skill, if there is any skill to load."""
@@ -96,7 +96,7 @@ class Skills:
         return prompt_sections(self.usable(), can_load=TOOL in offered)
 
     def usable(self) -> tuple[Skill, ...]:
-        return tuple(skill for skill in self.found if skill.problem is None)
+        return tuple(skill for skill in self.all if skill.problem is None)
 
     def kinds(self) -> dict[str, SkillKind]:
         return {skill.name: skill.kind for skill in self.usable()}
@@ -123,14 +123,14 @@ class Skills:
                 if skill.name not in in_view_now:
                     self._show(conversation, skill, "always on", self.text_of(skill, cancel))
             elif skill.servers and skill.name not in shown_before:
-                self._want(skill)
+                self._request(skill)
                 self._show(conversation, skill, "always on", None)
 
     def tell_of_new(self, conversation: Conversation, offered: Container[str]) -> None:
         """Announce skills that the prompt lacks, for instance because a folder is trusted now."""
-        if self.found == self._named or TOOL not in offered:
+        if self.all == self._announced or TOOL not in offered:
             return
-        self._named = self.found
+        self._announced = self.all
         state = conversation.state
         notes = (item.get("note") or "" for item in in_view(state.items))
         new = not_named_in("\n".join([state.agent["systemPrompt"], *notes]), self.usable())
@@ -163,7 +163,7 @@ class Skills:
             return output_of(command, spawner, shared.masker, self._cwd, cancel)
 
         text = filled_in(skill.text, args, output)
-        self._want(skill)
+        self._request(skill)
         for name, server in skill.servers.items():
             if why_not := self._why_not(skill, partial(server_hash, name, server)):
                 text += f"\n[its MCP server {name}: {why_not}]"
@@ -173,16 +173,16 @@ class Skills:
         """Return texts of skills for the files that a call was about, each skill only once."""
         own = [skill for skill in self.usable() if skill.kind == "path"]
         touched = [] if not own else [name for path in paths for name in self._names(path)]
-        found: list[ContextFile] = []
+        texts: list[ContextFile] = []
         for skill in own:
             patterns = [parse_glob(pattern) for pattern in skill.paths]
             if any(fits(name, pattern) for name in touched for pattern in patterns):
                 with self._lock:
-                    is_new = str(skill.path) not in self._told
-                    self._told.add(str(skill.path))
+                    is_new = str(skill.path) not in self._in_context
+                    self._in_context.add(str(skill.path))
                 if is_new:
-                    found.append(ContextFile(str(skill.path), self.text_of(skill, cancel)))
-        return found
+                    texts.append(ContextFile(str(skill.path), self.text_of(skill, cancel)))
+        return texts
 
     def _names(self, path: Path) -> list[Path]:
         return [path.relative_to(f) for f in self._folders if path.is_relative_to(f)]
@@ -190,19 +190,19 @@ class Skills:
     def remember(self, items: Iterable[plain.Item]) -> None:
         """Remember exactly the skills that these items used, and request their servers again."""
         used: set[str] = set()
-        self._told.clear()
-        self._wanted.clear()
+        self._in_context.clear()
+        self._requested.clear()
         for item in items:
             if is_tool_item(item):
-                self._told.update((item.get("meta") or {}).get("contextFiles", ()))
+                self._in_context.update((item.get("meta") or {}).get("contextFiles", ()))
                 if item["tool"] == TOOL and item["status"] == "completed":
                     used.add(item["args"]["name"])
             elif item["kind"] == "notice" and "skill" in item:
                 used.add(item["skill"])
         for skill in self.usable():
-            is_used = skill.name in used or str(skill.path) in self._told
+            is_used = skill.name in used or str(skill.path) in self._in_context
             if is_used:
-                self._want(skill)
+                self._request(skill)
 
     def _why_not(self, skill: Skill, hash_in: Callable[[Path], str]) -> str | None:
         """Return why something that the skill starts may not run now, or None."""
@@ -213,16 +213,16 @@ class Skills:
         is_allowed = is_mine or any(may_run(trust, each, hash_in(each)) for each in folders)
         return None if is_allowed else _NOT_DECIDED
 
-    def _want(self, skill: Skill) -> None:
+    def _request(self, skill: Skill) -> None:
         """Let its servers start with the next step, unless the user's settings use their names."""
         taken = {info.name for info in self._shared.mcp.infos()} if skill.servers else set[str]()
         with self._lock:
             for name in skill.servers.keys() - taken:
-                self._wanted.setdefault(name, skill)
+                self._requested.setdefault(name, skill)
 
     def _servers_to_run(self) -> dict[str, McpServerSettings]:
         with self._lock:
-            wanted = [(name, each, each.servers[name]) for name, each in self._wanted.items()]
+            wanted = [(name, each, each.servers[name]) for name, each in self._requested.items()]
         return {
             name: server
             for name, skill, server in wanted
@@ -233,12 +233,12 @@ class Skills:
         with self._lock:
             is_of_project = any(
                 skill.source != "user" and server in skill.servers.values()
-                for skill in self._wanted.values()
+                for skill in self._requested.values()
             )
         return self._for_project() if is_of_project else self._shared.spawner
 
     def warn_of_broken(self, warn: Callable[[str, str | None], None]) -> None:
-        for skill in self.found:
+        for skill in self.all:
             if skill.is_broken:
                 warn(f"The skill {shown(skill.path)} is not used", skill.problem)
 

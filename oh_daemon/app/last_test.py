@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 
-from oh_daemon.app.user_files import user_files
+from oh_daemon.app.places import user_files
 from oh_daemon.contract.initialize import VERSION
 from oh_daemon.core.minimal_json import parse
 from oh_daemon.sandbox.choice import chosen, report
@@ -27,14 +27,14 @@ _WANTED = ("auto", "view", "landlock", "off")
 
 def last_report(client: Json, environment: Mapping[str, str]) -> dict[str, str] | None:
     """Return what to tell a client with these settings; None if no test is known to hold."""
-    rows = kept_rows(environment)
+    rows = last_rows(environment)
     if rows is None:
         return None
-    wanted = wanted_level(client, environment)
+    wanted = level_setting(client, environment)
     return report(wanted, rows, *chosen(wanted, rows))
 
 
-def wanted_level(client: Json, environment: Mapping[str, str]) -> SandboxSetting:
+def level_setting(client: Json, environment: Mapping[str, str]) -> SandboxSetting:
     """Read one setting without the models of all, which take long to import."""
     of_user = _read(user_files(environment)[0])
     named: Any = (
@@ -44,13 +44,13 @@ def wanted_level(client: Json, environment: Mapping[str, str]) -> SandboxSetting
     return next(value for value in named if value in _WANTED)
 
 
-def kept_rows(environment: Mapping[str, str]) -> Sequence[tuple[str, bool, str, str]] | None:
+def last_rows(environment: Mapping[str, str]) -> Sequence[tuple[str, bool, str, str]] | None:
     """Return level, success, cause and cure of each try, if this is the machine of the test."""
-    kept = _read(kept_file(environment))
+    kept = _read(result_file(environment))
     return kept["rows"] if kept.get("machine") == machine(environment) else None
 
 
-def kept_file(environment: Mapping[str, str]) -> str:
+def result_file(environment: Mapping[str, str]) -> str:
     return f"{user_files(environment)[2]}/sandbox.json"
 
 

@@ -20,22 +20,22 @@ def catalogs_of(folders: Sequence[Path], user_folder: Path) -> list[Catalog]:
     return [Catalog(home) for home in homes]
 
 
-def listed(
+def list_summaries(
     catalogs: Iterable[Catalog], parent_id: str | None, open_here: Iterable[Json] = ()
 ) -> list[Json]:
     """Return summaries of top-level (or a parent's) conversations, newest first.
 
     `open_here` are newer than what the catalogs have.
     """
-    found = {summary["id"]: summary for summary in open_here}
+    by_id = {summary["id"]: summary for summary in open_here}
     for catalog in catalogs:
-        found |= {summary["id"]: summary for summary in catalog.summaries(found)}
-    wanted = (summary for summary in found.values() if summary["parentId"] == parent_id)
-    return sorted(wanted, key=lambda summary: str(summary["updatedAt"]), reverse=True)
+        by_id |= {summary["id"]: summary for summary in catalog.summaries(by_id)}
+    children = (summary for summary in by_id.values() if summary["parentId"] == parent_id)
+    return sorted(children, key=lambda summary: str(summary["updatedAt"]), reverse=True)
 
 
 def page_of(
-    found: Iterable[Json],
+    summaries: Iterable[Json],
     params: ListParams,
     only: Path | None,
     describe: Callable[[Json], ConversationInfo],
@@ -44,7 +44,7 @@ def page_of(
     query = (params.query or "").casefold()
     fitting = [
         summary
-        for summary in found
+        for summary in summaries
         if (only is None or uri_from_path(only) in summary["folders"])
         and query in summary["title"].casefold()
         and summary["archived"] == params.archived

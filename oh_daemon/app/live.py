@@ -26,11 +26,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import NOTHING
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import (
-    Json,
-    Model,
-    Tool,
-)
+from oh_daemon.core.ports import Json, Model, Tool
 from oh_daemon.core.prompt import render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.runtime import Runtime
@@ -214,7 +210,7 @@ class Live:
         git = GitLanding(self._shared.spawner, bench.disk.history.blobs.read_blob)
         return IsolatedChanges(bench.keep, self.conversation, bench.disk, own, watch, git.land)
 
-    def tell_of_keep(self) -> None:
+    def begin_isolation(self) -> None:
         """Log what an isolated conversation works in, if it has to be known."""
         bench = self.workbench
         if bench.keep is None or self._recipe.parent is not None:
@@ -228,7 +224,7 @@ class Live:
             notice = NoticeItem(id=new_id(), title=title, description=description, note=note)
             self.conversation.append(e.ItemCompleted(item=notice))
 
-    def remove_kept(self) -> None:
+    def remove_isolation(self) -> None:
         """Remove what an isolated conversation kept, once it is closed; not for a sub-agent."""
         if self.workbench.keep is not None and self.conversation.state.parent_id is None:
             self.workbench.keep.remove()

@@ -60,8 +60,8 @@ class Models:
         """The environment, overridden by what the editor has lent."""
         self._lock = threading.Lock()
         self._made: dict[str, tuple[object, Model]] = {}
-        self._found: tuple[Settings | None, Mapping[str, str], dict[str, Model]] = (None, {}, {})
-        """Models by name, and the settings and secrets under which they were found."""
+        self._current: tuple[Settings | None, Mapping[str, str], dict[str, Model]] = (None, {}, {})
+        """Models by name, and the settings and secrets under which they were made."""
 
     def default_name(self) -> str | None:
         """Return the model of the settings, or that of the first provider with a key, or None."""
@@ -88,13 +88,13 @@ class Models:
         a name that is not among the models of a program.
         """
         now = self._settings()
-        settings, secrets, found = self._found
+        settings, secrets, models = self._current
         if settings is not now or secrets != self.secrets:
-            found = dict[str, Model]()
-            self._found = now, dict(self.secrets), found
-        if name not in found:
-            found[name] = self._find(name, ())
-        return found[name]
+            models = dict[str, Model]()
+            self._current = now, dict(self.secrets), models
+        if name not in models:
+            models[name] = self._find(name, ())
+        return models[name]
 
     def check(self, name: str) -> None:
         """Raise `ModelError` if the name cannot be the name of a model; no endpoint is asked.
@@ -119,14 +119,14 @@ class Models:
         if name == DEMO.name:
             return DEMO
         if (router := settings.routers.get(name)) is not None:
-            found = {each: self._find(each, path) for each in router.names}
-            return self._kept(name, (router, found), lambda: _route(name, router, found))
+            models = {each: self._find(each, path) for each in router.names}
+            return self._reused(name, (router, models), lambda: _route(name, router, models))
         own = self._reach(name)
         profile = settings.profiles.get(name)
         if profile is None:
             return own
         models = (own, *(self._find(each, path) for each in profile.fallbacks))
-        return self._kept(f"profile {name}", models, lambda: WithFallbacks(name, models))
+        return self._reused(f"profile {name}", models, lambda: WithFallbacks(name, models))
 
     def _reach(self, name: str) -> Model:
         """Return the one model behind the name of a model or a profile, without fallbacks."""
@@ -134,9 +134,9 @@ class Models:
         if settings.api_key is not None:
             self._on_key(settings.api_key.get_secret_value())
         # Two `SecretStr` compare by their values, so a new key makes a new client.
-        return self._kept(name, settings, lambda: connect(settings, finds_key=self._own is None))
+        return self._reused(name, settings, lambda: connect(settings, finds_key=self._own is None))
 
-    def _kept(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
+    def _reused(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
         """Return the earlier model as long as `made_of` is equal; otherwise make a new one."""
         with self._lock:
             if name not in self._made or self._made[name][0] != made_of:
@@ -144,9 +144,12 @@ class Models:
             return self._made[name][1]
 
     def _llm_of(self, name: str) -> LLMSettings:
-        if self._own is not None:
-            return self._given(name, self._own)
         settings = self._settings()
+        if self._own is not None:
+            if name in self._own:
+                return self._own[name]
+            known = ", ".join(map(repr, (*self._own, *settings.routers)))
+            raise ModelUnavailableError(f"this agent has no model {name!r}; it has {known}")
         profile = settings.profiles.get(name)
         try:
             llm = profile.llm_over(settings.llm) if profile else llm_settings(settings, name)
@@ -161,12 +164,6 @@ class Models:
             # This provider has a key of its own; that of the setting `llm` is for other models.
             llm = llm.model_copy(update={"api_key": None})
         return self._with_key(llm)
-
-    def _given(self, name: str, own: Mapping[str, LLMSettings]) -> LLMSettings:
-        if name in own:
-            return own[name]
-        known = ", ".join(map(repr, (*own, *self._settings().routers)))
-        raise ModelUnavailableError(f"this agent has no model {name!r}; it has {known}")
 
     def _with_key(self, settings: LLMSettings) -> LLMSettings:
         """Add the provider's own key when the settings have none.
@@ -184,17 +181,12 @@ class Models:
         settings, default = self._settings(), self.default_name()
         own = [default] if default else []
         models = dict.fromkeys([*own, *settings.models, *PROVIDERS.values(), DEMO.name])
-        profiles = (
-            ModelInfo(id=name, label=name, kind="profile", available=True)
-            for name in settings.profiles
+        composed = (
+            *(ModelInfo(id=n, label=n, kind="profile", available=True) for n in settings.profiles),
+            *(ModelInfo(id=n, label=n, kind="router", available=True) for n in settings.routers),
         )
-        routers = (
-            ModelInfo(id=name, label=name, kind="router", available=True)
-            for name in settings.routers
-        )
-        named = (*profiles, *routers)
-        taken = {info.id for info in named}
-        return (*named, *(self._info(name, default) for name in models if name not in taken))
+        names = {info.id for info in composed}
+        return (*composed, *(self._info(name, default) for name in models if name not in names))
 
     def _info(self, name: str, default: str | None) -> ModelInfo:
         key = next((key for key, model in PROVIDERS.items() if model == name), None)

@@ -1,29 +1,32 @@
-"""Where the user's files are: settings, decisions, logs of conversations without a folder."""
+"""Where the user's files are: settings, decisions, logs of conversations without a folder.
+
+It is needed before anything slow is imported, so the paths are made on demand.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+import os
+import sys
 
-from oh_daemon.app.user_files import user_files
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from oh_daemon.store.own_logs import OwnLogs
 
 
-@dataclass(frozen=True, slots=True)
 class Places:
     """Absolute paths; nothing is created here."""
 
-    settings_file: Path
-    decisions_file: Path
-    state_folder: Path
-    log_file: Path
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        from pathlib import Path  # noqa: PLC0415 - `pathlib` takes 15 ms to import.
+
+        paths = map(Path, user_files(environment))
+        self.settings_file, self.decisions_file, self.state_folder, self.log_file = paths
 
     @property
-    def doors(self) -> Path:
+    def tool_sockets(self) -> Path:
         """The folder for sockets of daemons that share their tools."""
         return self.state_folder / "doors"
 
@@ -44,7 +47,31 @@ class Places:
 
         return OwnLogs(self.state_folder / "logs")
 
-    @staticmethod
-    def of_user(environment: Mapping[str, str]) -> Places:
-        """Return this system's usual places; `OH_DAEMON_HOME` puts them all under one folder."""
-        return Places(*map(Path, user_files(environment)))
+
+def user_files(environment: Mapping[str, str]) -> tuple[str, str, str, str]:
+    """Return the settings, the decisions, the folder of the state, and the log file.
+
+    They are where the system wants them; `OH_DAEMON_HOME` puts them all under one folder.
+    """
+    if own := environment.get("OH_DAEMON_HOME"):
+        folders, settings = (own, f"{own}/state", own), own
+    else:
+        folders, settings = _folders(environment), os.path.expanduser("~/.openhands")  # noqa: PTH111 - see above.
+    config, state, log = folders
+    return f"{settings}/settings.json", f"{config}/decisions.json", state, f"{log}/daemon.log"
+
+
+def _folders(environment: Mapping[str, str]) -> tuple[str, str, str]:
+    """Return the folders of the configuration, the state and the log."""
+    home = os.path.expanduser("~")  # noqa: PTH111 - `pathlib` takes 15 ms to import.
+    if sys.platform == "darwin":
+        config = f"{home}/Library/Application Support/oh-daemon"
+        return config, config, f"{home}/Library/Logs/oh-daemon"
+
+    def base(name: str, usual: str) -> str:
+        # https://specifications.freedesktop.org/basedir-spec: a relative path is ignored.
+        named = environment.get(name, "")
+        return f"{named if named.startswith('/') else f'{home}/{usual}'}/oh-daemon"
+
+    state = base("XDG_STATE_HOME", ".local/state")
+    return base("XDG_CONFIG_HOME", ".config"), state, f"{state}/log"

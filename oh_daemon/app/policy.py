@@ -85,11 +85,7 @@ def policy_of(
 
 
 def _gates(
-    shared: Shared,
-    conversation: Conversation,
-    bench: Workbench,
-    spec: ToolSpec,
-    intent: Intent,
+    shared: Shared, conversation: Conversation, bench: Workbench, spec: ToolSpec, intent: Intent
 ) -> list[Gate]:
     """Return the gates: trust in each folder before a change, saved buffers before a command."""
     acts = intent.footprint.writes or spec.kind == "execute"

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from oh_daemon.app.last_test import kept_file, kept_rows, last_report, machine, wanted_level
+from oh_daemon.app.last_test import last_report, last_rows, level_setting, machine, result_file
 from oh_daemon.contract.errors import DaemonError
 
 if TYPE_CHECKING:
@@ -28,12 +28,14 @@ _FIRST_WAIT_S = 0.3
 class SelfTest:
     """Safe from any thread."""
 
-    def __init__(self, environment: Mapping[str, str], told: dict[str, str] | None = None) -> None:
-        """`told` is what a client was told already."""
+    def __init__(
+        self, environment: Mapping[str, str], report: dict[str, str] | None = None
+    ) -> None:
+        """`report` is what a client has been told."""
         self.environment = environment
         self._lock = threading.Lock()
         self._is_started = False
-        self._told = told
+        self._report = report
         self._is_awaited = threading.Event()
         self._rows: Future[Sequence[Row]] = Future()
 
@@ -48,9 +50,9 @@ class SelfTest:
                 self._is_started = True
                 threading.Thread(target=self._run, name="self-test", daemon=True).start()
 
-    def sandbox(self, wanted: SandboxSetting, folders: Sequence[Path]) -> Sandbox:
+    def sandbox(self, setting: SandboxSetting, folders: Sequence[Path]) -> Sandbox:
         """Return what holds commands now where these folders are open; waits for the test."""
-        return _chosen(wanted, self.rows(), folders)
+        return _choose(setting, self.rows(), folders)
 
     def rows(self) -> Sequence[Row]:
         """Return the tries; waits for the test."""
@@ -63,12 +65,12 @@ class SelfTest:
 
         Only the first start after one of the machine waits at all.
         """
-        self._told = last_report(client, self.environment)
-        if self._told is None:
+        self._report = last_report(client, self.environment)
+        if self._report is None:
             with suppress(NotInTime):
                 rows = self._rows.result(_FIRST_WAIT_S)
-                self._told = _chosen(wanted_level(client, self.environment), rows, ()).report
-        return self._told
+                self._report = _choose(level_setting(client, self.environment), rows, ()).report
+        return self._report
 
     def verify(
         self,
@@ -79,8 +81,8 @@ class SelfTest:
         """Let the test run now, and say when its result is not what `report` returned."""
 
         def compare(rows: Future[Sequence[Row]]) -> None:
-            found = _chosen(settings().sandbox, rows.result(), folders())
-            if self._told not in (None, found.report):
+            found = _choose(settings().sandbox, rows.result(), folders())
+            if self._report not in (None, found.report):
                 on_change(found)
 
         self.start()
@@ -94,13 +96,13 @@ class SelfTest:
             self._rows.set_exception(exc)
 
     def _tried(self) -> Sequence[Row]:
-        if kept_rows(self.environment) is not None:
+        if last_rows(self.environment) is not None:
             self._is_awaited.wait()
         from oh_daemon.sandbox.levels import try_levels, with_mounts  # noqa: PLC0415 - slow.
         from oh_daemon.store.private_files import replace_file  # noqa: PLC0415
         from oh_daemon.workspace.spawner import Spawner  # noqa: PLC0415
 
-        file = Path(kept_file(self.environment))
+        file = Path(result_file(self.environment))
         spawner = Spawner()
         rows = try_levels(spawner, file.parent, self.environment)
         spawner.close()
@@ -113,8 +115,8 @@ class SelfTest:
         return rows
 
 
-def _chosen(wanted: SandboxSetting, rows: Sequence[Row], folders: Sequence[Path]) -> Sandbox:
+def _choose(setting: SandboxSetting, rows: Sequence[Row], folders: Sequence[Path]) -> Sandbox:
     # Not before `initialize`, and then the thread of the test has imported it.
     from oh_daemon.sandbox.levels import choose, with_mounts  # noqa: PLC0415
 
-    return choose(wanted, with_mounts(rows, folders))
+    return choose(setting, with_mounts(rows, folders))

@@ -22,15 +22,7 @@ from oh_daemon.core.approval import decide
 from oh_daemon.core.calls import parse_call, plan
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import (
-    Intent,
-    Json,
-    Tool,
-    ToolCall,
-    ToolContext,
-    ToolResult,
-    ToolSpec,
-)
+from oh_daemon.core.ports import Intent, Json, Tool, ToolCall, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.rules import ruling_of
 from oh_daemon.mcp_servers.pipes import MAX_LINE_BYTES
 from oh_daemon.mcp_servers.serving import serve
@@ -87,9 +79,8 @@ class ServedTools:
         refusal = self._refusal(tool.spec, intent)
         if refusal is not None:
             return ToolResult.of(refusal, is_error=True)
-        context = ToolContext(
-            self._id, new_id(), cancel, on_output=_pass_over, masker=self._shared.masker
-        )
+        # Other agents get only whole results.
+        context = ToolContext(self._id, new_id(), cancel, lambda _text: None, self._shared.masker)
         return run_tool(tool, args, context)
 
     def _refusal(self, spec: ToolSpec, intent: Intent) -> str | None:
@@ -99,19 +90,13 @@ class ServedTools:
         verdict = decide(spec, intent, options, self_rating=None, ruling=ruling)
         if verdict.effect != "allow":
             return f"This is refused: {verdict.rule}; only the user may do it, in the editor."
-        if intent.footprint.writes and not self._is_trusted():
+        is_trusted = all(self._shared.trust.of(folder) == "full" for folder in self._folders)
+        if intent.footprint.writes and not is_trusted:
             return "The user does not trust this folder, so nothing in it may be changed."
         return None
 
-    def _is_trusted(self) -> bool:
-        return all(self._shared.trust.of(folder) == "full" for folder in self._folders)
 
-
-def _pass_over(_text: str) -> None:
-    """Ignore partial output: other agents get only whole results."""
-
-
-class Door:
+class ToolSocket:
     """The socket of one daemon; after `close`, no client can connect."""
 
     def __init__(self, home: Path, shared: Shared, folders: Callable[[], Sequence[Path]]) -> None:
@@ -146,7 +131,7 @@ class Door:
         (self._home / self._name).unlink(missing_ok=True)
 
 
-def knock(home: Path, folder: Path) -> socket.socket | None:
+def connect(home: Path, folder: Path) -> socket.socket | None:
     """Connect to a daemon that has this folder open, ready for MCP; None if there is none."""
     for place in sorted(home.glob("*.sock")):
         peer = socket.socket(socket.AF_UNIX)

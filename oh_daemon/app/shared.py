@@ -7,6 +7,7 @@ their client brings. The Python API does not: it reads neither files nor variabl
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,14 +29,7 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.editor_ports import Editor, LanguageServers
 from oh_daemon.core.journal import Listener
 from oh_daemon.core.lent_secrets import SecretSource
-from oh_daemon.core.ports import (
-    ApprovalPolicy,
-    Json,
-    Model,
-    Question,
-    RiskAnalyzer,
-    Tool,
-)
+from oh_daemon.core.ports import ApprovalPolicy, Json, Model, Question, RiskAnalyzer, Tool
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.slots import Slots
 from oh_daemon.mcp_servers.connections import Surroundings
@@ -134,12 +128,16 @@ class Recipe:
 
 
 def share_for_user(
-    sources: SettingsSources,
     places: Places,
     trusted: Mapping[Path, bool],
+    sources: SettingsSources | None = None,
     self_test: SelfTest | None = None,
 ) -> tuple[Shared, Models]:
-    """Return what is shared, and the models; `trusted` is what editor or command line says."""
+    """Return what is shared, and the models; `trusted` is what editor or command line says.
+
+    By default, settings come from this process's environment and the user's file.
+    """
+    sources = sources or SettingsSources(os.environ, places.settings_file)
     test = self_test or SelfTest(sources.environment)
     user_state = UserState(places.decisions_file)
     trust = TrustBook(user_state, trusted=trusted)
@@ -172,7 +170,9 @@ def share_for_user(
         trust=trust,
         user_folder=places.state_folder,
         own_logs=places.own_logs,
-        sandbox=lambda folders: test.sandbox(settings(_first(folders)).settings.sandbox, folders),
+        sandbox=lambda folders: test.sandbox(
+            settings(folders[0] if folders else None).settings.sandbox, folders
+        ),
         home=Path.home(),
         user_memory=places.settings_file.parent / "memory",
         masker=masker,
@@ -183,7 +183,3 @@ def share_for_user(
         spend=user_state.spend,
     )
     return shared, models
-
-
-def _first(folders: Sequence[Path]) -> Path | None:
-    return next(iter(folders), None)

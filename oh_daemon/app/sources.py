@@ -162,13 +162,15 @@ def _read_layer(source: Source, path: Path) -> _FileLayer:
     if not isinstance(values, dict):
         problem = f"{source}: {path} must hold a JSON object; it is left out"
         return _FileLayer(Layer(source, {}), (problem,))
-    found = cast("dict[str, Any]", values)
-    llm = found.get("llm")
+    settings = cast("dict[str, Any]", values)
+    llm = settings.get("llm")
     if not (isinstance(llm, dict) and {"apiKey", "api_key"} & cast("dict[str, Any]", llm).keys()):
-        return _FileLayer(Layer(source, found))
+        return _FileLayer(Layer(source, settings))
     problem = (
         f"{source}: {path} holds a key; keys belong in the environment or the editor's secret "
         "store, so it is left out"
     )
-    kept = {k: v for k, v in cast("dict[str, Any]", llm).items() if k not in {"apiKey", "api_key"}}
-    return _FileLayer(Layer(source, {**found, "llm": kept}), (problem,))
+    others = {
+        k: v for k, v in cast("dict[str, Any]", llm).items() if k not in {"apiKey", "api_key"}
+    }
+    return _FileLayer(Layer(source, {**settings, "llm": others}), (problem,))

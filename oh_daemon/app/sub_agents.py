@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from oh_daemon.app.conversations import Conversations
 
 MAX_AT_ONCE = 4
-_HEARD = frozenset(
+_REPORTED = frozenset(
     {
         *("usage.updated", "turn.completed", "turn.paused", "pause.requested", "options.changed"),
         "item.completed",
@@ -214,50 +214,55 @@ class _Round(Listener):
         self._cancel = cancel
         self._waiting = deque(enumerate(tasks))
         self._at_work: dict[str, _Child] = {}
-        self._ended: dict[int, tuple[str, Outcome]] = {}
+        self._outcomes: dict[int, tuple[str, Outcome]] = {}
         self._stopped_by: str | None = None
-        self._heard: SimpleQueue[tuple[str, Json]] = SimpleQueue()
+        self._reports: SimpleQueue[tuple[str, Json]] = SimpleQueue()
 
     # As a listener: called under the lock of the conversation that reports
 
     def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:  # noqa: ARG002 - the listener's shape.
-        if record["event"]["type"] in _HEARD:
-            self._heard.put((journal.id, {**record["event"], "turnId": record.get("turnId")}))
+        if record["event"]["type"] in _REPORTED:
+            self._reports.put((journal.id, {**record["event"], "turnId": record.get("turnId")}))
 
     def on_halted(self, journal: Journal, error: StorageError) -> None:
-        self._heard.put((journal.id, {"type": "halted", "reason": error.message}))
+        self._reports.put((journal.id, {"type": "halted", "reason": error.message}))
 
     # On the parent's worker
 
     def run(self) -> list[tuple[str, Outcome]]:
         parent = self._parent
         parent.listeners.append(self)
-        forget = self._cancel.on_cancel(lambda: self._heard.put((parent.id, {"type": "cancelled"})))
+        forget = self._cancel.on_cancel(
+            lambda: self._reports.put((parent.id, {"type": "cancelled"}))
+        )
         if parent.state.pause_requested is not None:
             self._stopped_by = "user"
         try:
             while self._start_waiting():
-                self._take(*self._heard.get())
+                self._take(*self._reports.get())
         finally:
             forget()
             parent.listeners.remove(self)
             for child in list(self._at_work.values()):
                 self._leave(child)
-        return [self._ended[position] for position in range(len(self._tasks))]
+        return [self._outcomes[position] for position in range(len(self._tasks))]
 
     def _start_waiting(self) -> bool:
         """Start waiting tasks in free places; return whether any task is at work."""
         while self._waiting and (self._stopped_by or len(self._at_work) < MAX_AT_ONCE):
             position, task = self._waiting.popleft()
             if self._stopped_by:
-                self._ended[position] = task.resume or "", Outcome("cancelled", "notStarted", "")
+                self._outcomes[position] = task.resume or "", Outcome("cancelled", "notStarted", "")
                 continue
             try:
-                named = self._host.named(task)
+                task = self._host.named(task)
             except DaemonError as exc:
-                self._ended[position] = task.resume or "", Outcome("failed", exc.kind, exc.message)
+                self._outcomes[position] = (
+                    task.resume or "",
+                    Outcome("failed", exc.kind, exc.message),
+                )
                 continue
-            self._start(position, named)
+            self._start(position, task)
         return bool(self._at_work)
 
     def _start(self, position: int, task: Task) -> None:
@@ -358,7 +363,7 @@ class _Round(Listener):
         self._end(child.position, child.item, outcome)
 
     def _end(self, position: int, item: SubagentItem, outcome: Outcome) -> None:
-        self._ended[position] = item.conversation_id, outcome
+        self._outcomes[position] = item.conversation_id, outcome
         ended = {"status": outcome.status, "reason": outcome.reason}
         now = self._parent.clock.now()
         completed = item.model_copy(update={**ended, "ended_at": now})

@@ -45,14 +45,14 @@ class TrustBook:
         """`trusted` is the verdict of the editor, or of the command line, by folder."""
         self._user_state = user_state
         self._lock = threading.Lock()
-        self._stated = {_real(path): verdict for path, verdict in (trusted or {}).items()}
+        self._verdicts = {_real(path): verdict for path, verdict in (trusted or {}).items()}
         self._for_now: dict[str, Trust] = {}
         self._runs: dict[str, dict[str, bool]] = {}
 
     def of(self, folder: Path) -> Trust:
         real = _real(folder)
         # Without the lock: with a hundred turns at work, all others would wait for each read.
-        stated = self._stated.get(real)
+        stated = self._verdicts.get(real)
         decided = self._for_now.get(real)
         if decided is None and self._user_state is not None:
             decided = self._user_state.trust(real)
@@ -62,8 +62,7 @@ class TrustBook:
 
     def may_ask(self, folder: Path) -> bool:
         """Whether the user may be asked for trust: not if the editor itself withholds it."""
-        with self._lock:
-            return self._stated.get(_real(folder)) is not False
+        return self._verdicts.get(_real(folder)) is not False
 
     def decide(self, folder: Path, trust: Trust, *, for_now: bool = False) -> None:
         """Record a decision, in place of all earlier ones about this folder and what it runs.
@@ -83,8 +82,8 @@ class TrustBook:
         real = _real(folder)
         with self._lock:
             now = self._runs.get(real)
-        kept = self._user_state.runs(real) if self._user_state is not None else None
-        return None if now is None and kept is None else {**(kept or {}), **(now or {})}
+        stored = self._user_state.runs(real) if self._user_state is not None else None
+        return None if now is None and stored is None else {**(stored or {}), **(now or {})}
 
     def decide_runs(
         self, folder: Path, hashes: Iterable[str], *, may_run: bool, for_now: bool
@@ -99,9 +98,9 @@ class TrustBook:
 
     def listed(self) -> tuple[FolderTrust, ...]:
         with self._lock:
-            kept = self._user_state.trusted_folders() if self._user_state is not None else ()
-            known = {*kept, *self._stated, *self._for_now}
-        return tuple(FolderTrust(folder=f, trusted=self.of(Path(f))) for f in sorted(known))
+            stored = self._user_state.trusted_folders() if self._user_state is not None else ()
+            folders = {*stored, *self._verdicts, *self._for_now}
+        return tuple(FolderTrust(folder=f, trusted=self.of(Path(f))) for f in sorted(folders))
 
 
 def _real(folder: Path) -> str:
@@ -111,10 +110,10 @@ def _real(folder: Path) -> str:
 
 def runs_in(folder: Path) -> tuple[SelfRun, ...]:
     """Return what the folder would run by itself if it were trusted, each once. Reads the disk."""
-    found: dict[str, SelfRun] = {}
+    runs: dict[str, SelfRun] = {}
     for run in (*_hooks_in(folder), *_skills_in(folder)):
-        found.setdefault(run.sha256, run)
-    return tuple(found.values())
+        runs.setdefault(run.sha256, run)
+    return tuple(runs.values())
 
 
 def _hooks_in(folder: Path) -> Iterator[SelfRun]:

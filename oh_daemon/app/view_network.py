@@ -218,9 +218,9 @@ async def _serve_here(service: Host, streams: Streams) -> None:
     await relay(streams, await asyncio.open_connection(service.name, service.port))
 
 
-def _free_listener(wanted: int) -> socket.socket:
+def _free_listener(preferred: int) -> socket.socket:
     """Listen on this port, as pages may name it in their links, or on any other."""
-    for port in (wanted, 0):
+    for port in (preferred, 0):
         with suppress(OSError):
             return socket.create_server((_LOOPBACK, port))
     raise OSError(errno.EADDRINUSE, "no port of this machine is free")

@@ -80,7 +80,7 @@ class Views:
         self._allowed = allowed
         self._lock = threading.Lock()
         self._views: dict[str, SharedView] = {}
-        self._swept: set[Path] = set()
+        self._clean_places: set[Path] = set()
 
     def join(
         self,
@@ -99,8 +99,8 @@ class Views:
         if tried.program is None or tried.place is None:
             return None
         with self._lock:
-            if tried.place not in self._swept:
-                self._swept.add(tried.place)
+            if tried.place not in self._clean_places:
+                self._clean_places.add(tried.place)
                 sweep(tried.place)
             if owner_id not in self._views:
                 masks = self._masks(folders)

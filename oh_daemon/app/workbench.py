@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, get_args
 
-from oh_daemon.app.isolation import ApartTool, NoLandings, keeping_of
+from oh_daemon.app.isolation import ApartTool, NoLandings, files_of
 from oh_daemon.app.knowledge import Memory, Skills
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.views import LiveText, SharedView, ViewLandings
@@ -21,12 +21,7 @@ from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import LentSecrets
-from oh_daemon.core.ports import (
-    EventLog,
-    Json,
-    Tool,
-    ToolSpec,
-)
+from oh_daemon.core.ports import EventLog, Json, Tool, ToolSpec
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.risk.paths import Disk
 from oh_daemon.core.risk.rating import Rating, rate_command
@@ -72,15 +67,15 @@ class Workbench:
         self._cancel = cancel
         self._is_own = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
         sandbox = shared.sandbox(folders) if folders and owner_id else None
-        keeping = keeping_of(shared, log, tuple(folders), owner_id or "", sandbox, recipe.isolated)
-        shared_view = keeping.shared_view
-        self.keep, self.disk = keeping.keep, keeping.disk
+        files = files_of(shared, log, tuple(folders), owner_id or "", sandbox, recipe.isolated)
+        shared_view = files.shared_view
+        self.keep, self.disk = files.keep, files.disk
         """Where an isolated conversation has its changes; the documents of the disk."""
-        self.folders = keeping.own.folders
+        self.folders = files.own.folders
         """If there are none, there are no tools for files and commands either."""
-        self.documents = keeping.own
+        self.documents = files.own
         self.context_files = ContextFiles(self.documents)
-        self.refusal = keeping.refusal
+        self.refusal = files.refusal
         self.shells = Shells(
             shared.spawner,
             self.folders.for_programs(folders[0]) if folders else Path.home(),
@@ -104,7 +99,7 @@ class Workbench:
             tools = [*self._workspace_tools(shared, log), *tools]
         self.skills = Skills(shared, self.folders.roots, self.for_project)
         self.memory = Memory(shared, folders)
-        self._wanted = recipe.tool_filter
+        self._filter = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools
         self.tools: Mapping[str, Tool] = {}
         self.offer_tools((), by_patch=False)
@@ -137,7 +132,7 @@ class Workbench:
         """Offer these tools and our own, some of which need trust; return whether any changed."""
         noted = [*self.skills.tools(), *self.memory.tools()]
         tools = (*others, *self._own_tools, *noted, *self._more_tools)
-        found = choose_tools(tools, self._patching if by_patch else (), self._wanted)
+        found = choose_tools(tools, self._patching if by_patch else (), self._filter)
         if found == self.tools:
             return False
         self.tools = found
@@ -252,21 +247,21 @@ def _paths_of(item: plain.ToolItem) -> list[Path]:
 
 
 def choose_tools(
-    tools: Iterable[Tool], patching: Sequence[Tool], wanted: ToolFilter
+    tools: Iterable[Tool], patching: Sequence[Tool], tool_filter: ToolFilter
 ) -> dict[str, Tool]:
     """Return the tools to offer, by name; of two with the same name, the later one.
 
     `patching` is empty, or holds `apply_patch` and then the tools that replace others beside it.
     """
     found = {tool.spec.name: tool for tool in tools}
-    if patching and _is_wanted(patching[0].spec, wanted):
+    if patching and _passes(patching[0].spec, tool_filter):
         found |= {tool.spec.name: tool for tool in patching}
-    return {name: tool for name, tool in found.items() if _is_wanted(tool.spec, wanted)}
+    return {name: tool for name, tool in found.items() if _passes(tool.spec, tool_filter)}
 
 
-def _is_wanted(spec: ToolSpec, wanted: ToolFilter) -> bool:
-    is_allowed = wanted.allow is None or _is_named(spec, wanted.allow)
-    return is_allowed and not _is_named(spec, wanted.deny)
+def _passes(spec: ToolSpec, tool_filter: ToolFilter) -> bool:
+    is_allowed = tool_filter.allow is None or _is_named(spec, tool_filter.allow)
+    return is_allowed and not _is_named(spec, tool_filter.deny)
 
 
 def _is_named(spec: ToolSpec, patterns: Sequence[str]) -> bool:

@@ -1,6 +1,6 @@
 """The command line: every command with its options, parsed here and run elsewhere.
 
-A command returns the exit code of the process; an error is reported in one line.
+A command returns the exit code of the process.
 """
 
 from __future__ import annotations
@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from typer.exceptions import TyperException
 
-from oh_daemon.contract.errors import DaemonError, InvalidParamsError, ModelError
-from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.fronts.cli.streams import drop_output, read_all, settle_streams, settled
+from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.fronts.cli.process import exit_code_of, read_all
 
 app = typer.Typer(
     add_completion=False,
@@ -53,41 +51,11 @@ Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this co
 IsIsolated = Annotated[
     bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon land` does that.")
 ]
-_FAILED, _USAGE, _NO_MODEL, _INTERRUPTED = 1, 2, 5, 130
 
 
 def run() -> None:
     """Parse argv and end the process with the command's exit code."""
-    settle_streams()
-    try:
-        code = app([settled(word) for word in sys.argv[1:]], "oh-daemon", standalone_mode=False)
-        sys.stdout.flush()
-    except TyperException as exc:
-        context = getattr(exc, "ctx", None)
-        command = context.command_path if context else "oh-daemon"
-        text = " ".join(exc.format_message().replace("Value error, ", "").split()).rstrip(".?")
-        code = _complain(f"{text}; see `{command} --help`", _USAGE)
-    except DaemonError as exc:
-        code = _complain(exc.with_hint, _NO_MODEL if isinstance(exc, ModelError) else _USAGE)
-    except BrokenPipeError:
-        code = _FAILED  # Whoever reads, such as `head`, has enough.
-        drop_output()
-    except OSError as exc:
-        code = _complain(_lost(exc), _FAILED)
-        drop_output()
-    except KeyboardInterrupt:
-        code = _INTERRUPTED
-    raise SystemExit(code)
-
-
-def _complain(text: str, code: int) -> int:
-    sys.stderr.write(f"oh-daemon: {display_escaped(text)}\n")
-    return code
-
-
-def _lost(exc: OSError) -> str:
-    what = repr(str(exc.filename)) if exc.filename else "the output cannot be written"
-    return f"{what}: {(exc.strerror or str(exc)).lower()}"
+    raise SystemExit(exit_code_of(lambda words: app(words, "oh-daemon", standalone_mode=False)))
 
 
 def _refuse_key(value: str | None) -> None:
@@ -223,9 +191,7 @@ def show_usage(
     since: Annotated[
         str,
         typer.Option(
-            metavar="DAY",
-            callback=_check_day,
-            help="First day to count (UTC), such as 2026-11-21.",
+            metavar="DAY", callback=_check_day, help="First day to count (UTC), such as 2026-11-21."
         ),
     ] = "",
     as_json: AsJson = False,
@@ -243,7 +209,7 @@ def ask_aside(
     workspace: Folder = Path(),
 ) -> None:
     """Ask about a conversation; it goes on as if nobody had asked."""
-    from oh_daemon.fronts.cli.at_rest import print_answer  # noqa: PLC0415
+    from oh_daemon.fronts.cli.conversation_commands import print_answer  # noqa: PLC0415
 
     print_answer(workspace, conversation, question)
 
@@ -306,7 +272,7 @@ def roll_back(
     ] = False,
 ) -> int:
     """Undo your last message and what was done to files since."""
-    from oh_daemon.fronts.cli.at_rest import run_rollback  # noqa: PLC0415
+    from oh_daemon.fronts.cli.conversation_commands import run_rollback  # noqa: PLC0415
 
     return run_rollback(workspace, conversation, to, keep_files=keep_files, is_dry=dry_run)
 
@@ -324,7 +290,7 @@ def land_changes(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what waits.")] = False,
 ) -> int:
     """Bring what an isolated conversation changed into the folder."""
-    from oh_daemon.fronts.cli.at_rest import run_land  # noqa: PLC0415
+    from oh_daemon.fronts.cli.conversation_commands import run_land  # noqa: PLC0415
 
     return run_land(workspace, conversation, files or (), discards=discard, is_dry=dry_run)
 

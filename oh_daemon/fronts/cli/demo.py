@@ -11,6 +11,7 @@ import shlex
 import shutil
 import sys
 import tempfile
+from contextlib import closing
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -39,11 +40,8 @@ def run_demo(keep: Path | None) -> int:
     console = Console(highlight=False)
     folder = (keep or Path(tempfile.mkdtemp(prefix="oh-daemon-demo-")) / "shop").absolute()
     _copy_project(folder)
-    spawner = Spawner()
-    try:
+    with closing(Spawner()) as spawner:
         return _play(folder, spawner, console)
-    finally:
-        spawner.close()
 
 
 def _copy_project(folder: Path) -> None:
@@ -60,7 +58,7 @@ def _copy_project(folder: Path) -> None:
 
 def _play(folder: Path, spawner: Spawner, console: Console) -> int:
     environment = dict(os.environ)
-    sources = SettingsSources(environment, Places.of_user(environment).settings_file)
+    sources = SettingsSources(environment, Places(environment).settings_file)
     model = Models(lambda: sources.merged().settings, environment).default_name() or "demo"
     editor = DemoEditor(folder, spawner, environment)
     _introduce(console, folder, model)
@@ -85,27 +83,24 @@ def _play(folder: Path, spawner: Spawner, console: Console) -> int:
 
 
 def _introduce(console: Console, folder: Path, model: str) -> None:
-    wraps = not console.is_terminal
     console.print(Text("oh-daemon demo", "bold"))
     console.print(f"Project: {folder}, a new folder", markup=False, soft_wrap=True)
-    if model == "demo":
-        console.print("Model: demo model: a script, no AI. Everything else is real.")
-    else:
-        console.print(
-            f"Model: {model}, since it is set up on this machine. This run costs money; the sum is "
-            "shown at the end. For the script without AI: OH_DAEMON_MODEL=demo oh-daemon demo",
-            markup=False,
-            soft_wrap=wraps,
-        )
-    console.print(
+    about_model = (
+        "demo model: a script, no AI. Everything else is real."
+        if model == "demo"
+        else f"{model}, since it is set up on this machine. This run costs money; the sum is shown "
+        "at the end. For the script without AI: OH_DAEMON_MODEL=demo oh-daemon demo"
+    )
+    about_files = (
+        "prices.py open, and RULES.md with a change that is not saved: the rule now says "
+        f"{_NEW_RULE}, on disk it says {_OLD_RULE}."
+    )
+    for text in (
+        f"Model: {about_model}",
         "Approvals: the demo answers yes to each one, and commands run with your permissions.",
-        soft_wrap=wraps,
-    )
-    console.print(
-        f"Your editor has prices.py open, and RULES.md with a change that is not saved: the rule "
-        f"now says {_NEW_RULE}, on disk it says {_OLD_RULE}.",
-        soft_wrap=wraps,
-    )
+        f"Your editor has {about_files}",
+    ):
+        console.print(text, markup=False, soft_wrap=not console.is_terminal)
 
 
 def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Json]:

@@ -7,6 +7,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import ModelRequest, Progress
-from oh_daemon.fronts.cli.sandbox import described_levels
+from oh_daemon.fronts.cli.sandbox import level_lines
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.private_files import disk_error
@@ -51,24 +52,22 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     if platform.system() != "Linux":
         yield "!", f"{platform.system()} is not tested; only Linux is"
     yield _shell(folder)
-    yield from described_levels(folder)
+    yield from level_lines(folder)
     git = shutil.which("git")
     lost = "searches do not skip ignored files, and changes by commands cannot be undone"
     yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {lost}")
     yield _log(folder)
-    log_file = Places.of_user(os.environ).log_file
+    log_file = Places(os.environ).log_file
     yield "✓", f"the daemon's own log, without your messages and files: {log_file}"
     yield from _settings(folder, tries_model=tries_model)
 
 
 def _shell(folder: Path) -> tuple[str, str]:
-    spawner = Spawner()
-    try:
-        ran = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10, cancel=CancelToken())
-    except DaemonError as exc:
-        return "✗", f"no command can be run: {exc.message}"
-    finally:
-        spawner.close()
+    with closing(Spawner()) as spawner:
+        try:
+            ran = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10, cancel=CancelToken())
+        except DaemonError as exc:
+            return "✗", f"no command can be run: {exc.message}"
     return "✓", f"commands run: {ran.stdout.decode(errors='replace').splitlines()[0]}"
 
 
@@ -92,7 +91,7 @@ def _log(folder: Path) -> tuple[str, str]:
 
 
 def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
-    settings_file = Places.of_user(os.environ).settings_file
+    settings_file = Places(os.environ).settings_file
     merged = SettingsSources(os.environ, settings_file).merged(folder)
     for problem in merged.problems:
         yield "!", f"settings: {problem}"

@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Literal, cast
 
 import orjson
@@ -24,7 +23,6 @@ from rich.console import Console
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
-from oh_daemon.app.event_lines import EventPrinter
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
 from oh_daemon.app.models import DEMO, Models
@@ -32,26 +30,17 @@ from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, share_for_user
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
-from oh_daemon.contract import plain
-from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError, StorageError
-from oh_daemon.contract.settings import LIMITS
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.core.commands import typed
 from oh_daemon.core.delivery import may_resume
-from oh_daemon.core.journal import Journal, Listener
-from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
-from oh_daemon.core.state import is_tool_item
-from oh_daemon.fronts.cli.at_rest import told_at_end
+from oh_daemon.fronts.cli.conversation_commands import lines_at_end
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.cli.terminal_user import Person, on_signals, shown
+from oh_daemon.fronts.cli.process import say
+from oh_daemon.fronts.cli.terminal_user import TerminalUser, on_signals, status_line
+from oh_daemon.fronts.cli.turn_watch import INTERRUPTED, TurnWatch
 from oh_daemon.model.warm_up import warm_up
-
-DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
-_MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
-_OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
-"""The events of sub-agents that people are shown; the parent's events say how they end."""
-_LIMITS = frozenset({"maxSteps", *LIMITS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,51 +64,34 @@ class Request:
     isolated: bool = False
 
 
-Heard = tuple[Journal, bytes, "plain.Record"] | StorageError
-
-
-class Watcher(Listener):
-    """Queues everything it hears, in order, for the main thread to print."""
-
-    def __init__(self) -> None:
-        self.heard: SimpleQueue[Heard] = SimpleQueue()
-
-    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:
-        self.heard.put((journal, line, record))
-
-    def on_halted(self, journal: Journal, error: StorageError) -> None:
-        if journal.state.parent_id is None:
-            self.heard.put(error)
-
-
 def run_headless(request: Request) -> int:
     """Work until the turn ends; return the exit code."""
-    signals, watcher = _Signals(), Watcher()
-    conversations, recipe, models = _compose(request, os.environ, watcher)
+    signals, watch = _Signals(), TurnWatch()
+    conversations, recipe, models = _compose(request, os.environ, watch)
     # Programs get the log's lines and nothing else, also on a terminal.
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
     with ExitStack() as last_words, ExitStack() as ending:
         ending.callback(conversations.close_all, 1.0)
-        with shown("starting", console):
+        with status_line("starting", console):
             images = read_images(request.images)
-            live = _open(request, conversations, recipe, models, watcher.heard)
+            live = _open(request, conversations, recipe, models, watch)
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
-        last_words.callback(_say, f"this was {where}")
+        last_words.callback(say, f"this was {where}")
         signals.live = live
-        person = Person(live, console, is_there=_can_ask(request))
+        user = TerminalUser(live, console, is_there=_can_ask(request))
         waiting = frozenset(live.conversation.state.pending)
         if signals.came:
             return INTERRUPTED
         _begin(request, live, images, models)
         if signals.came:
             _interrupt(live)
-        person.ask_again(waiting)
-        code = _watch(live, watcher.heard, request, person)
-        person.see_offers_through()
+        user.ask_again(waiting)
+        code = watch.show(user, as_json=request.as_json)
+        user.see_offers_through()
         if live.isolated is not None:
-            for words in told_at_end(live.isolated, live.id, request.workspace):
-                _say(words)
+            for words in lines_at_end(live.isolated, live.id, request.workspace):
+                say(words)
         return code
 
 
@@ -146,10 +118,10 @@ def _interrupt(live: Live) -> None:
 
 
 def _compose(
-    request: Request, environment: Mapping[str, str], watcher: Watcher
+    request: Request, environment: Mapping[str, str], watch: TurnWatch
 ) -> tuple[Conversations, Recipe, Models]:
     """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
-    places = Places.of_user(environment)
+    places = Places(environment)
     sources = SettingsSources(
         environment, request.settings_file or places.settings_file, command_line=request.options
     )
@@ -157,19 +129,19 @@ def _compose(
     def can_answer(_question: Question) -> bool:
         return _can_ask(request)
 
-    lent = _secrets_of(request, environment)
-    shared, models = share_for_user(sources, places, {request.workspace: True})
+    secrets = _secrets_of(request, environment)
+    shared, models = share_for_user(places, {request.workspace: True}, sources)
     # Nobody is watching: better to start late than without a tool that the task may need.
     shared.mcp.wait_s = threading.TIMEOUT_MAX
-    for value in lent.values():
+    for value in secrets.values():
         shared.masker.add(value)
     shared = replace(
         shared,
-        lent=dict(lent),
+        lent=dict(secrets),
         client_name="oh-daemon run",
         can_ask=lambda: _can_ask(request),
         can_answer=can_answer,
-        listeners=(watcher,),
+        listeners=(watch,),
     )
     merged = shared.settings(request.workspace)
     log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
@@ -179,7 +151,7 @@ def _compose(
         if is_ours or is_of_file:
             # Nothing goes on without it here.
             raise InvalidParamsError(re.sub(r"[;,] (?:it|so it) is left out$", "", problem))
-        _say(f"settings: {problem}")
+        say(f"settings: {problem}")
     recipe = Recipe(
         merged.settings.instructions,
         tool_choice=request.tool_choice,
@@ -212,11 +184,7 @@ def _read_schema(file: Path | None) -> Json | None:
 
 
 def _open(
-    request: Request,
-    conversations: Conversations,
-    recipe: Recipe,
-    models: Models,
-    heard: SimpleQueue[Heard],
+    request: Request, conversations: Conversations, recipe: Recipe, models: Models, watch: TurnWatch
 ) -> Live:
     """Start or open the conversation to work in; its model's name is checked before that."""
     if request.images and not request.task.strip():
@@ -234,7 +202,7 @@ def _open(
         return conversations.start(params, folders, recipe=recipe)
     live = conversations.open(resumed, folders, recipe=recipe)
     _require_work(request, live)
-    _pass_over(heard)
+    watch.skip()
     if live.conversation.state.options_now["model"] != DEMO.name:
         warm_up()
     return live
@@ -270,9 +238,9 @@ def _require_work(request: Request, live: Live) -> None:
 def _announce(request: Request, live: Live) -> None:
     """Say where it works and that it costs money."""
     name = live.conversation.state.options["model"]
-    _say(f"works in {request.workspace}, on this machine and with your permissions")
+    say(f"works in {request.workspace}, on this machine and with your permissions")
     if name != DEMO.name:
-        _say(f"model {name}; this run costs money, and the sum is shown at the end")
+        say(f"model {name}; this run costs money, and the sum is shown at the end")
 
 
 def _changed_options(request: Request) -> dict[str, str]:
@@ -301,88 +269,5 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
         conversation.resume()
 
 
-def _pass_over(heard: SimpleQueue[Heard]) -> None:
-    """Drop what opening an earlier conversation has appended: after a crash, the end of its turn.
-
-    Who reads until a turn is completed, as programs do, means the turn of this run.
-    """
-    while not heard.empty():
-        heard.get()
-
-
-def _watch(live: Live, heard: SimpleQueue[Heard], request: Request, person: Person) -> int:
-    """Show what happens until the turn ends or pauses; return the exit code."""
-    printer = EventPrinter(person.console)
-    last_refused = False
-    while True:
-        entry = _next(heard, person.console)
-        if isinstance(entry, StorageError):
-            _say(entry.message)
-            return TURN_FAILED
-        journal, line, record = entry
-        event, is_own = record["event"], journal.id == live.id
-        if request.as_json:
-            _print_line(journal, line)
-        elif is_own or event["type"] in _OF_SUB_AGENTS:
-            printer.print(record)
-        person.ask(journal, event)
-        if not is_own:
-            continue
-        _warn_of_what_nobody_allowed(event)
-        last_refused = _refused_last(event, before=last_refused)
-        if event["type"] == "turn.completed":
-            return _exit_code(event["turn"], refused=last_refused)
-        if event["type"] == "turn.paused":
-            return NO_MODEL
-
-
-def _next(heard: SimpleQueue[Heard], console: Console) -> Heard:
-    """Return what is heard next; a person at a terminal sees that something is still going on."""
-    if not heard.empty():
-        return heard.get()
-    with shown("working; Ctrl-C stops it", console):
-        return heard.get()
-
-
-def _print_line(journal: Journal, line: bytes) -> None:
-    head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
-    sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
-    sys.stdout.buffer.flush()
-
-
-def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
-    """Say it on stderr too, where programs and their logs keep what went wrong."""
-    if event["type"] == "item.completed" and event["item"]["kind"] == "notice":
-        notice = event["item"]
-        if notice.get("reason") == "noClient":
-            _say(f"{notice['title']}: {notice.get('description', '')}")
-
-
-def _refused_last(event: plain.Event, *, before: bool) -> bool:
-    """Return whether the last action was refused because there was nobody to ask."""
-    if event["type"] == "approval.resolved":
-        return event["by"] == "noClient"
-    if event["type"] == "item.completed" and is_tool_item(item := event["item"]):
-        return before and (item["tool"] == "finish" or item["status"] == "rejected")
-    return before
-
-
-def _exit_code(turn: plain.Turn, *, refused: bool) -> int:
-    stop, error = turn.get("stopReason"), turn.get("error")
-    if stop in _LIMITS:
-        return LIMIT
-    if turn["status"] == "interrupted":
-        return INTERRUPTED
-    if turn["status"] == "failed":
-        return NO_MODEL if error and error["kind"] in _MODEL_ERRORS else TURN_FAILED
-    if stop not in {"finished", "endTurn", "needsInput"}:
-        return TURN_FAILED
-    return NEEDS_A_PERSON if refused or stop == "needsInput" else DONE
-
-
 def _can_ask(request: Request) -> bool:
     return sys.stdin.isatty() and not request.as_json
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(f"oh-daemon: {display_escaped(text)}\n")

@@ -63,7 +63,7 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
     with InvalidParamsError.naming(atItemId="--at"):
         begun = fork_records(read_log(place), params, SystemClock().now())
-    forked_id = write_fork(place, begun, commit, Places.of_user(os.environ).own_logs)
+    forked_id = write_fork(place, begun, commit, Places(os.environ).own_logs)
     commit.close()
     sys.stdout.write(f"{forked_id}\n")
 
@@ -75,23 +75,23 @@ def print_list(folder: Path, *, as_json: bool) -> None:
         for catalog in catalogs_of(folder)
         for summary in catalog.summaries()
     ]
-    found: list[Json] = [each for each in listed if each.get("parentId") is None]
+    summaries: list[Json] = [each for each in listed if each.get("parentId") is None]
     if as_json:
-        for summary in found:
+        for summary in summaries:
             _print_json(summary)
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("id", "updated", "status", "cost", "cached"):
         table.add_column(name, no_wrap=True)
     table.add_column("title", no_wrap=True, overflow="ellipsis")
-    for summary in found:
+    for summary in summaries:
         when = str(summary["updatedAt"])[:16].replace("T", " ")
         usage: Json = summary["usage"] or {}
         cost = f"${usage['cost']['amount']:.2f}" if usage.get("cost") else ""
         said = (summary["status"], cost, render_cached(usage), str(summary["title"]))
         table.add_row(*map(display_escaped, (summary["id"][:12], when, *said)))
     Console(highlight=False, markup=False).print(
-        table if found else "No conversations in this folder yet."
+        table if summaries else "No conversations in this folder yet."
     )
 
 
@@ -106,16 +106,16 @@ def print_usage(folder: Path, since: str, *, as_json: bool) -> None:
     bill = Bill(since)
     for record in (r for catalog in catalogs_of(folder) for r in catalog.usage_records()):
         bill.add(record)
-    found = bill.rendered()
+    usage_by = bill.rendered()
     if as_json:
-        _print_json(found)
+        _print_json(usage_by)
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     for name in ("", "requests", "tokens in", "cached", "tokens out", "cost"):
         table.add_column(name, no_wrap=True, justify="right" if name else "left")
-    rows = [(row["model"], row["usage"]) for row in found["byModel"]]
-    rows += [(row["day"], row["usage"]) for row in found["byDay"]]
-    for name, usage in (*rows, ("all", found["usage"])):
+    rows = [(row["model"], row["usage"]) for row in usage_by["byModel"]]
+    rows += [(row["day"], row["usage"]) for row in usage_by["byDay"]]
+    for name, usage in (*rows, ("all", usage_by["usage"])):
         table.add_row(display_escaped(name), *_cells(usage))
     Console(highlight=False, markup=False).print(table)
 
@@ -154,7 +154,7 @@ def _follow(place: Path) -> Iterator[plain.Record]:
 
 
 def catalogs_of(folder: Path) -> list[Catalog]:
-    return [Catalog(folder / ".openhands"), Catalog(Places.of_user(os.environ).state_folder)]
+    return [Catalog(folder / ".openhands"), Catalog(Places(os.environ).state_folder)]
 
 
 def _find(folder: Path, start_of_id: str) -> Path:
@@ -167,16 +167,16 @@ def _find(folder: Path, start_of_id: str) -> Path:
 
 def find_id(ids: list[str], start: str, folder: Path) -> str:
     """Return this id, or the only one that begins like this. Raises `InvalidParamsError`."""
-    found = {name for name in ids if start and name.startswith(start)}
-    if start in found:
+    matches = {name for name in ids if start and name.startswith(start)}
+    if start in matches:
         return start
-    if len(found) == 1:
-        return found.pop()
+    if len(matches) == 1:
+        return matches.pop()
     if not ids:
         raise InvalidParamsError(
             f"there are no conversations in {folder}; `-w` names the folder to look in"
         )
-    said = "several conversations begin" if found else "no conversation begins"
+    said = "several conversations begin" if matches else "no conversation begins"
     raise InvalidParamsError(
         f"{said} with {start!r} in {folder}; `oh-daemon list -w {folder}` shows them"
     )

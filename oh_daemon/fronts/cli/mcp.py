@@ -15,9 +15,8 @@ from pathlib import Path
 
 from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.places import Places
-from oh_daemon.app.served_tools import ServedTools, knock
+from oh_daemon.app.served_tools import ServedTools, connect
 from oh_daemon.app.shared import share_for_user
-from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
@@ -33,13 +32,12 @@ def serve_mcp(folder: Path) -> int:
     """Serve one client until it hangs up. Raises `InvalidParamsError` when there is none."""
     _require_client()
     inbound, outbound = claim_stdio()
-    places = Places.of_user(os.environ)
-    peer = knock(places.doors, folder)
+    places = Places(os.environ)
+    peer = connect(places.tool_sockets, folder)
     if peer is not None:
         _pass_on(peer, inbound, outbound)
         return 0
-    sources = SettingsSources(os.environ, places.settings_file)
-    shared, _models = share_for_user(sources, places, {folder: True})
+    shared, _models = share_for_user(places, {folder: True})
     try:
         tools = ServedTools(shared, [folder])
         run_on_loop(serve_descriptors(inbound, outbound, tools), CancelToken())
@@ -51,9 +49,8 @@ def serve_mcp(folder: Path) -> int:
 
 def sign_in(name: str) -> None:
     """Sign the user in to a server of the settings. Raises `UserError`."""
-    places = Places.of_user(os.environ)
-    sources = SettingsSources(os.environ, places.settings_file)
-    shared, _models = share_for_user(sources, places, {})
+    places = Places(os.environ)
+    shared, _models = share_for_user(places, {})
     settings = shared.settings(None).settings
     log_quietly_to(places.log_file, settings.log_level, shared.masker)
     if name not in settings.mcp_servers:

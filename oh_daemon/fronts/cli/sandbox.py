@@ -16,12 +16,12 @@ from pathlib import Path
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import share_for_user
-from oh_daemon.app.sources import SettingsSources
 from oh_daemon.app.views import ground_of
 from oh_daemon.contract.errors import InvalidStateError, ToolError
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.cli.process import say
 from oh_daemon.sandbox import first, joining, landlock
 from oh_daemon.sandbox.levels import Level, Row, places, try_levels, with_mounts
 from oh_daemon.sandbox.masks import Masks
@@ -39,16 +39,16 @@ _SCRATCH = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - covered by layers of
 
 def print_levels(folder: Path) -> None:
     """Print each try of the self-test, with what to do where it does not hold."""
-    for mark, text in described_levels(folder):
+    for mark, text in level_lines(folder):
         sys.stdout.write(f"{mark} {display_escaped(text)}\n")
 
 
-def described_levels(folder: Path) -> Iterator[tuple[str, str]]:
+def level_lines(folder: Path) -> Iterator[tuple[str, str]]:
     """Try the levels; yield a mark and a line for each try."""
-    return _described(_rows(folder))
+    return _lines_of(_rows(folder))
 
 
-def _described(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
+def _lines_of(rows: Iterable[Row]) -> Iterator[tuple[str, str]]:
     """Yield a mark and a line for each try."""
     for row in rows:
         what = {"view": "commands run in a view", "landlock": "commands run read-only"}[row.level]
@@ -68,21 +68,21 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
     Without a level, the best one counts that holds.
     """
     rows = _rows(folder) if level != "none" else [Row("none", holds=True)]
-    held = next((row for row in rows if row.holds and level in {None, row.level}), None)
-    if held is None:
-        for mark, text in _described(row for row in rows if level in {None, row.level}):
+    level_row = next((row for row in rows if row.holds and level in {None, row.level}), None)
+    if level_row is None:
+        for mark, text in _lines_of(row for row in rows if level in {None, row.level}):
             sys.stderr.write(f"{mark} {display_escaped(text)}\n")
         return _FAILED
     env = clean_env(os.environ) | _terminal()
-    if held.level == "view":
-        return _run_in_view(held, folder, command, env)
-    words = landlock.words() if held.level == "landlock" else []
+    if level_row.level == "view":
+        return _run_in_view(level_row, folder, command, env)
+    words = landlock.words() if level_row.level == "landlock" else []
     return run_attached([*words, *command], cwd=folder, env=env)
 
 
 def _rows(folder: Path) -> Sequence[Row]:
     with closing(Spawner()) as spawner:
-        state_folder = Places.of_user(os.environ).state_folder
+        state_folder = Places(os.environ).state_folder
         return with_mounts(try_levels(spawner, state_folder, os.environ), [folder])
 
 
@@ -92,16 +92,18 @@ def _terminal() -> dict[str, str]:
     return {"TERM": name} if name and sys.stdin.isatty() else {}
 
 
-def _run_in_view(held: Row, folder: Path, command: Sequence[str], env: Mapping[str, str]) -> int:
-    if held.program is None or held.place is None:
+def _run_in_view(
+    level_row: Row, folder: Path, command: Sequence[str], env: Mapping[str, str]
+) -> int:
+    if level_row.program is None or level_row.place is None:
         raise ToolError("the self-test did not say what makes a view")
     home, *scratch = (path.resolve() for path in (Path.home(), *_SCRATCH) if path.is_dir())
-    place = Path(tempfile.mkdtemp(prefix="command-", dir=held.place))
+    place = Path(tempfile.mkdtemp(prefix="command-", dir=level_row.place))
     with closing(Spawner()) as host:
-        own = Places.of_user(os.environ).private
+        own = Places(os.environ).private
         masks = Masks(host, [folder], Path.home().resolve(), os.environ, own=own)
         hidden = [path for path in _HIDDEN if path.is_dir()]
-        ground = Ground(held.program, [folder], [home], hidden, masks=masks, scratch=scratch)
+        ground = Ground(level_row.program, [folder], [home], hidden, masks=masks, scratch=scratch)
         return _run_and_list(View(host, ground, place), folder, command, env)
 
 
@@ -112,9 +114,9 @@ def _run_and_list(view: View, folder: Path, command: Sequence[str], env: Mapping
         code = run_attached(words, cwd=folder, env=env, fds=around.fds, is_deaf=True)
         lines = sorted(_changes(view.upper(folder), folder))
     for line in lines[:_MAX_SHOWN]:
-        sys.stderr.write(f"oh-daemon: discarded: {display_escaped(line)}\n")
+        say(f"discarded: {line}")
     if len(lines) > _MAX_SHOWN:
-        sys.stderr.write(f"oh-daemon: discarded: {len(lines) - _MAX_SHOWN} more\n")
+        say(f"discarded: {len(lines) - _MAX_SHOWN} more")
     return code
 
 
@@ -141,7 +143,7 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     folders = [real_path(path) for path in paths_from_uris(summary["folders"])]
     if not summary.get("isolated"):
         raise InvalidStateError("that conversation is not isolated: it works in the folder itself")
-    state_folder = Places.of_user(os.environ).state_folder
+    state_folder = Places(os.environ).state_folder
     if summary["isolated"] == "worktree":
         with closing(Spawner()) as host:
             kept_at = state_folder / "worktrees" / summary["id"]
@@ -160,8 +162,7 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
 
 
 def _summary(folder: Path, start_of_id: str) -> Json:
-    sources = SettingsSources(os.environ, Places.of_user(os.environ).settings_file)
-    shared, _ = share_for_user(sources, Places.of_user(os.environ), {folder: True})
+    shared, _ = share_for_user(Places(os.environ), {folder: True})
     listed = {each["id"]: each for each in Conversations(shared).listed([folder])}
     return listed[find_id([*listed], start_of_id, folder)]
 

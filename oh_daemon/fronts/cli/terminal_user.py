@@ -32,7 +32,7 @@ _ERASE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 
 
 @dataclass(frozen=True, slots=True)
-class Person:
+class TerminalUser:
     """Whoever can answer, if anybody `is_there`."""
 
     live: Live
@@ -55,18 +55,18 @@ class Person:
             record: plain.Record = orjson.loads(line)
             event = record["event"]
             if event["type"] == "approval.requested":
-                asked: plain.Approval | plain.InputRequest = event["approval"]
+                request: plain.Approval | plain.InputRequest = event["approval"]
             elif event["type"] == "input.requested":
-                asked = event["input"]
+                request = event["input"]
             else:
                 continue
-            if asked["id"] not in waiting or asked["id"] not in conversation.state.pending:
+            if request["id"] not in waiting or request["id"] not in conversation.state.pending:
                 continue
             if self.is_there:
                 EventPrinter(self.console).print(record)
                 self.ask(conversation, event)
-            elif "digest" in asked:
-                reject_unasked(conversation, asked["id"], asked["digest"])
+            elif "digest" in request:
+                reject_unasked(conversation, request["id"], request["digest"])
 
     def see_offers_through(self) -> None:
         """Wait until the worker has acted on the offers that were answered as the turn ended."""
@@ -130,7 +130,7 @@ def on_signals(act: Handler) -> dict[signal.Signals, Handler]:
 
 
 @contextmanager
-def shown(text: str, console: Console) -> Generator[None]:
+def status_line(text: str, console: Console) -> Generator[None]:
     """Show the line, and erase it at the end; where it could not be erased, show nothing."""
     if not console.is_terminal or console.is_dumb_terminal:
         yield

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from inspect import getdoc
 from pathlib import Path
-from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import (
@@ -30,28 +28,18 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from oh_daemon.app.models import Models
-from oh_daemon.app.shared import Recipe
 from oh_daemon.app.workbench import BuiltinName
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.contract.messages import ToolFilter
-from oh_daemon.contract.profiles import Profile, Router
-from oh_daemon.contract.settings import Condenser, Layer, Settings, merge_settings
+from oh_daemon.contract.profiles import Router
+from oh_daemon.contract.settings import Condenser, Layer, merge_settings
 from oh_daemon.core.calls import schema_flaw
-from oh_daemon.core.ports import ApprovalPolicy, RiskAnalyzer, ToolSpec
+from oh_daemon.core.ports import ToolSpec
 from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.library.callbacks import plain
-from oh_daemon.mcp_servers.connections import Surroundings
-from oh_daemon.mcp_servers.offer import tool_name
-from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.model.io_loop import run_on_loop
-from oh_daemon.store.kept_files import KeptFiles
 from oh_daemon.tools.function import FunctionTool
 
-_OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
-"""Fields of an agent that are settings."""
 _MORE = (
     *("mode", "rules", "hooks", "titles", "logCompletions", "hosts", "sandboxReads"),
     *("maxCostUsdPerConversation", "maxMinutes"),
@@ -193,14 +181,14 @@ def _schema_of(function: Any) -> dict[str, Any]:
     return schema
 
 
-def _check_settings(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _check_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Raises `ValueError` for a setting without effect: here nobody reads a list of problems."""
-    if others := [name for name in given if name not in _MORE]:
+    if others := [name for name in settings if name not in _MORE]:
         raise ValueError(f"{others[0]!r} is none of {', '.join(_MORE)}")
-    merged = merge_settings([Layer("user", given)])
+    merged = merge_settings([Layer("user", settings)])
     if problems := (*merged.problems, *check_rules(merged.settings.rules)[1]):
         raise ValueError("; ".join(problems))
-    return given
+    return settings
 
 
 class Agent(_Loadable):
@@ -265,47 +253,3 @@ class Agent(_Loadable):
         if unknown := sorted(named - {main, *self.models}):
             raise ValueError(f"{unknown[0]!r} is the name of none of `models`, nor of `llm`")
         return self
-
-
-def settings_of(agent: Agent) -> Settings:
-    """Return the agent as the settings of a process that has no other sources of settings."""
-    more = merge_settings([Layer("user", {"titles": False, **agent.settings})]).settings
-    own = {name: value for name, value in agent if name in _OWN}
-    main = agent.llm.model
-    profiles = {main: Profile(model=main, fallbacks=agent.fallbacks)} if agent.fallbacks else {}
-    routers = {name: model for name, model in agent.models.items() if isinstance(model, Router)}
-    named = {"model": main, "profiles": profiles, "routers": routers}
-    return more.model_copy(update={**named, **own})
-
-
-def recipe_of(agent: Agent) -> Recipe:
-    """Return the agent in the form that `app/live` uses."""
-    own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
-    builtin = [name for name in agent.tools if isinstance(name, str)]
-    of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]
-    named = (*builtin, *(tool.spec.name for tool in own), *of_servers)
-    return Recipe(
-        risk_analyzer=cast("RiskAnalyzer | None", agent.risk_analyzer),
-        approval_policy=cast("ApprovalPolicy | None", agent.approval_policy),
-        instructions=agent.instructions,
-        tool_filter=ToolFilter(allow=named if builtin else None),
-        more_tools=own,
-        tool_choice=agent.tool_choice,
-        result_schema=agent.result_schema,
-        options={"model": agent.llm.model, "approval": agent.approval},
-    )
-
-
-def servers_of(agent: Agent, around: Surroundings) -> McpServers:
-    """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
-    if agent.mcp_tokens is not None:
-        around = replace(around, keep=KeptFiles(agent.mcp_tokens))
-    servers = McpServers(run_on_loop, lambda: agent.mcp_servers, around)
-    servers.wait_s = TIMEOUT_MAX
-    return servers
-
-
-def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:
-    """Return the agent's models, joined by its `settings`; see `Models` for `on_key`."""
-    more = {name: model for name, model in agent.models.items() if isinstance(model, LLM)}
-    return Models(lambda: settings, {}, on_key, {agent.llm.model: agent.llm, **more})

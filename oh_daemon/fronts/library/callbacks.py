@@ -80,8 +80,8 @@ class Callbacks(Listener):
         return hasattr(self._is_mine, "yes")
 
 
-def _report(done: Future[object]) -> None:
-    if exc := done.exception():
+def _report(call: Future[object]) -> None:
+    if exc := call.exception():
         logger.error("a callback of the program raised", exc_info=exc)
 
 

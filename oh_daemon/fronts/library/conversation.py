@@ -6,7 +6,6 @@ conversations share only what the program shares. Each calls its callbacks in or
 
 from __future__ import annotations
 
-import os
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -20,10 +19,8 @@ from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
-from oh_daemon.app.shared import Recipe, Shared
-from oh_daemon.app.trust import TrustBook
-from oh_daemon.app.views import Views
-from oh_daemon.contract import branches as b
+from oh_daemon.app.shared import Recipe
+from oh_daemon.contract import branches
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.content import Part, ResourcePart
@@ -31,25 +28,17 @@ from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Delivery
-from oh_daemon.contract.settings import Merged
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.commands import typed
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json, Model
-from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.library.agent import Agent, models_of, recipe_of, servers_of, settings_of
+from oh_daemon.fronts.library.agent import Agent
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, checked, plain
-from oh_daemon.fronts.library.snapshot import (
-    Isolated,
-    Snapshot,
-    isolated_of,
-    snapshot_of,
-)
-from oh_daemon.fronts.library.workspace import Workspace, sandbox_of
-from oh_daemon.mcp_servers.connections import Surroundings
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.fronts.library.program import recipe_of, shared_of
+from oh_daemon.fronts.library.snapshot import Isolated, Snapshot, isolated_of, snapshot_of
+from oh_daemon.fronts.library.workspace import Workspace
 
 T = TypeVar("T")
 
@@ -87,34 +76,12 @@ class Conversation:
         params = m.StartParams(ephemeral=not folders, metadata=kept, isolated=isolated)
         self._calls = Callbacks()
         self._on_question = on_question and plain(on_question)
-        recipe = recipe_of(agent)
-        settings = settings_of(agent)
-        environment = workspace.environment if isinstance(workspace, Workspace) else os.environ
-        lent = workspace.secrets if isinstance(workspace, Workspace) else {}
-        masker, spawner = Masker([v for v in lent.values() if isinstance(v, str)]), Spawner()
-        surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
-        self._shared = Shared(
-            settings=lambda _folder: Merged(settings, {}, ()),
-            mcp=servers_of(agent, surroundings),
-            spawner=spawner,
-            model_for=models_of(agent, settings, masker.add).model_for,
-            default_model=lambda: agent.llm.model,
-            trust=TrustBook(trusted=dict.fromkeys(folders, True)),
-            views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
-            sandbox=sandbox_of(workspace, spawner, environment),
-            user_folder=Path(os.devnull),
-            user_memory=agent.memory,
-            client_name="python",
-            masker=masker,
-            lent=lent,
-            environment=environment,
-            can_ask=lambda: agent.approval != "askNever",
-            can_answer=lambda _question: on_question is not None,
-            listeners=(self._calls,),
+        self._shared = shared_of(
+            agent, workspace, folders, self._calls, answers=on_question is not None
         )
         self._conversations = Conversations(self._shared)
         try:
-            self._live = self._begin(conversation_id, params, folders, recipe)
+            self._live = self._begin(conversation_id, params, folders, recipe_of(agent))
         except BaseException:
             self._release()
             raise
@@ -180,7 +147,7 @@ class Conversation:
         model: str | None,
         delivery: Delivery = "auto",
     ) -> Json:
-        options = {"model": self._known(model)} if model is not None else None
+        options = {"model": self._check(model)} if model is not None else None
         conversation = self._live.conversation
 
         def seeing() -> Model:
@@ -189,7 +156,7 @@ class Conversation:
         content = with_images((part,), read_images(images), seeing, conversation.log)
         return conversation.send(content, delivery=delivery, options=options)
 
-    def _known(self, model: str) -> str:
+    def _check(self, model: str) -> str:
         self._shared.model_for(model)
         return model
 
@@ -213,7 +180,7 @@ class Conversation:
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
         with InvalidParamsError.naming(**{f"options.{option}": option}):
-            values = check_options({option: self._known(value) if option == "model" else value})
+            values = check_options({option: self._check(value) if option == "model" else value})
         self._live.conversation.append(OptionsChanged(values=values))
 
     def condense(self, instructions: str | None = None) -> Turn:
@@ -226,7 +193,7 @@ class Conversation:
         with conversation.changed:
             begun = begin()
             ended = conversation.turn_ended(begun.get("messageId", ""), begun.get("turnId"))
-        turn = Turn.model_validate(_awaited(ended, timeout_s))
+        turn = Turn.model_validate(_wait(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn
 
@@ -261,7 +228,7 @@ class Conversation:
     def interrupt(self, timeout_s: float | None = 10.0) -> None:
         """Stop the model and the tools now, and wait for the turn's end. Raises `TimeoutError`."""
         self.start_thread()
-        _awaited(self._live.conversation.interrupt(), timeout_s)
+        _wait(self._live.conversation.interrupt(), timeout_s)
 
     def respond(
         self,
@@ -311,7 +278,7 @@ class Conversation:
         Open the copy by that id, with any agent. Raises `UserError` without a workspace.
         """
         self._live.conversation.require_open()
-        params = b.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
+        params = branches.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
         with InvalidParamsError.naming(atItemId="at_item"):
             forked = history.fork(self._conversations, params, self._folders, at_work=False)
         self._conversations.close(forked.id)
@@ -319,13 +286,13 @@ class Conversation:
 
     def rollback(
         self, to_item: str, *, restore_files: bool = False, dry_run: bool = False
-    ) -> b.RollbackResult:
+    ) -> branches.RollbackResult:
         """Go back to before a message of the user; the agent must be at rest.
 
         Return the files that were restored and those that could not be. Raises `UserError`.
         """
         files = "restore" if restore_files else "keep"
-        params = b.RollbackParams(
+        params = branches.RollbackParams(
             conversation_id=self.id, to_item_id=to_item, files=files, dry_run=dry_run
         )
         with InvalidParamsError.naming(toItemId="to_item"):
@@ -337,16 +304,16 @@ class Conversation:
         return isolated_of(self._live, self._folders)
 
     @property
-    def checkpoints(self) -> tuple[b.Checkpoint, ...]:
+    def checkpoints(self) -> tuple[branches.Checkpoint, ...]:
         """The moments before the agent changed files, oldest first."""
         return history.checkpoints(self._live).checkpoints
 
-    def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> b.RestoreResult:
+    def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> branches.RestoreResult:
         """Undo the agent's file changes since the checkpoint; the conversation itself stays.
 
         Return the same lists of files as `rollback`. Raises `UserError`.
         """
-        params = b.CheckpointRestoreParams(
+        params = branches.CheckpointRestoreParams(
             conversation_id=self.id, checkpoint_id=checkpoint_id, dry_run=dry_run
         )
         with InvalidParamsError.naming(checkpointId="checkpoint_id"):
@@ -392,8 +359,8 @@ def _typed(text: str) -> Part:
     return typed(text)
 
 
-def _awaited(ended: Future[T], timeout_s: float | None) -> T:
+def _wait(end: Future[T], timeout_s: float | None) -> T:
     try:
-        return ended.result(timeout_s)
+        return end.result(timeout_s)
     except TimeoutError:
         raise TimeoutError(f"the turn has not ended within {timeout_s} s") from None

@@ -42,14 +42,14 @@ class Snapshot:
     """Approvals that wait for `respond`, including those of sub-agents."""
 
 
-def snapshot_of(shown: Live, all_live: Iterable[Live]) -> Snapshot:
+def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
     """Take a snapshot of one of the live conversations; the others may be its sub-agents."""
-    conversation = shown.conversation
+    conversation = live.conversation
     with conversation.changed:
         state = conversation.state
         status = "closed" if conversation.is_closing else state.status
         title, usage = state.title, Usage.model_validate(state.usage or {})
-    states = [live.conversation.state for live in all_live]
+    states = [each.conversation.state for each in all_live]
     waiting = (a for state in states for a in tuple(state.approvals.values()))
     pending = tuple(Approval.model_validate(approval) for approval in waiting)
     return Snapshot(ConversationStatus(status), title, usage, pending)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Self
 
-from oh_daemon.app.places import Places
 from oh_daemon.app.workbench import BUILTIN, BuiltinName
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.lent_secrets import SecretSource
-from oh_daemon.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -87,20 +84,3 @@ class Workspace:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
-
-
-def sandbox_of(
-    workspace: Workspace | str | Path | None,
-    spawner: Spawner,
-    environment: Mapping[str, str],
-) -> Callable[[Sequence[Path]], Sandbox]:
-    """Return what finds the sandbox of the commands; levels are tried when it is first needed."""
-    wanted: SandboxSetting = workspace.sandbox if isinstance(workspace, Workspace) else "auto"
-    if wanted == "off":
-        return lambda _folders: Sandbox("off", "none")
-
-    @cache
-    def rows() -> Sequence[Row]:
-        return try_levels(spawner, Places.of_user(environment).state_folder, environment)
-
-    return lambda folders: choose(wanted, with_mounts(rows(), folders))

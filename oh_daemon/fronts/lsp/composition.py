@@ -49,12 +49,12 @@ _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list
 def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     """Build everything behind the methods. Called on the main loop, right after `initialize`."""
     environment = self_test.environment
-    places = Places.of_user(environment)
+    places = Places(environment)
     documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
     publisher = Publisher(server.outbox, server.client, facts)
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
-    shared, models = share_for_user(sources, places, trusted, self_test)
+    shared, models = share_for_user(places, trusted, sources, self_test)
     context = EditorContext(shared.masker)
     log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
     client_tools = ClientTools(server.client)
@@ -72,7 +72,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         tell_ports=partial(_tell_ports, server),
         listeners=(publisher,),
     )
-    close_door = _open_door(places, shared, documents)
+    stop_sharing = _share_tools(places, shared, documents)
     tell_level = partial(_tell_level, server)
     self_test.verify(lambda: sources.merged().settings, documents.folders, tell_level)
     connect(shared.mcp, server.outbox, server.client, facts)
@@ -81,7 +81,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     )
 
     def stop(left_s: float) -> None:
-        close_door()
+        stop_sharing()
         daemon.stop(left_s)
 
     return Service(
@@ -112,18 +112,18 @@ def _tell_ports(server: Server, conversation_id: str, ports: Sequence[OpenPort])
     server.outbox.notify("port/changed", encode(told.model_dump(by_alias=True, exclude_none=True)))
 
 
-def _open_door(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:
+def _share_tools(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:
     """Let the user's other agents use our tools, if the user wants that; return what ends it."""
     if not shared.settings(None).settings.share_tools:
         return lambda: None
-    from oh_daemon.app.served_tools import Door  # noqa: PLC0415 - needed only to share tools.
+    from oh_daemon.app.served_tools import ToolSocket  # noqa: PLC0415 - needed only to share tools.
 
-    door = Door(places.doors, shared, documents.folders)
+    tool_socket = ToolSocket(places.tool_sockets, shared, documents.folders)
     try:
-        door.open()
+        tool_socket.open()
     except (DaemonError, OSError) as exc:
         logger.warning("no tools are shared: %s", exc)
-    return door.close
+    return tool_socket.close
 
 
 def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Method]:

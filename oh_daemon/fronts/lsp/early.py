@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from oh_daemon.app.listing import catalogs_of, describe_closed, listed, page_of
+from oh_daemon.app.listing import catalogs_of, describe_closed, list_summaries, page_of
 from oh_daemon.app.places import Places
 from oh_daemon.contract.summaries import ListParams, ListResult
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -22,13 +22,13 @@ Json = dict[str, Any]
 def early_service(facts: ClientFacts, environment: Mapping[str, str]) -> Service:
     """Return the first service; no conversation is open here as long as it is the only one."""
     folders = [path for uri in facts.folder_uris if (path := path_from_uri(uri)) is not None]
-    user_folder = Places.of_user(environment).state_folder
+    user_folder = Places(environment).state_folder
 
     def list_(params: Json) -> ListResult:
         asked = ListParams.model_validate(params)
         only = None if asked.folder is None else parse_folder(asked.folder, "folder")
         catalogs = catalogs_of(folders if only is None else [only], user_folder)
-        found = listed(catalogs, asked.parent_id)
+        found = list_summaries(catalogs, asked.parent_id)
         return page_of(found, asked, only, lambda summary: describe_closed(summary, catalogs))
 
     def answer(params: Json, _context: object) -> Future[ListResult]:

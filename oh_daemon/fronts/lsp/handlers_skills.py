@@ -24,7 +24,7 @@ def skills_for(
     if live is None:
         return skills_in(daemon.shared, folders)
     live.workbench.skills.refresh()
-    return live.workbench.skills.found
+    return live.workbench.skills.all
 
 
 @on_worker

@@ -92,14 +92,14 @@ def text_of(parts: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
 
 
-def said_in(message: plain.UserMessageItem) -> str:
+def message_text(message: plain.UserMessageItem) -> str:
     """What the user wrote and attached, as text."""
     parts = message["content"]
-    told = (("", p["text"]) if p["type"] == "text" else told_part(p) for p in parts)
+    told = (("", p["text"]) if p["type"] == "text" else name_and_text(p) for p in parts)
     return "\n".join(filter(None, (words for each in told for words in each)))
 
 
-def told_part(part: plain.Part) -> tuple[str, str]:
+def name_and_text(part: plain.Part) -> tuple[str, str]:
     """A part that the user attached: its name for people, and the text that it carries."""
     uri = part.get("uri", "")
     name = part.get("name") or uri.rpartition("/")[2]

@@ -13,13 +13,12 @@ from rich.console import Console
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
-from oh_daemon.app.export_words import said_in
 from oh_daemon.app.history import rollback
 from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.live import Live
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import share_for_user
-from oh_daemon.app.sources import SettingsSources
+from oh_daemon.app.transcript import message_text
 from oh_daemon.contract import plain
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
 from oh_daemon.contract.daemon_messages import ReviewParams, ReviewResult
@@ -28,7 +27,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import MAX_TITLE
 from oh_daemon.core.plain_text import clipped, display_escaped
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.cli.terminal_user import shown
+from oh_daemon.fronts.cli.terminal_user import status_line
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 DONE, LEFT_SOME = 0, 1
@@ -37,9 +36,8 @@ DONE, LEFT_SOME = 0, 1
 @contextmanager
 def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[Live]:
     """Open the conversation as `command`, and close it at the end. Raises `UserError`."""
-    places = Places.of_user(os.environ)
-    sources = SettingsSources(os.environ, places.settings_file)
-    shared, _ = share_for_user(sources, places, {folder: True})
+    places = Places(os.environ)
+    shared, _ = share_for_user(places, {folder: True})
     log_quietly_to(places.log_file, shared.settings(folder).settings.log_level, shared.masker)
     conversations = Conversations(replace(shared, client_name=command))
     try:
@@ -55,7 +53,7 @@ def print_answer(folder: Path, start_of_id: str, question: str) -> None:
         raise InvalidParamsError('say what you want to know: oh-daemon ask ID "question"')
     with (
         at_rest(folder, start_of_id, "oh-daemon ask") as live,
-        shown("asking; Ctrl-C stops it", Console(stderr=True, highlight=False)),
+        status_line("asking; Ctrl-C stops it", Console(stderr=True, highlight=False)),
     ):
         answer = live.agent.ask(question, CancelToken())
     sys.stdout.write(f"{display_escaped(answer.text)}\n")
@@ -74,7 +72,7 @@ def run_rollback(
             dry_run=is_dry,
         )
         result = rollback(live, params)
-    _print(_told(result, message, folder, is_dry=is_dry))
+    _print(_rollback_lines(result, message, folder, is_dry=is_dry))
     return LEFT_SOME if result.conflicts else DONE
 
 
@@ -90,11 +88,11 @@ def _message(live: Live, item_id: str | None) -> plain.UserMessageItem:
     return found[-1]
 
 
-def _told(
+def _rollback_lines(
     result: RollbackResult, message: plain.UserMessageItem, folder: Path, *, is_dry: bool
 ) -> Iterator[str]:
     rest = "the rest of the folder"
-    said = clipped(" ".join(said_in(message).split()), MAX_TITLE)
+    said = clipped(" ".join(message_text(message).split()), MAX_TITLE)
     yield f"{'Would go' if is_dry else 'Went'} back to before: {said}"
     for uri in result.restored:
         yield f"  {'would be' if is_dry else 'is'} as it was: {_path(uri, folder) or rest}"
@@ -116,11 +114,11 @@ def run_land(
         params = ReviewParams(conversation_id=live.id, uris=uris)
         act = live.isolated.discard if discards else live.isolated.land
         result = act(params)
-    _print(settled_lines(result, folder, "discarded" if discards else "landed"))
+    _print(review_lines(result, folder, "discarded" if discards else "landed"))
     return LEFT_SOME if result.conflicts else DONE
 
 
-def told_at_end(isolated: IsolatedChanges, conversation_id: str, folder: Path) -> Iterator[str]:
+def lines_at_end(isolated: IsolatedChanges, conversation_id: str, folder: Path) -> Iterator[str]:
     """Yield what a run says of what waits when it ends."""
     lines = [*waiting_lines(isolated, folder)]
     yield from lines
@@ -130,18 +128,18 @@ def told_at_end(isolated: IsolatedChanges, conversation_id: str, folder: Path) -
 
 def waiting_lines(isolated: IsolatedChanges, folder: Path) -> Iterator[str]:
     """Yield a line for each file that waits."""
-    found = isolated.list()
-    for file in found.files:
+    changes = isolated.list()
+    for file in changes.files:
         counts = "" if file.raw else f" (+{file.added} -{file.removed})"
         clash = ", also changed outside" if file.state == "conflict" else ""
         yield f"{file.op} {_name(file.uri, folder)}{counts}{clash}"
-    for change in found.git or ():
+    for change in changes.git or ():
         yield change.title
-    for uri, why in (found.left_out or {}).items():
+    for uri, why in (changes.left_out or {}).items():
         yield f"cannot land: {_name(uri, folder)}: {why}"
 
 
-def settled_lines(result: ReviewResult, folder: Path, done: str) -> Iterator[str]:
+def review_lines(result: ReviewResult, folder: Path, done: str) -> Iterator[str]:
     for uri in result.done:
         yield f"{done}: {_name(uri, folder)}"
     for conflict in result.conflicts:

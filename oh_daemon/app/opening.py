@@ -1,4 +1,4 @@
-"""How the log of a conversation counts when it is opened: fully, or as one that came from outside.
+"""The log of a conversation that is begun or opened, and how it counts.
 
 A log that was not begun here is folded without what was allowed in it, and its options become those
 that the user has now, unless they are stricter.
@@ -14,13 +14,17 @@ from pathlib import Path
 
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.contract import plain
-from oh_daemon.contract.errors import InvalidStateError, UserError
+from oh_daemon.contract.errors import ConversationLockedError, InvalidStateError, UserError
 from oh_daemon.contract.settings import CHOICES, Settings, stricter
 from oh_daemon.core.folding import apply
 from oh_daemon.core.foreign import without_authority
+from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import EventLog
 from oh_daemon.core.state import State
+from oh_daemon.store.catalog import Catalog
+from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import TakeRecord
+from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.paths import uri_from_path
 
 
@@ -48,6 +52,30 @@ def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared:
     with suppress(UserError):  # Without a model, the conversation can still be read.
         options["model"] = settings.model or shared.default_model()
     return replace(recipe, options={**options, **recipe.options})
+
+
+@contextmanager
+def new_log(
+    shared: Shared, catalog: Catalog | None, conversation_id: str
+) -> Generator[tuple[EventLog, str]]:
+    """Yield a new log, in memory without a catalog, and its epoch.
+
+    It is removed when the conversation fails to start.
+    """
+    if catalog is None:
+        yield MemoryLog(), new_id()
+        return
+    place = catalog.create(conversation_id)
+    try:
+        opened = open_log(place, shared.commit, client=shared.client_name, create=True)
+        with closed_on_failure(opened.log):
+            shared.own_logs.add(place)
+            yield opened.log, opened.epoch
+    except ConversationLockedError:
+        raise
+    except BaseException:
+        catalog.discard(conversation_id)
+        raise
 
 
 @contextmanager

@@ -1,0 +1,116 @@
+"""One turn at the terminal: prints what happens until it ends, and returns an exit code."""
+
+from __future__ import annotations
+
+import sys
+from queue import SimpleQueue
+
+import orjson
+from rich.console import Console
+
+from oh_daemon.app.event_lines import EventPrinter
+from oh_daemon.contract import plain
+from oh_daemon.contract.errors import StorageError
+from oh_daemon.contract.settings import LIMITS
+from oh_daemon.core.journal import Journal, Listener
+from oh_daemon.core.state import is_tool_item
+from oh_daemon.fronts.cli.process import say
+from oh_daemon.fronts.cli.terminal_user import TerminalUser, status_line
+
+DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
+_MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
+_OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
+"""The events of sub-agents that people are shown; the parent's events say how they end."""
+_LIMITS = frozenset({"maxSteps", *LIMITS})
+
+_Report = tuple[Journal, bytes, "plain.Record"] | StorageError
+
+
+class TurnWatch(Listener):
+    """Queues what the conversations report, in order, for the main thread to print."""
+
+    def __init__(self) -> None:
+        self._reports: SimpleQueue[_Report] = SimpleQueue()
+
+    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:
+        self._reports.put((journal, line, record))
+
+    def on_halted(self, journal: Journal, error: StorageError) -> None:
+        if journal.state.parent_id is None:
+            self._reports.put(error)
+
+    def skip(self) -> None:
+        """Drop what opening an earlier conversation appended: after a crash, its turn's end.
+
+        Who reads until a turn is completed, as programs do, means the turn of this run.
+        """
+        while not self._reports.empty():
+            self._reports.get()
+
+    def show(self, user: TerminalUser, *, as_json: bool) -> int:
+        """Show what happens until the turn ends or pauses; return the exit code."""
+        printer = EventPrinter(user.console)
+        last_refused = False
+        while True:
+            report = self._next(user.console)
+            if isinstance(report, StorageError):
+                say(report.message)
+                return TURN_FAILED
+            journal, line, record = report
+            event, is_own = record["event"], journal.id == user.live.id
+            if as_json:
+                _print_line(journal, line)
+            elif is_own or event["type"] in _OF_SUB_AGENTS:
+                printer.print(record)
+            user.ask(journal, event)
+            if not is_own:
+                continue
+            _warn_of_what_nobody_allowed(event)
+            last_refused = _refused_last(event, before=last_refused)
+            if event["type"] == "turn.completed":
+                return _exit_code(event["turn"], refused=last_refused)
+            if event["type"] == "turn.paused":
+                return NO_MODEL
+
+    def _next(self, console: Console) -> _Report:
+        """Return the next report; a person at a terminal sees that something is going on."""
+        if not self._reports.empty():
+            return self._reports.get()
+        with status_line("working; Ctrl-C stops it", console):
+            return self._reports.get()
+
+
+def _print_line(journal: Journal, line: bytes) -> None:
+    head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
+    sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
+    """Say it on stderr too, where programs and their logs keep what went wrong."""
+    if event["type"] == "item.completed" and event["item"]["kind"] == "notice":
+        notice = event["item"]
+        if notice.get("reason") == "noClient":
+            say(f"{notice['title']}: {notice.get('description', '')}")
+
+
+def _refused_last(event: plain.Event, *, before: bool) -> bool:
+    """Return whether the last action was refused because there was nobody to ask."""
+    if event["type"] == "approval.resolved":
+        return event["by"] == "noClient"
+    if event["type"] == "item.completed" and is_tool_item(item := event["item"]):
+        return before and (item["tool"] == "finish" or item["status"] == "rejected")
+    return before
+
+
+def _exit_code(turn: plain.Turn, *, refused: bool) -> int:
+    stop, error = turn.get("stopReason"), turn.get("error")
+    if stop in _LIMITS:
+        return LIMIT
+    if turn["status"] == "interrupted":
+        return INTERRUPTED
+    if turn["status"] == "failed":
+        return NO_MODEL if error and error["kind"] in _MODEL_ERRORS else TURN_FAILED
+    if stop not in {"finished", "endTurn", "needsInput"}:
+        return TURN_FAILED
+    return NEEDS_A_PERSON if refused or stop == "needsInput" else DONE
