@@ -23,6 +23,7 @@ from ordering import OrderingChecker
 
 Json = dict[str, Any]
 Predicate = Callable[[Json], bool]
+Popen = Callable[..., subprocess.Popen[bytes]]
 WITHIN_S = 90.0
 SURVIVORS_WITHIN_S = 60.0
 """The promise is two seconds, but a process that was really left behind outlives any deadline."""
@@ -51,7 +52,13 @@ class RawClient:
     """One daemon process and the client's end of its pipes. Any thread may send and wait."""
 
     def __init__(
-        self, argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], *, reading: bool
+        self,
+        argv: Sequence[str],
+        cwd: Path | None,
+        env: Mapping[str, str],
+        *,
+        reading: bool,
+        popen: Popen,
     ) -> None:
         self.tag = f"OH_TEST_RUN={uuid.uuid4().hex}"
         """An environment variable of the daemon and of all that it starts."""
@@ -73,7 +80,7 @@ class RawClient:
         self._stderr: list[bytes] = []
         pipe = subprocess.PIPE
         tagged = {**env, **dict([self.tag.split("=")])}
-        self.process = subprocess.Popen(
+        self.process = popen(
             argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=tagged, bufsize=0
         )
         self._threads = [
@@ -93,9 +100,10 @@ class RawClient:
         env: Mapping[str, str] | None = None,
         *,
         reading: bool = True,
+        popen: Popen = subprocess.Popen,
     ) -> Self:
         """Start with `env` laid over ours. With `reading=False`, read nothing until `read_on`."""
-        return cls(argv, cwd, {**os.environ, **(env or {})}, reading=reading)
+        return cls(argv, cwd, {**os.environ, **(env or {})}, reading=reading, popen=popen)
 
     def __enter__(self) -> Self:
         return self

@@ -3,13 +3,13 @@
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-SCRIPT = Path(sys.executable).with_name("oh-daemon")
+import starts
+
 PLAIN = {"OH_DAEMON_TITLES": "false", "OH_DAEMON_SANDBOX": "off"}
 """A request for a title would disturb the fake model's scripts, which count requests."""
 _OURS = ("OH_DAEMON", "_API_KEY")
@@ -35,7 +35,7 @@ def start(
 ) -> subprocess.Popen[str]:
     pipes: dict[str, Any] = dict.fromkeys(("stdout", "stderr"), subprocess.PIPE)
     pipes |= {"stdin": subprocess.DEVNULL, **streams}
-    return subprocess.Popen(argv, cwd=folder, env=env, text=True, **pipes)
+    return starts.start(argv, cwd=folder, env=env, text=True, **pipes)
 
 
 def end(

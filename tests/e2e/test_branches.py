@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import SCRIPT, end, environment, start
+from command_line import end, environment, start
 from editor import Editor
 from fake_llm import call, say
 from raw_client import RawClient
+from starts import SCRIPT
 from world import World, content_of, items, text
 
 pytestmark = pytest.mark.one_daemon

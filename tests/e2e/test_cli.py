@@ -15,9 +15,10 @@ from typing import Any
 
 import mcp_server
 import pytest
-from command_line import SCRIPT, Ran, end, environment, start
+from command_line import Ran, end, environment, start
 from fake_llm import Step, call, error, hang, held, reply, say, with_usage
 from mcp_world import vault
+from starts import SCRIPT
 from world import World
 
 Json = dict[str, Any]

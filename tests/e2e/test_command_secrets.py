@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import SCRIPT, end, environment, start
+from command_line import end, environment, start
 from fake_llm import FakeLLM, call, say
+from starts import SCRIPT
 from world import World, content_of, items
 
 from oh_daemon import LLM, Agent, Conversation, Workspace

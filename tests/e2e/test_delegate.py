@@ -5,9 +5,10 @@ import threading
 from typing import Any
 
 import pytest
-from command_line import SCRIPT, end, environment, start
+from command_line import end, environment, start
 from fake_llm import Step, call, calls, error, first_user_text, hang, held, keyed, say
 from raw_client import NoAnswer, RawClient
+from starts import SCRIPT
 from world import World, content_of, items, wait_for_status
 
 pytestmark = pytest.mark.one_daemon

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import SCRIPT, Ran, end, environment, start
+from command_line import Ran, end, environment, start
 from fake_llm import FakeLLM, say
+from starts import SCRIPT
 
 ROOT = Path(__file__).parents[2]
 

@@ -5,8 +5,9 @@ from base64 import b64decode, b64encode
 from html.parser import HTMLParser
 
 import pytest
-from command_line import SCRIPT, end, environment, start
+from command_line import end, environment, start
 from fake_llm import call, say
+from starts import SCRIPT
 from world import KEY, World
 
 pytestmark = pytest.mark.one_daemon

@@ -6,10 +6,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from command_line import PLAIN, SCRIPT, Ran, end, environment, start
+from command_line import PLAIN, Ran, end, environment, start
 from editor import Editor
 from fake_llm import call, say
 from raw_client import RawClient
+from starts import SCRIPT
 from world import KEY, World, content_of, items
 
 from oh_daemon import LLM, Agent, Conversation, Workspace

@@ -8,13 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from command_line import SCRIPT, environment
+from command_line import environment
 from editor import Editor
 from language_server import FEATURES, LanguageServer
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 from planted_secrets import TOKENS
+from starts import SCRIPT
 from world import World
 
 Json = dict[str, Any]

@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from command_line import SCRIPT, end, environment, start
+from command_line import end, environment, start
 from fake_llm import Step, call, error, hang, raw, say, with_usage
 from model_calls import anthropic_block, claude, thinking_sent, thought, tool_use
+from starts import SCRIPT
 from world import KEY, World, items, text
 
 pytestmark = pytest.mark.one_daemon

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import mcp_server
-from command_line import SCRIPT, end, environment, start
+from command_line import end, environment, start
 from fake_llm import call, say
 from raw_client import RawClient
+from starts import SCRIPT
 from world import World, content_of, items
 
 Json = dict[str, Any]

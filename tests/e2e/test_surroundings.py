@@ -6,8 +6,9 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from command_line import SCRIPT, Ran, environment
+from command_line import Ran, environment
 from fake_llm import call, say
+from starts import SCRIPT
 from world import World
 
 

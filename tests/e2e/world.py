@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import starts
 from fake_llm import FakeLLM, Step
 from raw_client import RawClient
 
@@ -72,7 +73,7 @@ class Common:
         alike = [each for each in at_rest if self.clients[each] == said]
         client = next((each for each in alike if each.process.poll() is None), None)
         if client is None:
-            started = RawClient.start(PRODUCT, self.home, world.environment)
+            started = RawClient.start(PRODUCT, self.home, world.environment, popen=starts.start)
             client = self.stack.enter_context(started)
             client.initialize([], params=params, **block)
             if len(at_rest) >= N_SHARED:
@@ -174,7 +175,9 @@ class World:
         """
         argv = (*prefix, *PRODUCT, *self.arguments)
         client = self.stack.enter_context(
-            RawClient.start(argv, self.project, self.environment, reading=reading)
+            RawClient.start(
+                argv, self.project, self.environment, reading=reading, popen=starts.start
+            )
         )
         self.daemons.append(client)
         return client

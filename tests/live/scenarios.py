@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from command_line import SCRIPT, Ran, end, start
+from command_line import Ran, end, start
+from starts import SCRIPT
 
 _LIMITS = ("--ask", "never", "--max-steps", "40", "--max-cost", "1")
 
