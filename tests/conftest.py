@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import psutil
 import pytest
-import starts
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -83,7 +82,6 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    starts.end()
     if not _is_controller(session.config):
         return
     # xdist's workers are still ending here, so wait for them; a real leftover outlives any wait.

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import starts
 from fake_llm import FakeLLM
 from world import Common, World
 
@@ -20,6 +21,10 @@ def pytest_runtest_makereport(
     report = yield
     item.stash[HAS_FAILED] = item.stash.get(HAS_FAILED, False) or report.failed
     return report
+
+
+def pytest_sessionfinish() -> None:
+    starts.end()
 
 
 @pytest.fixture(scope="session")

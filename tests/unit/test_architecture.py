@@ -8,7 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 
@@ -126,10 +126,19 @@ class Module:
     def is_init(self) -> bool:
         return self.name.endswith("__init__")
 
-    def imports(self) -> Iterator[tuple[str, int]]:
-        """Yield every imported dotted name with its line; relative imports are resolved."""
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of the tree, in any order."""
+        return [*ast.walk(self.tree)]
+
+    @cached_property
+    def imports(self) -> list[tuple[str, int]]:
+        """Every imported dotted name with its line; relative imports are resolved."""
+        return [*self._imports()]
+
+    def _imports(self) -> Iterator[tuple[str, int]]:
         here = [PACKAGE, *self.name.split("/")[:-1]]
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((alias.name, node.lineno) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
@@ -157,7 +166,7 @@ def _modules() -> tuple[Module, ...]:
 
 
 def _functions(module: Module) -> Iterator[Function]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
             has_docstring = ast.get_docstring(node) is not None
@@ -174,7 +183,7 @@ def _check(problems: Iterable[str]) -> None:
 def test_imports_go_down_only() -> None:
     problems: list[str] = []
     for module in _modules():
-        for name, line in module.imports():
+        for name, line in module.imports:
             target = _folder_of(name)
             allowed = LAYERS.get(module.folder, set()) | {module.folder}
             if name.startswith(f"{PACKAGE}.") and target in LAYERS and target not in allowed:
@@ -189,7 +198,7 @@ def test_fronts_do_not_know_each_other() -> None:
     problems: list[str] = []
     for module in _modules():
         here = _front_of(f"{PACKAGE}.{module.name.replace('/', '.')}")
-        for name, line in module.imports() if here else ():
+        for name, line in module.imports if here else ():
             other = _front_of(name)
             if other not in {"", here, *FRONTS.get(here, ())}:
                 problems.append(
@@ -241,7 +250,7 @@ def test_no_modules_need_each_other() -> None:
 
 def _needed_by(module: Module, names: set[str]) -> set[str]:
     """Return the modules that it imports: each dotted name is a module, or something in one."""
-    paths = [name.removeprefix(f"{PACKAGE}.").replace(".", "/") for name, _ in module.imports()]
+    paths = [name.removeprefix(f"{PACKAGE}.").replace(".", "/") for name, _ in module.imports]
     return {path if path in names else path.rpartition("/")[0] for path in paths} & names
 
 
@@ -257,7 +266,7 @@ def test_nothing_inside_imports_from_the_package_itself() -> None:
         f"{module.name}.py:{line} imports {name} from the package's top, which loads the public "
         "API; import it from the module that defines it"
         for module in _modules()
-        for name, line in module.imports()
+        for name, line in module.imports
         if name.partition(".")[0] == PACKAGE and _folder_of(name) not in LAYERS
     )
 
@@ -271,7 +280,7 @@ def test_every_library_has_one_owner() -> None:
     _check(
         f"{module.name}.py:{line} imports {name}; only {' and '.join(owners)} may: ask it instead"
         for module in _modules()
-        for name, line in module.imports()
+        for name, line in module.imports
         if (owners := OWNERS.get(name.partition(".")[0])) and not module.name.startswith(owners)
     )
 
@@ -287,7 +296,7 @@ def test_only_the_spawner_and_its_helpers_start_processes() -> None:
 
 
 def _uses_of_os(module: Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id == "os":
                 yield node.attr, node.lineno
@@ -301,7 +310,7 @@ def test_the_contract_needs_nothing_but_pydantic() -> None:
         "move what needs more into an adapter"
         for module in _modules()
         if module.folder == "contract"
-        for name, line in module.imports()
+        for name, line in module.imports
         if name.partition(".")[0] not in CONTRACT_LIBRARIES
     )
 
@@ -312,13 +321,13 @@ def test_core_does_no_io_of_its_own() -> None:
         "move the act into an adapter"
         for module in _modules()
         if module.folder == "core"
-        for name, line in [*module.imports(), *_calls_of_open(module)]
+        for name, line in [*module.imports, *_calls_of_open(module)]
         if name.partition(".")[0] in {*CORE_HAS_NO, "open()"}
     )
 
 
 def _calls_of_open(module: Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "open":
             yield "open()", node.lineno
 
@@ -329,7 +338,7 @@ def test_everything_is_caught_in_the_last_resorts_only() -> None:
         "or say in LAST_RESORTS what it protects"
         for module in _modules()
         if module.name not in LAST_RESORTS
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.ExceptHandler) and _swallows_everything(node)
     )
 
@@ -366,7 +375,7 @@ def test_every_thread_is_in_the_table_of_threads() -> None:
 
 
 def _starts_threads(module: Module) -> bool:
-    calls = (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+    calls = (node for node in module.nodes if isinstance(node, ast.Call))
     is_helper = module.name == "fronts/wire/serial"  # Its callers give the name.
     return not is_helper and any(ast.unparse(call.func) in STARTS_THREADS for call in calls)
 
@@ -432,9 +441,9 @@ def test_the_lists_of_exceptions_name_modules_that_exist() -> None:
 NOT_SET_YET = {"PlanEntry.priority": "in every log of format 1; editors' plans have it"}
 
 
-def _words_of(path: Path) -> Iterator[str]:
+def _words_of(module: Module) -> Iterator[str]:
     """Yield attributes, keywords and strings: every way in which code can name a field."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in module.nodes:
         match node:
             case ast.Attribute(attr=word) | ast.keyword(arg=str(word)) | ast.Constant(str(word)):
                 yield word
@@ -443,8 +452,8 @@ def _words_of(path: Path) -> Iterator[str]:
 
 
 def test_every_field_of_the_contract_is_set_or_read_somewhere() -> None:
-    paths = [path for path in ROOT.rglob("*.py") if "contract" not in path.parts]
-    words = {word for path in paths for word in _words_of(path)}
+    users = [module for module in _modules() if module.folder != "contract"]
+    words = {word for module in users for word in _words_of(module)}
     unused = [
         f"{model.__name__}.{name}"
         for model in _contract_models()
@@ -455,11 +464,11 @@ def test_every_field_of_the_contract_is_set_or_read_somewhere() -> None:
 
 
 def test_every_setting_and_parameter_is_read() -> None:
-    paths = [path for path in ROOT.rglob("*.py") if "contract" not in path.parts]
     read = {
         node.attr
-        for path in paths
-        for node in ast.walk(ast.parse(path.read_text()))
+        for module in _modules()
+        if module.folder != "contract"
+        for node in module.nodes
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     taken: list[type[BaseModel]] = [Settings, *(method.params for method in protocol.REQUESTS)]
