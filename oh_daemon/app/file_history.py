@@ -195,7 +195,9 @@ def restore(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bo
     is_open = documents.document(path) is not None
     has_bytes = all(each is None or each.raw is not None for each in (now, target))
     if has_bytes and not is_open:
-        if disk == (target and target.raw) and _has_mode(path, target):
+        is_executable = disk is not None and bool(path.stat().st_mode & 0o100)
+        has_mode = target is None or is_executable == (target.mode == _EXECUTABLE)
+        if disk == (target and target.raw) and has_mode:
             return False
         if disk == (now and now.raw):
             return is_dry or _put_bytes(documents, path, disk, target)
@@ -215,11 +217,6 @@ def _put_bytes(
         documents.files.replace(path, raw, sha256_of(disk))
     _set_mode(path, target)
     return True
-
-
-def _has_mode(path: Path, target: Version | None) -> bool:
-    is_executable = target is not None and bool(path.stat().st_mode & 0o100)
-    return target is None or is_executable == (target.mode == _EXECUTABLE)
 
 
 def _set_mode(path: Path, target: Version | None) -> None:

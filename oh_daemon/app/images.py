@@ -31,7 +31,7 @@ MAX_IMAGES = 20
 _MAX_MENTIONED_BYTES = (5 << 20) * 3 // 4
 """In base64 that is 5 MiB, which all providers take."""
 _TOO_MANY = f"a message has at most {MAX_IMAGES} images"
-_MAX_KEPT_BYTES = 64 << 20
+_MAX_MEMORY_BYTES = 64 << 20
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -79,7 +79,8 @@ class Attachments:
             except (InvalidParamsError, PayloadTooLargeError):
                 del self._uploads[upload_id]
                 raise
-            self._make_room()
+            while sum(each.n_bytes for each in self._uploads.values()) > _MAX_MEMORY_BYTES:
+                del self._uploads[next(iter(self._uploads))]
         return AttachmentPutResult(
             attachment_id=upload_id, received=len(upload.pieces), complete=upload.is_complete
         )
@@ -101,10 +102,6 @@ class Attachments:
             raise InvalidParamsError.at("index", f"piece {params.index} came, but {n_here} is next")
         self._uploads[upload_id] = upload
         return upload_id, upload
-
-    def _make_room(self) -> None:
-        while sum(upload.n_bytes for upload in self._uploads.values()) > _MAX_KEPT_BYTES:
-            del self._uploads[next(iter(self._uploads))]
 
     def read(self, upload_id: str, path: str) -> bytes:
         """Return a complete upload. Raises `InvalidParamsError` about the field `path`."""

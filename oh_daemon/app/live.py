@@ -46,16 +46,17 @@ class Live:
     def __init__(
         self, shared: Shared, recipe: Recipe, conversation: Conversation, folders: Sequence[Path]
     ) -> None:
-        if recipe.result_schema is None:
-            recipe = replace(recipe, result_schema=conversation.state.result_schema)
+        state = conversation.state
+        schema = state.result_schema if recipe.result_schema is None else recipe.result_schema
         self._shared = shared
-        self._recipe = recipe
+        self._recipe = recipe = replace(
+            recipe, result_schema=schema, isolated=recipe.isolated or state.isolated
+        )
         home = folders[0] if folders else None
         self._settings = shared.settings(home).settings
         self.conversation = conversation
-        recipe = replace(recipe, isolated=recipe.isolated or conversation.state.isolated)
         # The log of a new sub-agent does not name its parent yet.
-        parent_id = recipe.parent.id if recipe.parent else conversation.state.parent_id
+        parent_id = recipe.parent.id if recipe.parent else state.parent_id
         self.workbench = Workbench(
             shared,
             conversation.log,

@@ -103,20 +103,16 @@ class Views:
                 self._clean_places.add(tried.place)
                 sweep(tried.place)
             if owner_id not in self._views:
-                masks = self._masks(folders)
-                caches = dict(cache_places(self._home, self._environment))
+                facts = (self._home, self._environment)
+                masks = Masks(self._spawner, folders, *facts, own=self._own, allowed=self._allowed)
                 ground = ground_of(tried.program, folders, self._home, masks)
-                ground = replace(ground, caches=caches)
+                ground = replace(ground, caches=dict(cache_places(*facts)))
                 place = tried.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)
                 network = make_network()
                 view = View(self._spawner, ground, place, network, outlives=outlives)
                 kept = KeptView(view, self._spawner, folders, place) if isolated else None
                 self._views[owner_id] = SharedView(view, network, kept)
             return self._views[owner_id]
-
-    def _masks(self, folders: Sequence[Path]) -> Masks:
-        facts = (self._home, self._environment)
-        return Masks(self._spawner, folders, *facts, own=self._own, allowed=self._allowed)
 
     def leave(self, owner_id: str, shells: Shells) -> None:
         """End the view when the last shells have left it."""

@@ -73,7 +73,10 @@ def run_at(level: Level | None, folder: Path, command: Sequence[str]) -> int:
         for mark, text in _lines_of(row for row in rows if level in {None, row.level}):
             sys.stderr.write(f"{mark} {display_escaped(text)}\n")
         return _FAILED
-    env = clean_env(os.environ) | _terminal()
+    env = dict(clean_env(os.environ))
+    # A person's programs need this of the environment, which the agent's do without.
+    if sys.stdin.isatty() and (terminal := os.environ.get("TERM")):
+        env["TERM"] = terminal
     if level_row.level == "view":
         return _run_in_view(level_row, folder, command, env)
     words = landlock.words() if level_row.level == "landlock" else []
@@ -84,12 +87,6 @@ def _rows(folder: Path) -> Sequence[Row]:
     with closing(Spawner()) as spawner:
         state_folder = Places(os.environ).state_folder
         return with_mounts(try_levels(spawner, state_folder, os.environ), [folder])
-
-
-def _terminal() -> dict[str, str]:
-    """Return what a person's programs need of the environment, which the agent's do without."""
-    name = os.environ.get("TERM")
-    return {"TERM": name} if name and sys.stdin.isatty() else {}
 
 
 def _run_in_view(
