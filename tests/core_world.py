@@ -56,7 +56,7 @@ def new_conversation(log: EventLog | None = None, **changes: Any) -> Conversatio
     conversation = Conversation(
         State("c1"), log or MemoryLog(), epoch="e1", clock=clock, masker=masker
     )
-    conversation.append(CREATED.model_copy(update=changes))
+    conversation.journal.append(CREATED.model_copy(update=changes))
     return conversation
 
 
@@ -66,7 +66,7 @@ def text(words: str) -> tuple[TextPart, ...]:
 
 def records(conversation: Conversation) -> list[Any]:
     """Return the records of the log so far."""
-    lines = conversation.log.read_range(1, conversation.state.seq)
+    lines = conversation.journal.log.read_range(1, conversation.state.seq)
     return [orjson.loads(line) for line in lines]
 
 
@@ -131,13 +131,13 @@ class Work:
 
     def run(self, words: str = "go") -> Any:
         """Send a message and wait for the end of its turn."""
-        with self.conversation.changed:
+        with self.conversation.journal.changed:
             sent = self.conversation.send(text(words))
-            ended = self.conversation.turn_ended(sent["messageId"], sent.get("turnId"))
+            ended = self.conversation.turns.ended(sent["messageId"], sent.get("turnId"))
         return ended.result(DEADLINE_S)
 
     def switch(self, model: str) -> None:
-        self.conversation.append(e.OptionsChanged(values={"model": model}))
+        self.conversation.journal.append(e.OptionsChanged(values={"model": model}))
 
     def items(self, kind: str) -> list[Any]:
         return [item for item in self.conversation.state.items if item["kind"] == kind]
@@ -163,7 +163,7 @@ def at_work(
     """
     conversation = new_conversation(log, **changes)
     heard = Heard()
-    conversation.listeners.append(heard)
+    conversation.journal.listeners.append(heard)
     with FakeLLM(script) as fake:
         models: dict[str, Model] = {"fake": retrying(fake, max_attempts, context_window=window)}
         models |= {n: retrying(fake, **given) for n, given in (others or {}).items()}

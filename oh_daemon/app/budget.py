@@ -15,7 +15,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.endings import Rest
-from oh_daemon.core.journal import Journal, Listener
+from oh_daemon.core.journal import History, Listener
 from oh_daemon.core.ports import Clock
 from oh_daemon.core.state import State
 
@@ -75,7 +75,7 @@ class Budget(Listener):
             logger.warning("what was spent today is not kept: %s", exc)
             return new
 
-    def on_record(self, _journal: Journal, _line: bytes, record: plain.Record) -> None:
+    def on_record(self, _history: History, _line: bytes, record: plain.Record) -> None:
         """Count what calls cost, except a sub-agent's, which its own conversation counts."""
         event = record["event"]
         if _is_by_user(event):

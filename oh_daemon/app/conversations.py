@@ -39,12 +39,13 @@ from oh_daemon.contract.summaries import ConversationInfo
 from oh_daemon.core.approval import check_options, option_pickers
 from oh_daemon.core.commands import written_out
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.delivery import BUSY, title_of
+from oh_daemon.core.delivery import title_of
 from oh_daemon.core.folding import fold
 from oh_daemon.core.foreign import FOREIGN
-from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.journal import History, new_id
 from oh_daemon.core.ports import EventLog, Json
 from oh_daemon.core.state import State
+from oh_daemon.core.turns import BUSY
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
@@ -92,7 +93,7 @@ class Conversations:
         catalog = None if params.ephemeral else self.catalogs(folders)[0]
         with new_log(self.shared, catalog, state.conversation_id) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
-            written_out(params.content or (), live.conversation.skill_kinds())
+            written_out(params.content or (), live.conversation.delivery.skill_kinds())
             created = e.ConversationCreated(
                 title=params.title or title_of(params.content or (), self.shared.masker.mask),
                 folders=tuple(uri_from_path(folder) for folder in folders),
@@ -105,7 +106,7 @@ class Conversations:
                 parent_id=recipe.parent.id if recipe.parent else None,
                 isolated=recipe.isolated,
             )
-            live.conversation.append(created, cause=cause)
+            live.conversation.journal.append(created, cause=cause)
             live.begin_isolation()
         return self._add(live, at_work=at_work)
 
@@ -203,7 +204,7 @@ class Conversations:
     ) -> Live:
         clock, masker = self.shared.clock, self.shared.masker
         conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
-        conversation.listeners.extend(self.shared.listeners)
+        conversation.journal.listeners.extend(self.shared.listeners)
         recipe = equipped(self, conversation, folders, recipe)
         return Live(self.shared, recipe, conversation, folders)
 
@@ -223,10 +224,12 @@ class Conversations:
         with self._lock:
             return self._live.get(conversation_id)
 
-    def find_journal(self, conversation_id: str) -> Journal | None:
+    def find_history(self, conversation_id: str) -> History | None:
         """Return a conversation that is at work or followed here, or None."""
         live = self.find_live(conversation_id)
-        return live.conversation if live is not None else self.find_followed(conversation_id)
+        return (
+            live.conversation.journal if live is not None else self.find_followed(conversation_id)
+        )
 
     def live(self, conversation_id: str) -> Live:
         """Return the conversation that is at work here.
@@ -251,10 +254,10 @@ class Conversations:
         if live is None:
             raise ConversationNotFoundError(conversation_id)
         live.agent.close()
-        if live.conversation.status not in BUSY | {"paused"}:
+        if live.conversation.journal.status not in BUSY | {"paused"}:
             # When the log cannot be written, its shells and its lock must still be released.
             with suppress(StorageError):
-                live.conversation.append(e.ConversationClosed())
+                live.conversation.journal.append(e.ConversationClosed())
         self._keep_summary(live)
         live.workbench.skills.close()
         live.close()
@@ -262,7 +265,7 @@ class Conversations:
     def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> ConversationInfo:
         """Change what lists show of a conversation; a closed one is opened only for this call."""
         was_open = self.find_live(params.conversation_id) is not None
-        journal = self.open(params.conversation_id, folders, at_work=False).conversation
+        journal = self.open(params.conversation_id, folders, at_work=False).conversation.journal
         journal.append(plan_update(params, journal.state.metadata))
         journal.log.sync()
         if not was_open:
@@ -281,7 +284,7 @@ class Conversations:
         except (ConversationNotFoundError, *_DAMAGES):
             self._remove(conversation_id, folders, permanent=permanent)
             return None
-        status = describe(live.conversation).status
+        status = describe(live.conversation.journal).status
         if status in BUSY:
             raise ConversationBusyError(
                 f"conversation {conversation_id!r} is {status}; interrupt it first"
@@ -316,14 +319,14 @@ class Conversations:
     def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
         """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
         # Of live ones the stored summary is behind the log, so the catalog would read the log.
-        journals = [*(live.conversation for live in self.all_live()), *self.all_followed()]
-        return list_summaries(self.catalogs(folders), parent_id, map(summarize, journals))
+        histories = [*(live.conversation.journal for live in self.all_live()), *self.all_followed()]
+        return list_summaries(self.catalogs(folders), parent_id, map(summarize, histories))
 
     def read(self, log_id: str, folders: Sequence[Path]) -> tuple[State, list[plain.Record], str]:
         """Return state, records and epoch of any conversation, without opening or locking it."""
         if (live := self.find_live(log_id)) is not None:
-            records = [orjson.loads(line) for line in live.conversation.lines()]
-            return fold(log_id, records), records, live.conversation.epoch
+            records = [orjson.loads(line) for line in live.conversation.journal.lines()]
+            return fold(log_id, records), records, live.conversation.journal.epoch
         records: list[plain.Record] = []
         scan = scan_log(self.place_of(log_id, folders), records.append)
         return fold(log_id, records), records, scan.header.get("epoch", "")
@@ -335,17 +338,17 @@ class Conversations:
                 return place
         raise ConversationNotFoundError(conversation_id)
 
-    def options_of(self, journal: Journal) -> tuple[m.Option, ...]:
+    def options_of(self, history: History) -> tuple[m.Option, ...]:
         """Return the option pickers of a conversation, with the models that settings offer."""
         names = self.shared.settings(None).settings.model_names
-        return option_pickers(journal.state.options, names)
+        return option_pickers(history.state.options, names)
 
     def _keep_summary(self, live: Live) -> None:
         """Store the summary that lists show while this is not open, and today's cost."""
         live.budget.save()
-        if isinstance(live.conversation.log, MemoryLog):
+        if isinstance(live.conversation.journal.log, MemoryLog):
             return
-        summary = summarize(live.conversation)
+        summary = summarize(live.conversation.journal)
         self.catalogs(paths_from_uris(summary["folders"]))[0].write_meta(live.id, summary)
 
     def _require_room(self) -> None:

@@ -6,32 +6,32 @@ from oh_daemon.app.following import Followed
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.summaries import ConversationInfo
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import History
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 from oh_daemon.store.catalog import summary_of
 
 
-def summarize(journal: Journal) -> Json:
+def summarize(history: History) -> Json:
     """Return the summary that lists show of a live conversation, as for a closed one."""
-    with journal.changed:
-        return summary_of(journal.state)
+    with history.changed:
+        return summary_of(history.state)
 
 
-def status_of(journal: Journal) -> str:
+def status_of(history: History) -> str:
     """Return the status alone, without waiting for the conversation."""
     # A change of status that could not be logged is not in the state.
-    return journal.state.status if journal.halted is None else "paused"
+    return history.state.status if history.halted is None else "paused"
 
 
-def describe(journal: Journal) -> ConversationInfo:
+def describe(history: History) -> ConversationInfo:
     """Describe a live or followed conversation."""
-    with journal.changed:
+    with history.changed:
         lock: Json = {"mine": True}
-        if isinstance(journal, Followed):
-            lock = {"mine": False, "pid": journal.owner.get("pid")}
-        info = describe_state(journal.state, lock=lock, epoch=journal.epoch)
-        if journal.halted is None:
+        if isinstance(history, Followed):
+            lock = {"mine": False, "pid": history.owner.get("pid")}
+        info = describe_state(history.state, lock=lock, epoch=history.epoch)
+        if history.halted is None:
             return info
         # This change of status could not be logged, so the state does not show it.
         return info.model_copy(update={"status": "paused", "status_reason": "storage"})

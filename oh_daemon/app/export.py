@@ -50,7 +50,7 @@ def _blobs_of(
 ) -> ReadBlob:
     live = conversations.find_live(conversation_id)
     if live is not None:
-        return live.conversation.log.read_blob
+        return live.conversation.journal.log.read_blob
     return Blobs(conversations.place_of(conversation_id, folders) / "blobs").read
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from oh_daemon.app.shared import Shared
 from oh_daemon.core.folding import apply
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import History
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 from oh_daemon.store.event_log import follow_log
@@ -24,23 +24,16 @@ from oh_daemon.store.watch import Watch
 logger = logging.getLogger(__name__)
 
 
-class Followed(Journal):
+class Followed(History):
     """Reads on a thread of its own, and tells the listeners that all conversations have."""
 
     def __init__(self, place: Path, owner: Json, shared: Shared) -> None:
         """`owner` is what the lock says about its holder. Raises like `follow_log`."""
         state = State(place.name)
-        opened = follow_log(place, shared.commit, partial(apply, state))
-        self._file = opened.log
+        self._tail, epoch = follow_log(place, partial(apply, state))
         self._watch = _watch(place / LOG_NAME, owner.get("pid"))
         self.owner = owner
-        super().__init__(
-            state,
-            opened.log,
-            epoch=opened.epoch,
-            clock=shared.clock,
-            masker=shared.masker,
-        )
+        super().__init__(state, self._tail, epoch=epoch)
         self.listeners.extend(shared.listeners)
         self.repaired: tuple[str, ...] = ()
         """Always empty: a reader repairs nothing."""
@@ -86,17 +79,18 @@ class Followed(Journal):
                 on_over()
 
     def _release(self) -> None:
-        self._file.close()
+        self._tail.close()
         if self._watch is not None:
             self._watch.close()
 
     def _read_on(self) -> bool:
         """Apply new records; return False when no more will come."""
-        lines, goes_on = self._file.read_on()
+        lines, goes_on = self._tail.read_on()
         with self.changed:
-            for line in () if self._is_left else lines:
-                self._take_in(line)
-            return goes_on and not self._is_left
+            if self._is_left:
+                return False
+            self.take_in(lines)
+            return goes_on
 
 
 def _watch(path: Path, pid: int | None) -> Watch | None:

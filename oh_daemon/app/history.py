@@ -85,20 +85,20 @@ def rollback(live: Live, params: branches.RollbackParams) -> branches.RollbackRe
     if params.files == "restore":
         restored = _restore(live, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
-        with conversation.changed:
+        with conversation.journal.changed:
             conversation.require_rest()
             rolled_back = e.ConversationRolledBack(
                 to_seq=to_seq, to_item_id=params.to_item_id, files=params.files
             )
-            conversation.append(*_ending(conversation), rolled_back)
-            if conversation.status != "idle":
-                conversation.append(conversation.status_event("idle"))
+            conversation.journal.append(*_ending(conversation), rolled_back)
+            if conversation.journal.status != "idle":
+                conversation.journal.append(conversation.turns.status_event("idle"))
             live.workbench.learn_again(conversation.state)
-        conversation.log.sync()
+        conversation.journal.log.sync()
     return branches.RollbackResult(
         restored=restored.restored,
         conflicts=restored.conflicts,
-        conversation=describe(conversation),
+        conversation=describe(conversation.journal),
     )
 
 
@@ -124,7 +124,7 @@ def checkpoints(live: Live) -> branches.CheckpointListResult:
 
 
 def _records(conversation: Conversation) -> list[plain.Record]:
-    return [orjson.loads(line) for line in conversation.lines()]
+    return [orjson.loads(line) for line in conversation.journal.lines()]
 
 
 def _checkpointed(records: Iterable[plain.Record]) -> dict[str, int]:
@@ -157,8 +157,8 @@ def restore_checkpoint(
         names = ", ".join(uri.rpartition("/")[2] for uri in result.restored[:_MAX_NAMED])
         note = f"The user took back your changes of files since then. Restored: {names}."
         notice = NoticeItem(id=new_id(), title=title, note=note)
-        conversation.append(e.ItemCompleted(item=notice))
-        conversation.log.sync()
+        conversation.journal.append(e.ItemCompleted(item=notice))
+        conversation.journal.log.sync()
     return result
 
 
@@ -185,7 +185,7 @@ def _restore(
     checkpoint = watched()
     events = [*([checkpoint] if checkpoint else ()), *([] if is_dry else reviews)]
     if events:
-        live.conversation.append(*events)
+        live.conversation.journal.append(*events)
     return branches.RestoreResult(restored=tuple(restored), conflicts=tuple(conflicts))
 
 
@@ -243,7 +243,7 @@ def _reviewed(
 
 
 def _require_message(conversation: Conversation, item_id: str) -> None:
-    with conversation.changed:
+    with conversation.journal.changed:
         state = conversation.state
         if item_id not in state.positions or state.item(item_id)["kind"] != "userMessage":
             what = "names no message of the user in this conversation"
@@ -252,7 +252,7 @@ def _require_message(conversation: Conversation, item_id: str) -> None:
 
 def _ending(conversation: Conversation) -> Sequence[Contract]:
     """Return the events that end what is on hold, because nobody can resume it any more."""
-    state, now = conversation.state, conversation.clock.now()
+    state, now = conversation.state, conversation.journal.clock.now()
     offers = withdrawn_offers(state)
     if state.turn is not None:
         return [*offers, *stopping_events(state, now, is_closing=False)]

@@ -56,7 +56,7 @@ def host_consent_of(
 ) -> HostConsent:
     """Return what decides about the hosts that a conversation's commands connect to."""
     return HostConsent(
-        conversation,
+        conversation.journal,
         policy,
         allowed=lambda: shared.settings(home).settings.hosts,
         registries=lambda: registries_of(shared.home, shared.environment),

@@ -27,10 +27,10 @@ from oh_daemon.contract.items import FileChange, Hunk, NoticeItem
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import ToolContext
+from oh_daemon.core.turns import BUSY
 from oh_daemon.sandbox.apart import Keep, Waiting
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.landing_texts import plan_text
@@ -241,7 +241,7 @@ class IsolatedChanges:
         if not parts:
             return [], {}
         conversation = self.conversation
-        cancel, masker = CancelToken(), conversation.masker
+        cancel, masker = CancelToken(), conversation.journal.masker
         context = ToolContext(conversation.id, new_id(), cancel, lambda _text: None, masker)
         changes = [each.change for each in parts]
         try:
@@ -258,7 +258,7 @@ class IsolatedChanges:
         return done, {uri: why for uri, why in reasons.items() if uri not in done}
 
     def _require_rest(self) -> None:
-        status = self.conversation.status
+        status = self.conversation.journal.status
         if status in BUSY:
             way_on = "answer it" if status == "waiting" else "wait"
             problem = f"the agent is {status} and may change the same files"
@@ -283,8 +283,8 @@ class IsolatedChanges:
             notice = NoticeItem(id=new_id(), title=title, note=note)
             reviews = [_reviewed(decision, each.change) for each in files]
             conversation = self.conversation
-            conversation.append(*reviews, ItemCompleted(item=notice))
-            conversation.log.sync()
+            conversation.journal.append(*reviews, ItemCompleted(item=notice))
+            conversation.journal.log.sync()
         return ReviewResult(
             done=(*(each.change.uri for each in files), *sorted(repositories)),
             conflicts=tuple(Conflict(uri=uri, reason=why) for uri, why in conflicts.items()),

@@ -137,7 +137,7 @@ class Skills:
         for section in prompt_sections(new, can_load=True):
             names = ", ".join(skill.name for skill in new)
             notice = NoticeItem(id=new_id(), title=f"Skills found: {names}", note=section)
-            conversation.append(e.ItemCompleted(item=notice))
+            conversation.journal.append(e.ItemCompleted(item=notice))
 
     def _show(self, conversation: Conversation, skill: Skill, why: str, note: str | None) -> None:
         notice = NoticeItem(
@@ -147,7 +147,7 @@ class Skills:
             note=note,
             skill=skill.name,
         )
-        conversation.append(e.ItemCompleted(item=notice))
+        conversation.journal.append(e.ItemCompleted(item=notice))
 
     def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
         """Run the skill's commands, return its text for the model, and request its servers."""

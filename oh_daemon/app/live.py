@@ -59,25 +59,25 @@ class Live:
         parent_id = recipe.parent.id if recipe.parent else state.parent_id
         self.workbench = Workbench(
             shared,
-            conversation.log,
+            conversation.journal.log,
             folders,
             recipe,
             cancel=lambda: conversation.cancel,
             owner_id=parent_id or conversation.id,
         )
         self.budget = Budget(
-            lambda: shared.settings(home).settings, shared.spend, conversation.clock
+            lambda: shared.settings(home).settings, shared.spend, conversation.journal.clock
         )
-        conversation.listeners.append(self.budget)
+        conversation.journal.listeners.append(self.budget)
         self.repaired: tuple[str, ...] = ()
         self._policy = policy_of(shared, recipe, conversation, self.workbench)
         if self.workbench.network is not None:
             consent = host_consent_of(shared, conversation, self._policy, home)
             self.workbench.network.members[self.workbench.shells] = consent
-        self.workbench.shells.on_job_end = conversation.wake
-        conversation.skill_kinds = self.workbench.skills.kinds
+        self.workbench.shells.on_job_end = conversation.journal.wake
+        conversation.delivery.skill_kinds = self.workbench.skills.kinds
         if folders:
-            conversation.seen_in_editor = lambda: {
+            conversation.delivery.seen_in_editor = lambda: {
                 **shared.seen_in_editor(self.workbench.folders),
                 "secrets": ", ".join(f"${name}" for name in sorted(shared.lent)) or NOTHING,
             }
@@ -111,7 +111,7 @@ class Live:
         self.agent.start()
 
     def _model_finder(self) -> Callable[[str], Model]:
-        find, log = self._shared.model_for, self.conversation.log
+        find, log = self._shared.model_for, self.conversation.journal.log
         if not (self._settings.log_completions and isinstance(log, LogFile)):
             return find
         kept = Completions(log.folder, self._shared.masker, self._shared.clock)
@@ -151,11 +151,11 @@ class Live:
         state = conversation.state
         self.workbench.learn(state)
         found = cut_short(self.workbench.documents, state.open_tool_items())
-        if closing := restart_events(state, conversation.clock.now(), found):
-            conversation.append(*closing)
+        if closing := restart_events(state, conversation.journal.clock.now(), found):
+            conversation.journal.append(*closing)
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
-            conversation.append(e.OptionsChanged(values=changed))
+            conversation.journal.append(e.OptionsChanged(values=changed))
         self._offer(state.options_now["model"])
         self._log_agent()
 
@@ -194,7 +194,7 @@ class Live:
         state = conversation.state
         agent = self.agent_info(state.options["model"], state.agent)
         if agent.model_dump(mode="json", exclude_none=True) != state.agent:
-            conversation.append(e.AgentChanged(agent=agent))
+            conversation.journal.append(e.AgentChanged(agent=agent))
 
     @property
     def isolated(self) -> IsolatedChanges | None:
@@ -223,7 +223,7 @@ class Live:
         if bench.keep.told is not None:
             title, description, note = bench.keep.told
             notice = NoticeItem(id=new_id(), title=title, description=description, note=note)
-            self.conversation.append(e.ItemCompleted(item=notice))
+            self.conversation.journal.append(e.ItemCompleted(item=notice))
 
     def remove_isolation(self) -> None:
         """Remove what an isolated conversation kept, once it is closed; not for a sub-agent."""
@@ -234,6 +234,6 @@ class Live:
         """End the worker, the shells and the log, in this order; log what was interrupted."""
         self.agent.close(deadline_s)
         self.workbench.close()
-        self.conversation.log.close()
+        self.conversation.journal.log.close()
         closed = "the conversation was closed; open it again"
-        self.conversation.abandon_waiters(InvalidStateError(closed))
+        self.conversation.journal.abandon_waiters(InvalidStateError(closed))

@@ -70,7 +70,7 @@ def policy_of(
         self_running=self_running_in(
             documents.folders.folders,
             shared.trust,
-            tell=lambda notice: conversation.append(e.ItemCompleted(item=notice)),
+            tell=lambda notice: conversation.journal.append(e.ItemCompleted(item=notice)),
         ),
         hooks=Hooks(
             table=lambda: shared.settings(home).settings.hooks,

@@ -34,7 +34,7 @@ from oh_daemon.core.delegation import (
     outcome_of,
 )
 from oh_daemon.core.endings import rest_before_step
-from oh_daemon.core.journal import Journal, Listener, new_id
+from oh_daemon.core.journal import History, Journal, Listener, new_id
 from oh_daemon.core.ports import Json, ToolContext
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
@@ -64,9 +64,9 @@ def agents_in(shared: Shared, folders: Sequence[Path]) -> dict[str, NamedAgent]:
     return choose_agents(find_agents(trusted, shared.home))
 
 
-def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Conversation]:
+def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Journal]:
     """Return the sub-agents of this parent that are open now."""
-    open_ones = (live.conversation for live in conversations.all_live())
+    open_ones = (live.conversation.journal for live in conversations.all_live())
     return [each for each in open_ones if each.state.parent_id == parent_id]
 
 
@@ -145,7 +145,7 @@ class SubAgents:
             },
             max_steps=state.max_steps,
             max_cost_usd=state.max_cost_usd,
-            ephemeral=isinstance(self.parent.log, MemoryLog),
+            ephemeral=isinstance(self.parent.journal.log, MemoryLog),
             metadata={"agent": agent.name},
         )
         return self.conversations.start(
@@ -160,18 +160,18 @@ class SubAgents:
 
     def _model(self, agent: NamedAgent) -> str:
         """Return the model of the agent's file if the user offers it, otherwise the parent's."""
-        options = self.conversations.options_of(self.parent)
+        options = self.conversations.options_of(self.parent.journal)
         offered = {c.value for option in options if option.id == "model" for c in option.choices}
         return agent.model if agent.model in offered else self.parent.state.options_now["model"]
 
     def align(self, child: Conversation, agent_name: str) -> None:
         """Apply the parent's options, which the user may change, from the child's next step on."""
         agent = self.agents().get(agent_name)
-        with child.changed:
+        with child.journal.changed:
             own_mode = _mode_of(agent) if agent else child.state.options["mode"]
             wanted = inherited_options(own_mode, self.parent.state.options_now)
             if not wanted.items() <= child.state.options.items():
-                child.append(e.OptionsChanged(values=wanted))
+                child.journal.append(e.OptionsChanged(values=wanted))
 
     def over_budget(self) -> str | None:
         """Return the name of the limit but `maxSteps` that allows the parent no step, or None."""
@@ -220,18 +220,18 @@ class _Round(Listener):
 
     # As a listener: called under the lock of the conversation that reports
 
-    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:  # noqa: ARG002 - the listener's shape.
+    def on_record(self, history: History, line: bytes, record: plain.Record) -> None:  # noqa: ARG002 - the listener's shape.
         if record["event"]["type"] in _REPORTED:
-            self._reports.put((journal.id, {**record["event"], "turnId": record.get("turnId")}))
+            self._reports.put((history.id, {**record["event"], "turnId": record.get("turnId")}))
 
-    def on_halted(self, journal: Journal, error: StorageError) -> None:
-        self._reports.put((journal.id, {"type": "halted", "reason": error.message}))
+    def on_halted(self, history: History, error: StorageError) -> None:
+        self._reports.put((history.id, {"type": "halted", "reason": error.message}))
 
     # On the parent's worker
 
     def run(self) -> list[tuple[str, Outcome]]:
         parent = self._parent
-        parent.listeners.append(self)
+        parent.journal.listeners.append(self)
         forget = self._cancel.on_cancel(
             lambda: self._reports.put((parent.id, {"type": "cancelled"}))
         )
@@ -242,7 +242,7 @@ class _Round(Listener):
                 self._take(*self._reports.get())
         finally:
             forget()
-            parent.listeners.remove(self)
+            parent.journal.listeners.remove(self)
             for child in list(self._at_work.values()):
                 self._leave(child)
         return [self._outcomes[position] for position in range(len(self._tasks))]
@@ -273,18 +273,18 @@ class _Round(Listener):
             conversation_id=conversation_id,
             agent=task.agent,
             title=task.title,
-            started_at=parent.clock.now(),
+            started_at=parent.journal.clock.now(),
         )
         # From here on, the log names the conversation, whatever happens.
-        parent.append(e.ItemStarted(item=item))
-        parent.log.sync()
+        parent.journal.append(e.ItemStarted(item=item))
+        parent.journal.log.sync()
         try:
             live, is_ours = self._host.open(task, conversation_id)
         except DaemonError as exc:
             self._end(position, item, Outcome("failed", exc.kind, exc.message))
             return
         child = self._at_work[conversation_id] = _Child(position, task, item, live, is_ours)
-        live.conversation.listeners.append(self)
+        live.conversation.journal.listeners.append(self)
         try:
             child.turn_id = live.conversation.send((TextPart(text=task.text),)).get("turnId")
         except DaemonError as exc:
@@ -325,7 +325,7 @@ class _Round(Listener):
         """Charge a sub-agent's cost to the parent; stop all when the parent reaches a limit."""
         told = e.UsageUpdated.model_validate({**event, "purpose": "subagent"})
         own = {"purpose": "subagent", "context_used": 0, "context_size": None}
-        self._parent.append(told.model_copy(update=own))
+        self._parent.journal.append(told.model_copy(update=own))
         limit = self._host.over_budget()
         if limit is not None and not self._stopped_by:
             self._stop(limit)
@@ -337,10 +337,10 @@ class _Round(Listener):
         parent = self._parent
         changes = tuple(map(FileChange.model_validate, item["changes"]))
         for sha256 in {s for c in changes for s in (c.sha256_before, c.sha256_after) if s}:
-            parent.log.put_blob(child.log.read_blob(sha256))
-        with parent.changed:
+            parent.journal.log.put_blob(child.journal.log.read_blob(sha256))
+        with parent.journal.changed:
             files = merge_changes(parent.state.changes, changes)
-            parent.append(e.ChangesUpdated(files=files, by_subagent=changes))
+            parent.journal.append(e.ChangesUpdated(files=files, by_subagent=changes))
 
     def _stop(self, reason: str, pause: Literal["step", "now"] | None = None) -> None:
         """Stop all sub-agents; each reports when it has come to rest."""
@@ -349,7 +349,7 @@ class _Round(Listener):
             conversation = child.live.conversation
             if pause is None:
                 conversation.interrupt()
-            elif conversation.is_paused:
+            elif conversation.turns.is_paused:
                 self._rest(child, {"reason": "user"})
             else:
                 with suppress(InvalidStateError):  # Its turn has just ended.
@@ -365,13 +365,13 @@ class _Round(Listener):
     def _end(self, position: int, item: SubagentItem, outcome: Outcome) -> None:
         self._outcomes[position] = item.conversation_id, outcome
         ended = {"status": outcome.status, "reason": outcome.reason}
-        now = self._parent.clock.now()
+        now = self._parent.journal.clock.now()
         completed = item.model_copy(update={**ended, "ended_at": now})
-        self._parent.append(e.ItemCompleted(item=completed))
+        self._parent.journal.append(e.ItemCompleted(item=completed))
 
     def _leave(self, child: _Child) -> None:
         self._at_work.pop(child.item.conversation_id, None)
         with suppress(ValueError):
-            child.live.conversation.listeners.remove(self)
+            child.live.conversation.journal.listeners.remove(self)
         if child.is_ours:
             self._host.close(child.live)

@@ -78,11 +78,12 @@ class Actions:
         hooks: HookPoints,
     ) -> None:
         self._conversation = conversation
+        self._journal = conversation.journal
         self._runtime = runtime
         self._hooks = hooks
         policy = runtime.policy
         self._consent = Consent(conversation, policy, hooks)
-        self._novelties = Novelties(conversation, policy.self_running, policy.can_ask)
+        self._novelties = Novelties(conversation.journal, policy.self_running, policy.can_ask)
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
         """Bring every open action to its observation, and ask about what is new in the project.
@@ -91,7 +92,7 @@ class Actions:
         while it waits for an approval. Raises `Cancelled` when interrupted.
         """
         batch = _Batch()
-        with cancel.notifying(self._conversation.changed):
+        with cancel.notifying(self._journal.changed):
             while self._has_work(batch, cancel):
                 mark = self._mark(batch)
                 ready = self._settle(batch)
@@ -109,23 +110,23 @@ class Actions:
         if batch.failure is not None:
             raise batch.failure
         cancel.raise_if_cancelled()
-        if self._conversation.is_paused:
+        if self._conversation.turns.is_paused:
             return False
-        with self._conversation.changed:
-            has_actions = bool(self._conversation.state.open_tool_items())
+        with self._journal.changed:
+            has_actions = bool(self._journal.state.open_tool_items())
         if has_actions or batch.ending is not None:
             return has_actions
         return self._novelties.hold() or self.begin_landing(ends_turn=False)
 
     def _mark(self, batch: _Batch) -> tuple[int, int]:
         """Return a mark that changes with each answer of the user and each action that ends."""
-        with self._conversation.changed:
-            return len(self._conversation.state.resolutions), batch.n_ended
+        with self._journal.changed:
+            return len(self._journal.state.resolutions), batch.n_ended
 
     def _wait(self, batch: _Batch, mark: tuple[int, int], cancel: CancelToken) -> None:
         """Wait until the mark is no longer `mark`, taken before the actions were settled."""
-        conversation = self._conversation
-        state, changed = conversation.state, conversation.changed
+        journal, turns = self._journal, self._conversation.turns
+        state, changed = journal.state, journal.changed
         with changed:
             if batch.running:
                 changed.wait_for(lambda: self._mark(batch) != mark)
@@ -133,14 +134,14 @@ class Actions:
             if cancel.is_cancelled or self._mark(batch) != mark or not state.awaited:
                 return
             if state.pause_requested:
-                conversation.pause_turn("user")
+                turns.pause("user")
                 return
-            conversation.append(conversation.status_event("waiting"))
+            journal.append(turns.status_event("waiting"))
             changed.wait_for(
-                lambda: cancel.is_cancelled or self._mark(batch) != mark or conversation.is_paused
+                lambda: cancel.is_cancelled or self._mark(batch) != mark or turns.is_paused
             )
             if state.status == "waiting":
-                conversation.append(conversation.status_event("running"))
+                journal.append(turns.status_event("running"))
 
     def _settle(self, batch: _Batch) -> list[_Ready]:
         """Plan the open actions in order; ask, reject, or return those that may start."""
@@ -148,8 +149,8 @@ class Actions:
         # A hook that guards an action counts, so what has changed in it is decided first.
         if self._novelties.hold():
             return ready
-        with self._conversation.changed:
-            open_items = self._conversation.state.open_tool_items()
+        with self._journal.changed:
+            open_items = self._journal.state.open_tool_items()
             earlier = list(batch.running.values())
             # A snapshot: an action that ends after this is not planned again.
             waiting = [item for item in open_items if item["id"] not in batch.running]
@@ -168,7 +169,7 @@ class Actions:
             except ToolError as exc:
                 if earlier:
                     break  # It may need what an earlier action is about to create.
-                self._finish(item, observed(exc, self._conversation.masker))
+                self._finish(item, observed(exc, self._journal.masker))
                 continue
             if not any(intent.footprint.conflicts_with(other) for other in earlier):
                 ready.extend(self._consented(item, tool, intent))
@@ -177,7 +178,7 @@ class Actions:
 
     def _tool_for(self, item: plain.ToolItem) -> Tool | None:
         """Return what does the next part of an action: its tool, or what lands its changes."""
-        state, landings = self._conversation.state, self._runtime.landings
+        state, landings = self._journal.state, self._runtime.landings
         landing = state.landings.get(item["id"])
         if landing is None or landings is None:
             return self._runtime.tools().get(item["tool"])
@@ -187,7 +188,7 @@ class Actions:
         try:
             answer = self._consent.settle(item, tool, intent)
         except ToolError as exc:
-            self._finish(item, observed(exc, self._conversation.masker))
+            self._finish(item, observed(exc, self._journal.masker))
             return []
         if isinstance(answer, Rejection):
             self._reject(item, answer)
@@ -197,7 +198,7 @@ class Actions:
         return [_Ready(item, tool, answer)]
 
     def _reject(self, item: plain.ToolItem, answer: Rejection) -> None:
-        landing = self._conversation.state.landings.get(item["id"])
+        landing = self._journal.state.landings.get(item["id"])
         if landing is None:
             self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
             return
@@ -214,10 +215,10 @@ class Actions:
                 self._run_one(batch, action, cancel)
             except BaseException as exc:  # noqa: BLE001 - handed to the worker, which raises it.
                 batch.failure = exc
-            with self._conversation.changed:
+            with self._journal.changed:
                 del batch.running[action.item["id"]]
                 batch.n_ended += 1
-                self._conversation.changed.notify_all()
+                self._journal.changed.notify_all()
 
         name = f"tool-{action.item['id'][:8]}"
         try:
@@ -226,24 +227,24 @@ class Actions:
             run()  # The system has no more threads to give: one after the other will do.
 
     def _run_one(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
-        conversation, item_id = self._conversation, action.item["id"]
+        journal, item_id = self._journal, action.item["id"]
         cancel.raise_if_cancelled()
         watch = self._runtime.watch_files if _may_touch_any_file(action.intent) else no_watch
         look_again = watch(cancel)
         if not self._begins(action):
             return
-        started = conversation.clock.monotonic()
-        output = LiveText(conversation, item_id, "output")
-        masker, held = conversation.masker, action.intent.held
-        context = ToolContext(conversation.id, item_id, cancel, output.write, masker, held)
+        started = journal.clock.monotonic()
+        output = LiveText(journal, item_id, "output")
+        masker, held = journal.masker, action.intent.held
+        context = ToolContext(journal.id, item_id, cancel, output.write, masker, held)
         result = run_tool(action.tool, action.item["args"], context)
         output.close()
-        elapsed_ms = int((conversation.clock.monotonic() - started) * 1000)
+        elapsed_ms = int((journal.clock.monotonic() - started) * 1000)
         if action.intent.held and self._lands(action, result, elapsed_ms, cancel):
             return
         result, ending = self._completed(action, result, cancel)
         if (checkpoint := look_again()) is not None:
-            conversation.append(checkpoint, item_id=item_id)
+            journal.append(checkpoint, item_id=item_id)
         self._observe(action, result, elapsed_ms, is_cancelled=cancel.is_cancelled)
         batch.ending = ending or batch.ending
 
@@ -251,19 +252,19 @@ class Actions:
         self, action: _Ready, result: ToolResult, elapsed_ms: int, cancel: CancelToken
     ) -> bool:
         """Log what a command changed in its view, for the next round; false if that is nothing."""
-        landings, conversation = self._runtime.landings, self._conversation
-        if landings is None or conversation.state.options_now["mode"] == "plan":
+        landings, journal = self._runtime.landings, self._journal
+        if landings is None or journal.state.options_now["mode"] == "plan":
             return False
         if cancel.is_cancelled:
             landings.drop()
             return False
         fields = {to_camel(name): value for name, value in result.item_fields.items()}
-        content = with_blobs(result, conversation.log.put_blob).content
+        content = with_blobs(result, journal.log.put_blob).content
         item_id = action.item["id"]
 
         def keep(planned: e.LandingPlanned) -> bool:
-            is_wanted = conversation.append_to(item_id, planned)
-            conversation.log.sync()
+            is_wanted = journal.append_to(item_id, planned)
+            journal.log.sync()
             return is_wanted
 
         observed = {**fields, "durationMs": elapsed_ms, "content": [*content]}
@@ -271,16 +272,16 @@ class Actions:
 
     def begin_landing(self, *, ends_turn: bool) -> bool:
         """Begin to land what belongs to no command; return whether there is any. See `Landings`."""
-        landings, conversation = self._runtime.landings, self._conversation
-        if landings is None or conversation.state.options_now["mode"] == "plan":
+        landings, journal = self._runtime.landings, self._journal
+        if landings is None or journal.state.options_now["mode"] == "plan":
             return False
 
         def keep(planned: e.LandingPlanned) -> bool:
-            item = own_item(new_id(), conversation.clock.now())
-            with conversation.changed:
-                conversation.start_landing()
-                conversation.append(e.ItemStarted(item=item), planned, item_id=item.id)
-            conversation.log.sync()
+            item = own_item(new_id(), journal.clock.now())
+            with journal.changed:
+                self._conversation.turns.start_landing()
+                journal.append(e.ItemStarted(item=item), planned, item_id=item.id)
+            journal.log.sync()
             return True
 
         return landings.collect_rest(OBSERVED, keep, ends_turn=ends_turn)
@@ -289,7 +290,7 @@ class Actions:
         self, action: _Ready, result: ToolResult, cancel: CancelToken
     ) -> tuple[ToolResult, ToolResult | None]:
         """Return the result with what hooks and the project add to it, and what ends the turn."""
-        result = with_blobs(result, self._conversation.log.put_blob)
+        result = with_blobs(result, self._journal.log.put_blob)
         if result.is_error:
             return result, None
         stop = None
@@ -313,11 +314,11 @@ class Actions:
     def _begins(self, action: _Ready) -> bool:
         """Log that the action runs; False if a message of the user took its place meanwhile."""
         events: list[Contract] = [e.ItemUpdated(status="running")]
-        if action.item["id"] in self._conversation.state.landings:
+        if action.item["id"] in self._journal.state.landings:
             events.append(begun(action.intent))
-        begins = self._conversation.append_to(action.item["id"], *events)
+        begins = self._journal.append_to(action.item["id"], *events)
         if begins and action.intent.footprint.writes:
-            self._conversation.log.sync()
+            self._journal.log.sync()
         return begins
 
     def _finish(
@@ -330,22 +331,22 @@ class Actions:
         fields: Mapping[str, Any] | None = None,
     ) -> None:
         """Append the observation, and with it the turn's changed files."""
-        conversation = self._conversation
+        journal = self._journal
         ended = {**item, **{to_camel(key): value for key, value in (fields or {}).items()}}
-        ended |= {"status": status, "endedAt": conversation.clock.now(), "reason": reason}
+        ended |= {"status": status, "endedAt": journal.clock.now(), "reason": reason}
         ended |= {"content": list(result.content), "meta": dict(result.meta) or None}
         observation = e.ItemCompleted(item=ITEM.validate_python(ended))
-        with conversation.changed:
-            if item["id"] not in conversation.state.open_items:
+        with journal.changed:
+            if item["id"] not in journal.state.open_items:
                 return
             # What an approval shows can no longer run, so nobody needs to answer it.
-            events = [*withdrawn(conversation.state, "changed", item["id"]), observation]
+            events = [*withdrawn(journal.state, "changed", item["id"]), observation]
             ended = observation.item
             changes = ended.changes if isinstance(ended, FileChangeItem | CommandItem) else ()
             if changes and status == "completed":
-                files = merge_changes(conversation.state.changes, changes)
+                files = merge_changes(journal.state.changes, changes)
                 events.append(e.ChangesUpdated(files=files))
-            conversation.append(*events)
+            journal.append(*events)
 
 
 def _may_touch_any_file(intent: Intent) -> bool:

@@ -69,14 +69,15 @@ class AgentLoop:
 
     def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
         self.conversation = conversation
+        self._journal = conversation.journal
         self._runtime = runtime
-        self._hooks = HookPoints(conversation, runtime.policy.hooks)
+        self._hooks = HookPoints(self._journal, runtime.policy.hooks)
         self._actions = Actions(conversation, runtime, self._hooks)
-        self._offers = Offers(conversation, runtime)
+        self._offers = Offers(self._journal, runtime)
         view = View(conversation.state.agent["systemPrompt"])
         before = self._hooks.before_condensing
-        self._condensing = Condensing(conversation, view, runtime.condenser, before)
-        self.asides = Asides(conversation, self._model)
+        self._condensing = Condensing(self._journal, view, runtime.condenser, before)
+        self.asides = Asides(self._journal, self._model)
         self._rendered: tuple[list[Tool], list[Json]] = [], []
         self._thread: threading.Thread | None = None
         self.on_idle: Callable[[], None] = lambda: None
@@ -87,7 +88,7 @@ class AgentLoop:
 
         Raises `OverloadedError` when the system has no thread to give.
         """
-        with self.conversation.changed:
+        with self._journal.changed:
             if self._thread is None:
                 name = f"conversation-{self.conversation.id[:8]}"
                 thread = threading.Thread(target=self._work, name=name, daemon=True)
@@ -100,11 +101,11 @@ class AgentLoop:
     def close(self, deadline_s: float = 1.0) -> None:
         """Stop the worker; what is under way is logged as interrupted, approvals stay open."""
         conversation = self.conversation
-        with conversation.changed:
-            conversation.is_closing = True
+        with self._journal.changed:
+            self._journal.is_closing = True
             conversation.cancel.cancel()
             self.asides.close()
-            conversation.changed.notify_all()
+            self._journal.changed.notify_all()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(deadline_s)
 
@@ -117,16 +118,16 @@ class AgentLoop:
     def _work(self) -> None:
         while self._wait_for_work():
             self._run_turn()
-            with self.conversation.changed:
+            with self._journal.changed:
                 self.conversation.is_at_work = False
-                self.conversation.changed.notify_all()
+                self._journal.changed.notify_all()
             self.on_idle()
 
     def _wait_for_work(self) -> bool:
         conversation = self.conversation
-        with conversation.changed:
-            conversation.changed.wait_for(lambda: conversation.is_closing or self._has_work())
-            if conversation.is_closing:
+        with self._journal.changed:
+            self._journal.changed.wait_for(lambda: self._journal.is_closing or self._has_work())
+            if self._journal.is_closing:
                 return False
             if conversation.cancel.is_cancelled and conversation.state.status != "interrupting":
                 conversation.cancel = CancelToken()
@@ -135,12 +136,12 @@ class AgentLoop:
 
     def _has_work(self) -> bool:
         conversation, state = self.conversation, self.conversation.state
-        if conversation.halted is not None:
+        if self._journal.halted is not None:
             return False
         if self._offers.are_answered:
             return True
         if state.turn is not None:
-            return not conversation.is_paused or state.status == "interrupting"
+            return not conversation.turns.is_paused or state.status == "interrupting"
         return self._job_has_ended or self._next_queued() is not None
 
     @property
@@ -180,7 +181,7 @@ class AgentLoop:
                 self._give_up(DaemonError(f"internal error: {exc!r}; the daemon's log has more"))
         except StorageError as exc:
             logger.error("conversation %s: %s", conversation.id, exc)  # noqa: TRY400 - no bug.
-            conversation.halt(exc)
+            self._journal.halt(exc)
 
     def _rest_of_turn(self, cancel: CancelToken) -> Rest | None:
         """Act on answered offers and ended jobs, and work on the turn, if one can go on."""
@@ -194,10 +195,10 @@ class AgentLoop:
 
     def _begin_queued_turn(self) -> None:
         conversation = self.conversation
-        with conversation.changed:
+        with self._journal.changed:
             head = self._next_queued()
             if conversation.state.turn is None and head is not None:
-                conversation.start_queued(QueuedMessage.model_validate(head))
+                conversation.delivery.start_queued(QueuedMessage.model_validate(head))
 
     def _through_hooks(self, cancel: CancelToken) -> Rest | None:
         """Run steps until the turn comes to rest and no hook wants the agent to go on."""
@@ -206,13 +207,13 @@ class AgentLoop:
             if rest is None:
                 return None
             if self._hooks.lets_rest(rest, cancel) and not self._land_rest(cancel):
-                return None if self.conversation.is_paused else rest
+                return None if self.conversation.turns.is_paused else rest
 
     def _land_rest(self, cancel: CancelToken) -> bool:
         """Land what is left of the turn; return whether the user said more meanwhile."""
         if self._actions.begin_landing(ends_turn=True):
             self._actions.run_open(cancel)
-            if not self.conversation.is_paused and self.conversation.has_steering():
+            if not self.conversation.turns.is_paused and self.conversation.delivery.has_steering():
                 return True
         self._offers.make()
         return False
@@ -224,15 +225,15 @@ class AgentLoop:
             ending = self._actions.run_open(cancel)
             if ending is not None:
                 return rest_after_tool(ending)
-            if conversation.is_paused:
+            if conversation.turns.is_paused:
                 return None
             cancel.raise_if_cancelled()
             self._offers.settle()
             if state.pause_requested:
-                conversation.pause_turn("user")
+                conversation.turns.pause("user")
                 return None
-            has_message = conversation.has_steering()
-            conversation.take_in_steering()
+            has_message = conversation.delivery.has_steering()
+            conversation.delivery.take_in_steering()
             rest = (
                 (None if has_message else rest_after_landing(state))
                 or self._hooks.take_messages(cancel)
@@ -245,7 +246,7 @@ class AgentLoop:
                 return rest
             answer = self._ask(cancel)
             rest = rest_after_answer(answer, state.items)
-            if rest is not None and not conversation.has_steering():
+            if rest is not None and not conversation.delivery.has_steering():
                 return rest
             if rest is None and not answer.tool_calls:
                 self._nudge()
@@ -257,7 +258,7 @@ class AgentLoop:
             return None
         self._condensing.by_hand(self._model(), cancel)
         is_own_turn = state.open_turn.cause == "condense"
-        return Rest("endTurn") if is_own_turn and not conversation.has_steering() else None
+        return Rest("endTurn") if is_own_turn and not conversation.delivery.has_steering() else None
 
     def _unstick(self) -> Rest | None:
         """Nudge a model that goes in circles, or end the turn."""
@@ -267,7 +268,7 @@ class AgentLoop:
             return None
         circle = stuck.circle
         outcome = "stopped" if stuck.stops else "nudged"
-        conversation.append(
+        self._journal.append(
             e.StuckDetected(pattern=circle.pattern, outcome=outcome),
             e.ItemCompleted(item=circle.notice(new_id(), stops=stuck.stops)),
         )
@@ -305,7 +306,7 @@ class AgentLoop:
             cache_key=conversation.state.cache_key,
             history=conversation,
         )
-        return Answering(conversation, self._runtime.tools(), model).ask(request, cancel)
+        return Answering(self._journal, self._runtime.tools(), model).ask(request, cancel)
 
     def _rendered_tools(self) -> list[Json]:
         """Return the tools as the model gets them, rendered again only when they have changed."""
@@ -325,21 +326,21 @@ class AgentLoop:
             notice = NoticeItem(
                 id=new_id(), severity="warning", title=title, description=description
             )
-            self.conversation.append(e.ItemCompleted(item=notice))
+            self._journal.append(e.ItemCompleted(item=notice))
 
     def _nudge(self) -> None:
         title = "The model gave an empty answer and was asked to go on"
         notice = NoticeItem(
             id=new_id(), severity="warning", code=EMPTY_ANSWER, title=title, note=NUDGE
         )
-        self.conversation.append(e.ItemCompleted(item=notice))
+        self._journal.append(e.ItemCompleted(item=notice))
 
     # Ends
 
     def _rest(self, rest: Rest) -> None:
         conversation = self.conversation
-        with conversation.changed:
-            now = conversation.clock.now()
+        with self._journal.changed:
+            now = self._journal.clock.now()
             ended = ended_turn(
                 conversation.state,
                 now,
@@ -350,11 +351,13 @@ class AgentLoop:
             )
             wanted = conversation.state.condense_requested
             left = without_hosts(conversation.state)
-            conversation.append(*left, ended, conversation.status_event(rest.status, rest.reason))
-            if wanted is not None and not conversation.is_closing:
+            self._journal.append(
+                *left, ended, conversation.turns.status_event(rest.status, rest.reason)
+            )
+            if wanted is not None and not self._journal.is_closing:
                 # It was requested during the last step, and no further step carried it out.
                 conversation.condense(wanted.get("instructions"))
-        conversation.log.sync()
+        self._journal.log.sync()
 
     def _forget_plan(self) -> None:
         """Take back what commands changed in their view, before a turn that only plans ends."""
@@ -365,30 +368,30 @@ class AgentLoop:
     def _stop_early(self) -> None:
         """End what is open after an interrupt, a pause at once or a close; keep history whole."""
         conversation = self.conversation
-        with conversation.changed:
+        with self._journal.changed:
             if conversation.state.turn is not None:
-                now, is_closing = conversation.clock.now(), conversation.is_closing
-                conversation.append(
+                now, is_closing = self._journal.clock.now(), self._journal.is_closing
+                self._journal.append(
                     *stopping_events(conversation.state, now, is_closing=is_closing)
                 )
-        conversation.log.sync()
+        self._journal.log.sync()
 
     def _give_up(self, exc: DaemonError) -> None:
         """Pause the turn if the error may pass with time, else fail it."""
         conversation, state = self.conversation, self.conversation.state
         error = e.ErrorInfo.of(exc)
         reason = _PAUSING.get(type(exc))
-        with conversation.changed:
-            now = conversation.clock.now()
+        with self._journal.changed:
+            now = self._journal.clock.now()
             # An item left open, such as a condensation, would hide all that comes after it.
             closing = closing_events(state, now, "interrupted", keep_waiting=reason is not None)
             closing += without_hosts(state)
-            conversation.append(e.ErrorRaised(error=error), *closing)
+            self._journal.append(e.ErrorRaised(error=error), *closing)
             if reason is not None:
-                conversation.pause_turn(reason)
+                conversation.turns.pause(reason)
                 return
-            conversation.append(
+            self._journal.append(
                 ended_turn(state, now, "failed", "error", error=error),
-                conversation.status_event("error"),
+                conversation.turns.status_event("error"),
             )
-        conversation.log.sync()
+        self._journal.log.sync()

@@ -20,8 +20,7 @@ from oh_daemon.core.approval import highest_risk
 from oh_daemon.core.bill import billed
 from oh_daemon.core.calls import ParsedCall, parse_call, plan
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.live_text import LiveText
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import (
@@ -55,8 +54,8 @@ class _Stream:
 class Answering:
     """Handles one model request, including its retries."""
 
-    def __init__(self, conversation: Conversation, tools: Mapping[str, Tool], model: Model) -> None:
-        self._conversation = conversation
+    def __init__(self, journal: Journal, tools: Mapping[str, Tool], model: Model) -> None:
+        self._journal = journal
         self._tools = tools
         self._model = model
         self._batch = new_id()
@@ -65,19 +64,19 @@ class Answering:
 
     def ask(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
         """Call the model and, before returning, log its whole answer, tool calls as actions."""
-        conversation = self._conversation
+        journal = self._journal
         try:
             progress = Progress(cancel, self._on_delta, self._on_retry)
-            answer, usage = billed(self._model, request, progress, conversation.clock)
+            answer, usage = billed(self._model, request, progress, journal.clock)
         except (Cancelled, ModelError) as exc:
             self._is_over = True
             self._drop_streams("interrupted" if isinstance(exc, Cancelled) else "retried")
             raise
         actions = self._actions(answer)
-        with conversation.changed:
+        with journal.changed:
             self._is_over = True
             self._flush()
-            conversation.append(*self._spoken(answer), usage, *actions)
+            journal.append(*self._spoken(answer), usage, *actions)
         return answer
 
     def _spoken(self, answer: ModelAnswer) -> list[Contract]:
@@ -93,12 +92,12 @@ class Answering:
     def _loggable_blocks(self, answer: ModelAnswer) -> tuple[Json, ...]:
         """Return no blocks if the log would mask part of one: providers refuse changed blocks."""
         text = json.dumps(answer.thinking_blocks, ensure_ascii=False)
-        return answer.thinking_blocks if self._conversation.masker.mask(text) == text else ()
+        return answer.thinking_blocks if self._journal.masker.mask(text) == text else ()
 
     def _completed(self, channel: str, text: str, **fields: Any) -> e.ItemCompleted:
         stream = self._streams.get(channel)
         item_id = stream.live.item_id if stream else new_id()
-        ended_at = (stream and stream.ended_at) or self._conversation.clock.now()
+        ended_at = (stream and stream.ended_at) or self._journal.clock.now()
         if stream:
             fields["startedAt"] = stream.started_at
         item = self._item(channel, item_id, text=text, endedAt=ended_at, **fields)
@@ -112,8 +111,8 @@ class Answering:
     # Streaming; called from the thread of the model's io loop
 
     def _on_delta(self, delta: ModelDelta) -> None:
-        conversation = self._conversation
-        with conversation.changed:
+        journal = self._journal
+        with journal.changed:
             if self._is_over:
                 return
             stream = self._streams.get(delta.channel)
@@ -124,29 +123,29 @@ class Answering:
             stream.live.write(delta.text)
 
     def _begin(self, channel: str) -> _Stream:
-        conversation = self._conversation
-        now = conversation.clock.now()
+        journal = self._journal
+        now = journal.clock.now()
         for before in self._streams.values():
             before.ended_at = before.ended_at or now
-        stream = _Stream(LiveText(conversation, new_id(), channel), now)
+        stream = _Stream(LiveText(journal, new_id(), channel), now)
         self._streams[channel] = stream
         begun = self._item(channel, stream.live.item_id, status="running", startedAt=now)
-        conversation.append(e.ItemStarted(item=begun))
+        journal.append(e.ItemStarted(item=begun))
         return stream
 
     def _on_retry(self, retry: Retry) -> None:
         dropped = tuple(stream.live.item_id for stream in self._streams.values())
         self._drop_streams("retried")
-        self._conversation.append(retry_event(retry, dropped))
+        self._journal.append(retry_event(retry, dropped))
 
     def _drop_streams(self, reason: str) -> None:
         """End the streaming items with the text they have; another attempt starts new ones."""
-        with self._conversation.changed:
+        with self._journal.changed:
             self._flush()
             cut = {"status": "cancelled", "reason": reason}
             for channel, stream in self._streams.items():
                 ended = self._completed(channel, "".join(stream.pieces), **cut)
-                self._conversation.append(ended)
+                self._journal.append(ended)
             self._streams = {}
 
     def _flush(self) -> None:
@@ -163,10 +162,10 @@ class Answering:
         taken = set[str]()
         is_cut = answer.finish_reason == "length"
         for call in answer.tool_calls:
-            unique = _with_unique_id(call, (self._conversation.state.call_ids, taken))
+            unique = _with_unique_id(call, (self._journal.state.call_ids, taken))
             taken.add(unique.id)
             # Titles are cut from the arguments, and a secret cut short is no longer recognized.
-            arguments = self._conversation.masker.mask(unique.arguments)
+            arguments = self._journal.masker.mask(unique.arguments)
             parsed = parse_call(replace(unique, arguments=arguments), self._tools)
             problem = (_CUT, "cutOff") if is_cut else None
             if problem is None and parsed.error is not None:
@@ -186,7 +185,7 @@ class Answering:
             "status": "failed",
             "reason": reason,
             "content": ({"type": "text", "text": text},),
-            "endedAt": self._conversation.clock.now(),
+            "endedAt": self._journal.clock.now(),
         }
         return [started, e.ItemCompleted(item=ITEM.validate_python(fields))]
 
@@ -196,7 +195,7 @@ class Answering:
             "kind": "toolCall",
             "id": new_id(),
             "status": "pending",
-            "startedAt": self._conversation.clock.now(),
+            "startedAt": self._journal.clock.now(),
             "tool": tool.spec.name if tool else call.name,
             "toolKind": tool.spec.kind if tool else "other",
             "title": _plain_title(parsed),

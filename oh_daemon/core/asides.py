@@ -20,8 +20,8 @@ from oh_daemon.contract.status import Usage
 from oh_daemon.core.bill import billed
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import View, is_message, render_batch
-from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import MAX_TITLE, title_of
+from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.state import State
@@ -44,46 +44,46 @@ _FRAME = re.compile(r"^(title\s*:)?[\s\"'*#`“”«»]+|[\s\"'*#`“”«».]+$
 class Asides:
     """The asides of one conversation. Thread-safe."""
 
-    def __init__(self, conversation: Conversation, model: Callable[[], Model]) -> None:
-        self._conversation = conversation
+    def __init__(self, journal: Journal, model: Callable[[], Model]) -> None:
+        self._journal = journal
         self._model = model
         self._cancel = CancelToken()
         self._has_asked_title = False
 
     def close(self) -> None:
         """End the calls under way; nothing is appended after this."""
-        with self._conversation.changed:
+        with self._journal.changed:
             self._cancel.cancel()
 
     def begin_title(self) -> None:
         """Ask for a title in the background, once, when the first message has just come."""
-        conversation = self._conversation
-        with conversation.changed:
-            first = plan_title(conversation.state)
+        journal = self._journal
+        with journal.changed:
+            first = plan_title(journal.state)
             if first is None or self._has_asked_title:
                 return
             self._has_asked_title = True
-            before = conversation.state.title
-        name, args = f"aside-{conversation.id[:8]}", (first, before)
+            before = journal.state.title
+        name, args = f"aside-{journal.id[:8]}", (first, before)
         # Where there can be no more threads, the first line stays the title.
         with suppress(RuntimeError):
             threading.Thread(target=self._title, args=args, name=name, daemon=True).start()
 
     def _title(self, first: str, before: str) -> None:
-        conversation = self._conversation
+        journal = self._journal
         messages: list[Json] = [
             {"role": "system", "content": _TITLE},
             {"role": "user", "content": f"<message>\n{first[:_MAX_MESSAGE]}\n</message>"},
         ]
         try:
             answer = self._call(ModelRequest(messages=messages, purpose="title"), self._cancel)
-            title = clean_title(conversation.masker.mask(answer.text))
-            with conversation.changed:
-                is_wanted = conversation.state.title == before and not self._cancel.is_cancelled
+            title = clean_title(journal.masker.mask(answer.text))
+            with journal.changed:
+                is_wanted = journal.state.title == before and not self._cancel.is_cancelled
                 if title and is_wanted:
-                    conversation.append(e.ConversationUpdated(title=title))
+                    journal.append(e.ConversationUpdated(title=title))
         except (Cancelled, DaemonError) as exc:
-            logger.info("conversation %s keeps its first line as title: %r", conversation.id, exc)
+            logger.info("conversation %s keeps its first line as title: %r", journal.id, exc)
 
     def ask(self, question: str, tools: Sequence[Json], cancel: CancelToken) -> ModelAnswer:
         """Answer from the conversation as the model sees it; blocks.
@@ -92,17 +92,17 @@ class Asides:
         Raises `ModelError`, `StorageError`, and `Cancelled` by `cancel` or when the conversation
         closes.
         """
-        conversation = self._conversation
-        with conversation.changed:
-            view = View(conversation.state.agent["systemPrompt"])
-            messages = view.messages(conversation.state.items)
-        view.fill_images(messages, conversation.log.read_blob)
-        asked = conversation.masker.mask(_ASK.format(question=question))
+        journal = self._journal
+        with journal.changed:
+            view = View(journal.state.agent["systemPrompt"])
+            messages = view.messages(journal.state.items)
+        view.fill_images(messages, journal.log.read_blob)
+        asked = journal.masker.mask(_ASK.format(question=question))
         request = ModelRequest(
             messages=[*messages, {"role": "user", "content": asked}],
             tools=tools,
             tool_choice="none" if tools else "auto",
-            cache_key=conversation.state.cache_key,
+            cache_key=journal.state.cache_key,
             purpose="ask",
         )
         forget = self._cancel.on_cancel(cancel.cancel)
@@ -112,16 +112,16 @@ class Asides:
             forget()
         if not answer.text.strip():
             raise ModelError("the model gave no answer in words", hint="ask again in other words")
-        return replace(answer, text=conversation.masker.mask(answer.text))
+        return replace(answer, text=journal.masker.mask(answer.text))
 
     def _call(self, request: ModelRequest, cancel: CancelToken) -> ModelAnswer:
         """Return one answer, billed. Raises `ModelError`, `StorageError` and `Cancelled`."""
-        conversation = self._conversation
-        answer, usage = billed(self._model(), request, Progress(cancel), conversation.clock)
-        with conversation.changed:
+        journal = self._journal
+        answer, usage = billed(self._model(), request, Progress(cancel), journal.clock)
+        with journal.changed:
             self._cancel.raise_if_cancelled()
             if answer.usage != Usage():
-                conversation.append(usage)
+                journal.append(usage)
         return answer
 
 

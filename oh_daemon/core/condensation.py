@@ -34,8 +34,7 @@ from oh_daemon.core.context import (
     render_cut,
     size_of,
 )
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
 from oh_daemon.core.state import is_tool_item
@@ -69,14 +68,14 @@ class Condensing:
 
     def __init__(
         self,
-        conversation: Conversation,
+        journal: Journal,
         view: View,
         condenser: Condenser,
         before: Callable[[CancelToken], bool] = lambda _cancel: True,
     ) -> None:
         """`before` is called before anything is left out, and may forbid it."""
         self._before = before
-        self._conversation = conversation
+        self._journal = journal
         self._view = view
         self._condenser = condenser
         self._asked_chars: int | None = None
@@ -84,18 +83,18 @@ class Condensing:
 
     def messages(self, model: Model, cancel: CancelToken) -> list[Json]:
         """Return the next request's messages, condensed first if they would fill the window."""
-        conversation = self._conversation
-        messages = self._view.messages(conversation.state.items)
+        journal = self._journal
+        messages = self._view.messages(journal.state.items)
         window = model.traits.context_window or ASSUMED_WINDOW
         if self._tokens() >= FULL * window and self.condense(model, cancel, "windowFull"):
-            messages = self._view.messages(conversation.state.items)
+            messages = self._view.messages(journal.state.items)
         self._asked_chars = self._view.n_chars
-        self._view.fill_images(messages, conversation.log.read_blob)
+        self._view.fill_images(messages, journal.log.read_blob)
         return messages
 
     def _tokens(self) -> int:
         """Return the next request's tokens: the provider's last count, and later text estimated."""
-        counted = self._conversation.state.context.get("used") or 0
+        counted = self._journal.state.context.get("used") or 0
         if self._asked_chars is None or not counted:
             return self._view.n_chars // CHARS_PER_TOKEN
         return max(0, counted + (self._view.n_chars - self._asked_chars) // CHARS_PER_TOKEN)
@@ -105,7 +104,7 @@ class Condensing:
 
         Raises `NetworkError` and `RateLimitError`, which may pass with time, and `Cancelled`.
         """
-        items, room = self._conversation.state.items, self._view.n_chars
+        items, room = self._journal.state.items, self._view.n_chars
         plan = plan_pruning(items, room) if self._condenser in _PRUNING else None
         if plan is None and self._condenser not in {"none", "prune"}:
             plan = plan_cut(items, room)
@@ -113,30 +112,30 @@ class Condensing:
 
     def strip(self, model: Model, cancel: CancelToken) -> bool:
         """Keep the last step only, outputs cut: a last resort after overflow, without a model."""
-        plan = plan_last_resort(self._conversation.state.items)
+        plan = plan_last_resort(self._journal.state.items)
         if plan is None or self._condenser == "none":
             return False
         return self._carry_out(plan, model, cancel, "overflow")
 
     def by_hand(self, model: Model, cancel: CancelToken) -> None:
         """Condense at the user's request; log a note when there is nothing to condense."""
-        conversation = self._conversation
-        self._view.messages(conversation.state.items)
-        plan = plan_cut(conversation.state.items, self._view.n_chars)
+        journal = self._journal
+        self._view.messages(journal.state.items)
+        plan = plan_cut(journal.state.items, self._view.n_chars)
         if plan is None:
             nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
-            conversation.append(e.ItemCompleted(item=nothing))
+            journal.append(e.ItemCompleted(item=nothing))
         elif not self._carry_out(plan, model, cancel, "requested"):
             kept = CondensationItem(id=new_id(), status="cancelled", reason="hook")
-            conversation.append(e.ItemCompleted(item=kept))
+            journal.append(e.ItemCompleted(item=kept))
 
     def _carry_out(self, plan: _Plan, model: Model, cancel: CancelToken, reason: Reason) -> bool:
         if not self._before(cancel):
             return False
-        conversation, items = self._conversation, self._conversation.state.items
-        now, before = conversation.clock.now(), self._tokens()
+        journal, items = self._journal, self._journal.state.items
+        now, before = journal.clock.now(), self._tokens()
         item = CondensationItem(id=new_id(), status="running", started_at=now, tokens_before=before)
-        conversation.append(e.ItemStarted(item=item))
+        journal.append(e.ItemStarted(item=item))
         summary, told = plan.cut.summary, list[Contract]()
         if plan.dropped and self._condenser in _SUMMARIZING:
             summary, told = self._summarize(plan, model, cancel)
@@ -146,22 +145,22 @@ class Condensing:
             update={
                 "status": "completed",
                 "reason": reason,
-                "ended_at": conversation.clock.now(),
+                "ended_at": journal.clock.now(),
                 "keep_from": items[cut.start]["id"],
                 "pruned": tuple(sorted(cut.pruned)),
                 "summary": summary,
                 "tokens_after": max(0, before - saved // CHARS_PER_TOKEN),
             }
         )
-        conversation.append(*told, e.ItemCompleted(item=ended))
+        journal.append(*told, e.ItemCompleted(item=ended))
         return True
 
     def _summarize(
         self, plan: _Plan, model: Model, cancel: CancelToken
     ) -> tuple[str | None, list[Contract]]:
         """Return the summary, None if the model gives none, and the events that go with it."""
-        conversation = self._conversation
-        wish = (conversation.state.condense_requested or {}).get("instructions")
+        journal = self._journal
+        wish = (journal.state.condense_requested or {}).get("instructions")
         asked = f"{_SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else _SUMMARIZE
         known = model.traits.context_window
         limit = known * CHARS_PER_TOKEN if known else self._view.n_chars
@@ -175,9 +174,9 @@ class Condensing:
             ],
             purpose="condensation",
         )
-        progress = Progress(cancel, on_retry=lambda retry: conversation.append(retry_event(retry)))
+        progress = Progress(cancel, on_retry=lambda retry: journal.append(retry_event(retry)))
         try:
-            answer, usage = billed(model, request, progress, conversation.clock)
+            answer, usage = billed(model, request, progress, journal.clock)
         except (NetworkError, RateLimitError):
             raise
         except ModelError as exc:

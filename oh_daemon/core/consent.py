@@ -32,8 +32,9 @@ from oh_daemon.core.approval import (
 )
 from oh_daemon.core.calls import plan
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.decisions import Decisions
 from oh_daemon.core.hooks import HookPoints, Hooks
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.landing import BEGUN, CLASH
 from oh_daemon.core.landing import TOOL as LANDING
 from oh_daemon.core.ports import (
@@ -95,6 +96,7 @@ class Consent:
 
     def __init__(self, conversation: Conversation, policy: Policy, hooks: HookPoints) -> None:
         self._conversation = conversation
+        self._journal = conversation.journal
         self._policy = policy
         self._hooks = hooks
 
@@ -124,8 +126,8 @@ class Consent:
         return None if answers.waits else self._apply_policy(item, tool, intent, digest)
 
     def _answers(self, item: plain.ToolItem) -> _Answers:
-        with self._conversation.changed:
-            state = self._conversation.state
+        with self._journal.changed:
+            state = self._journal.state
             waits = any(asked["itemId"] == item["id"] for asked in state.pending.values())
             return _Answers(dict(state.decisions.get(item["id"], {})), waits)
 
@@ -146,19 +148,19 @@ class Consent:
             return None
         if not self._policy.can_answer(question):
             return intent
-        conversation = self._conversation
+        journal = self._journal
         asked = InputRequest(
             id=new_id(),
-            conversation_id=conversation.id,
-            turn_id=conversation.state.turn_id or "",
+            conversation_id=journal.id,
+            turn_id=journal.state.turn_id or "",
             item_id=item["id"],
             kind="choice" if question.choices else "text",
             prompt=question.prompt,
             choices=question.choices or None,
-            created_at=conversation.clock.now(),
+            created_at=journal.clock.now(),
         )
-        if conversation.append_to(item["id"], e.InputRequested(input=asked)):
-            conversation.log.sync()
+        if journal.append_to(item["id"], e.InputRequested(input=asked)):
+            journal.log.sync()
         return None
 
     def _through_gates(
@@ -203,7 +205,7 @@ class Consent:
         verdict = decide(
             tool.spec,
             intent,
-            self._conversation.state.options_now,
+            self._journal.state.options_now,
             self_rating=None if tool.spec.name == LANDING else item.get("selfRating"),
             ruling=ruling,
         )
@@ -265,14 +267,14 @@ class Consent:
 
     def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
-        earlier = self._conversation.state.decisions.get(item["id"], {}).values()
+        earlier = self._journal.state.decisions.get(item["id"], {}).values()
         allowed = (d.asked["subject"]["kind"] for d in earlier if d.asked and d.effect == "allow")
         if intent.subject.kind not in allowed:
             return verdict
         return replace(verdict, reasons=("it changed after you allowed it", *verdict.reasons))
 
     def _is_granted(self, key: str) -> bool:
-        state = self._conversation.state
+        state = self._journal.state
         return key in state.grants or key in state.turn_grants
 
     def _log_decision(self, item: plain.ToolItem, verdict: Verdict, digest: str) -> None:
@@ -284,7 +286,7 @@ class Consent:
             reasons=verdict.reasons,
             digest=digest,
         )
-        self._conversation.append_to(item["id"], decided)
+        self._journal.append_to(item["id"], decided)
 
     def _obey(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: Decided
@@ -311,7 +313,7 @@ class Consent:
         if tool.spec.name != LANDING:
             changed = {"title": intent.title, "command": command, "risk": intent.risk}
             updated = updated.model_copy(update={**changed, "summary": "edited by the user"})
-        self._conversation.append_to(item["id"], updated)
+        self._journal.append_to(item["id"], updated)
         if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
             riskier_now = Verdict("ask", "edited", "edited", intent.risk, riskier)
@@ -330,13 +332,13 @@ class Consent:
         *,
         offers_lasting: bool = True,
     ) -> None:
-        conversation = self._conversation
+        journal = self._journal
         is_once = intent.outside_floor or intent.leaves or not offers_lasting
         approval = Approval(
             id=new_id(),
             digest=digest,
-            conversation_id=conversation.id,
-            turn_id=conversation.state.turn_id or "",
+            conversation_id=journal.id,
+            turn_id=journal.state.turn_id or "",
             item_id=item["id"],
             title=intent.title,
             description=item.get("summary"),
@@ -345,21 +347,21 @@ class Consent:
             reason="; ".join(verdict.reasons) or None,
             options=approval_options(intent.subject, verdict.risk, floor=is_once),
             editable=intent.editable,
-            created_at=conversation.clock.now(),
+            created_at=journal.clock.now(),
         )
         asks = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
-        if not conversation.append_to(item["id"], *asks):
+        if not journal.append_to(item["id"], *asks):
             return  # A message of the user took the action's place.
-        conversation.log.sync()
+        journal.log.sync()
         if not self._policy.can_ask():
-            reject_unasked(conversation, approval.id, digest)
+            reject_unasked(journal, approval.id, digest)
 
 
-def reject_unasked(conversation: Conversation, approval_id: str, digest: str) -> None:
+def reject_unasked(journal: Journal, approval_id: str, digest: str) -> None:
     """Reject a pending approval because there is nobody to ask."""
     why = "the user cannot be asked: no connected client can answer"
     rejected = e.Decision(effect="reject")
-    conversation.respond(approval_id, digest, rejected, feedback=why, by="noClient")
+    Decisions(journal).respond(approval_id, digest, rejected, feedback=why, by="noClient")
 
 
 def _key_of(subject: Contract) -> str:

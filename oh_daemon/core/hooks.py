@@ -21,9 +21,8 @@ from oh_daemon.contract.items import NoticeItem
 from oh_daemon.core.approval import Ruling
 from oh_daemon.core.calls import plan, schema_problem
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import Rest
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import well_formed_data
 from oh_daemon.core.ports import Json, Tool, ToolResult
 from oh_daemon.core.skills import typed_words
@@ -97,7 +96,7 @@ RunHooks = Callable[[Sequence[Hook], str, CancelToken], Sequence[HookRun]]
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The hooks of one conversation, how they are run, and what each of them is told."""
+    """The hooks of one journal, how they are run, and what each of them is told."""
 
     table: Callable[[], HookTable] = dict
     run: RunHooks = lambda _commands, _text, _cancel: ()
@@ -110,8 +109,8 @@ class Hooks:
 class HookPoints:
     """The hook points of one conversation."""
 
-    def __init__(self, conversation: Conversation, hooks: Hooks) -> None:
-        self._conversation = conversation
+    def __init__(self, journal: Journal, hooks: Hooks) -> None:
+        self._journal = journal
         self._hooks = hooks
         self._taken = 0
         self._last_id: str | None = None
@@ -138,14 +137,14 @@ class HookPoints:
             outcome = self._fire("UserPromptSubmit", {"prompt": _text_of(item)}, cancel)
             why = outcome.reason if outcome.decision == "deny" else outcome.stop
             if why is not None:
-                self._conversation.append(e.MessageRefused(reason=why), item_id=item["id"])
+                self._journal.append(e.MessageRefused(reason=why), item_id=item["id"])
                 self._say(f"A hook refused the message: {why}")
                 return Rest("hook", final_text=why)
         return None
 
     def _new_messages(self) -> list[plain.UserMessageItem]:
         """Return the messages since the last call; after a rollback, all that are left."""
-        items, start = self._conversation.state.items, self._taken
+        items, start = self._journal.state.items, self._taken
         if start > len(items) or (start and items[start - 1]["id"] != self._last_id):
             start = 0
         self._taken = len(items)
@@ -154,7 +153,7 @@ class HookPoints:
 
     def lets_rest(self, rest: Rest, cancel: CancelToken) -> bool:
         """Return False when a hook wants the agent to go on."""
-        state = self._conversation.state
+        state = self._journal.state
         turn_id = state.open_turn.id
         if rest.stop_reason not in _ENDS_BY_ITSELF or state.open_turn.only_lands:
             return True
@@ -173,7 +172,7 @@ class HookPoints:
 
     def before_condensing(self, cancel: CancelToken) -> bool:
         """Return False when a hook wants the older steps kept as they are."""
-        wanted = self._conversation.state.condense_requested
+        wanted = self._journal.state.condense_requested
         trigger = "auto" if wanted is None else "manual"
         asked = (wanted or {}).get("instructions") or ""
         fields = {"trigger": trigger, "custom_instructions": asked}
@@ -219,7 +218,7 @@ class HookPoints:
             risk=intent.risk,
             summary="rewritten by a hook",
         )
-        self._conversation.append_to(item["id"], changed)
+        self._journal.append_to(item["id"], changed)
         return outcome
 
     def after_tool(
@@ -264,7 +263,7 @@ class HookPoints:
         if not hooks:
             return Outcome()
         seen.update(hook.command for hook, _ in hooks)
-        state = self._conversation.state
+        state = self._journal.state
         told = {
             "session_id": state.conversation_id,
             "transcript_path": self._hooks.transcript,
@@ -285,7 +284,7 @@ class HookPoints:
     def _say(self, title: str, note: str | None = None) -> None:
         severity = "info" if note else "warning"
         notice = NoticeItem(id=new_id(), severity=severity, title=title, note=note)
-        self._conversation.append(e.ItemCompleted(item=notice))
+        self._journal.append(e.ItemCompleted(item=notice))
 
 
 def _text_of(item: plain.UserMessageItem) -> str:

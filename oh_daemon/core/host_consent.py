@@ -16,9 +16,8 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval, HostSubject
 from oh_daemon.core.approval import approval_options, digest_of, grant_key, never_asks
 from oh_daemon.core.consent import Policy
-from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.state import State
 
@@ -43,13 +42,13 @@ class HostConsent:
 
     def __init__(
         self,
-        conversation: Conversation,
+        journal: Journal,
         policy: Policy,
         allowed: Callable[[], Sequence[str]],
         registries: Callable[[], Sequence[str]],
     ) -> None:
         """`allowed` are the patterns of the setting, `registries` those of the user's tools."""
-        self._conversation = conversation
+        self._journal = journal
         self._policy = policy
         self._allowed = allowed
         self._registries = registries
@@ -64,7 +63,7 @@ class HostConsent:
 
     @property
     def conversation_id(self) -> str:
-        return self._conversation.id
+        return self._journal.id
 
     def services(self) -> list[Host]:
         """Return the services of this machine that the setting names, by their addresses."""
@@ -95,7 +94,7 @@ class HostConsent:
             return None
         is_rejected = answer is not None and answer["by"] == "user"
         if is_rejected:
-            self._rejected.add((key_of(asked.subject), self._conversation.state.turn_id))
+            self._rejected.add((key_of(asked.subject), self._journal.state.turn_id))
         said = answer.get("feedback") if answer else None
         why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {said}" if said else "")
         self._refused[str(host)] = why
@@ -109,12 +108,12 @@ class HostConsent:
             return None
         if reach == "local":
             return _LOCAL
-        if never_asks(self._conversation.state.options_now) or not self._policy.can_ask():
+        if never_asks(self._journal.state.options_now) or not self._policy.can_ask():
             return UNASKED
         return self._ask(subject, host)
 
     def _is_allowed(self, host: Host, reach: Reach, subject: HostSubject) -> bool:
-        allowed, state = self._allowed(), self._conversation.state
+        allowed, state = self._allowed(), self._journal.state
         if is_named(host, allowed) or (subject.group and REGISTRIES in allowed):
             return True
         if state.options_now["mode"] == "full" and (reach == "public" or subject.group):
@@ -132,23 +131,23 @@ class HostConsent:
         return HostSubject(host=host.name, port=host.port, is_private=is_private)
 
     def _ask(self, subject: HostSubject, host: Host) -> Asked | str:
-        conversation = self._conversation
+        journal = self._journal
         key = key_of(subject)
-        with conversation.changed:
+        with journal.changed:
             if key in self._asked:
                 return self._asked[key]
-            state = conversation.state
+            state = journal.state
             command = _command_in(state)
-            if state.turn is None or command is None or conversation.is_closing:
+            if state.turn is None or command is None or journal.is_closing:
                 return _NO_TURN
             if (key, state.turn_id) in self._rejected:
                 return _REJECTED
             approval = self._approval(subject, host, command)
-            conversation.append(e.ApprovalRequested(approval=approval))
-            answer = conversation.await_record(_answer_to(approval.id))
+            journal.append(e.ApprovalRequested(approval=approval))
+            answer = journal.await_record(_answer_to(approval.id))
             asked = self._asked[key] = Asked(subject, answer)
             answer.add_done_callback(lambda _: self._asked.pop(key))
-        conversation.log.sync()
+        journal.log.sync()
         return asked
 
     def _approval(self, subject: HostSubject, host: Host, command: plain.CommandItem) -> Approval:
@@ -158,15 +157,15 @@ class HostConsent:
         return Approval(
             id=new_id(),
             digest=digest_of(subject),
-            conversation_id=self._conversation.id,
-            turn_id=self._conversation.state.turn_id or "",
+            conversation_id=self._journal.id,
+            turn_id=self._journal.state.turn_id or "",
             item_id=command["id"],
             title=f"Let commands connect to {what}?",
             subject=subject,
             risk=risk,
             reason=f"`{clipped(first_line(command['command']), 80)}` connects to {host}{where}",
             options=approval_options(subject, risk, floor=False),
-            created_at=self._conversation.clock.now(),
+            created_at=self._journal.clock.now(),
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -17,9 +17,9 @@ import orjson
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.errors import DaemonError, StorageError, UserError
+from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.core.folding import apply
-from oh_daemon.core.ports import Clock, EventLog
+from oh_daemon.core.ports import Clock, EventLog, LogReader
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 
@@ -36,34 +36,98 @@ class Listener(Protocol):
     A subclass need not implement every method.
     """
 
-    def on_record(self, journal: Journal, line: bytes, record: plain.Record, /) -> None: ...
+    def on_record(self, history: History, line: bytes, record: plain.Record, /) -> None: ...
 
-    def on_halted(self, journal: Journal, error: StorageError, /) -> None:
+    def on_halted(self, history: History, error: StorageError, /) -> None:
         """Hear that the log can no longer be written."""
 
     def on_delta(
-        self, journal: Journal, item_id: str, channel: str, offset: int, text: str, /
+        self, history: History, item_id: str, channel: str, offset: int, text: str, /
     ) -> None:
         """Hear a piece of streamed text; the item has all of it when it ends."""
 
 
-class Journal:
-    """Thread-safe. To read more than one value of `state`, hold `changed`."""
+class History:
+    """A log as it is read: the fold of its records, and who hears of new ones. Thread-safe.
+
+    To read more than one value of `state`, hold `changed`.
+    """
+
+    halted: StorageError | None = None
+    """Set while the log cannot be written; only `resume` or a message clears it."""
+
+    def __init__(self, state: State, log: LogReader, *, epoch: str) -> None:
+        self.id = state.conversation_id
+        self.state = state
+        self.epoch = epoch
+        self.listeners: list[Listener] = []
+        self.changed = threading.Condition(threading.RLock())
+        self._log = log
+        self._waiters: list[tuple[Callable[[plain.Record], Any], Future[Any]]] = []
+
+    @property
+    def log(self) -> LogReader:
+        return self._log
+
+    @property
+    def status(self) -> str:
+        """The status after the last whole append, never between two events of one."""
+        with self.changed:
+            return self.state.status
+
+    def lines(self) -> list[bytes]:
+        """Return all events as stored. Raises `StorageError`."""
+        with self.changed:
+            last_seq = self.state.seq
+        return self.log.read_range(1, last_seq)
+
+    def await_record(self, read: Callable[[plain.Record], T | None]) -> Future[T]:
+        """Resolve with the first value that `read`, run under the lock, makes of a new record."""
+        found: Future[T] = Future()
+        found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
+        self._waiters.append((read, found))
+        return found
+
+    def abandon_waiters(self, reason: DaemonError) -> None:
+        """Fail everyone who still waits for a record with the reason why none will come."""
+        with self.changed:
+            abandoned, self._waiters = self._waiters, []
+            for _, found in abandoned:
+                found.set_exception(reason)
+
+    def take_in(self, lines: Sequence[bytes]) -> None:
+        """Fold what the log has got, each line without its newline, and tell everyone of it."""
+        with self.changed:
+            records: list[plain.Record] = []
+            for line in lines:
+                record: plain.Record = orjson.loads(line)
+                apply(self.state, record)
+                for listener in tuple(self.listeners):
+                    listener.on_record(self, line, record)
+                records.append(record)
+            # Whoever is woken finds the state after all of the events.
+            for waiter in tuple(self._waiters):
+                if any(_is_answered(*waiter, record) for record in records):
+                    self._waiters.remove(waiter)
+            self.changed.notify_all()
+
+
+class Journal(History):
+    """The log of a conversation that is at work here: what alone can append to it."""
 
     def __init__(
         self, state: State, log: EventLog, *, epoch: str, clock: Clock, masker: Masker
     ) -> None:
-        self.id = state.conversation_id
-        self.state = state
-        self.log = log
-        self.epoch = epoch
+        super().__init__(state, log, epoch=epoch)
+        self._appendable = log
         self.clock = clock
         self.masker = masker
-        self.halted: StorageError | None = None
-        """Set while the log cannot be written; only `resume` or a message clears it."""
-        self.listeners: list[Listener] = []
-        self.changed = threading.Condition(threading.RLock())
-        self._waiters: list[tuple[Callable[[plain.Record], Any], Future[Any]]] = []
+        self.is_closing = False
+        """Whether its worker is ending; what is open then stays open for the next one."""
+
+    @property
+    def log(self) -> EventLog:
+        return self._appendable
 
     def append(
         self,
@@ -92,29 +156,12 @@ class Journal:
                 for n, event in enumerate(events, 1)
             ]
             self.log.append(b"".join(lines))
-            records = [self._take_in(line[:-1]) for line in lines]
-            # Whoever is woken finds the state after all of the events.
-            for waiter in tuple(self._waiters):
-                if any(_is_answered(*waiter, record) for record in records):
-                    self._waiters.remove(waiter)
-            self.changed.notify_all()
-
-    @property
-    def status(self) -> str:
-        """The status after the last whole append, never between two events of one."""
-        with self.changed:
-            return self.state.status
+            self.take_in([line[:-1] for line in lines])
 
     def wake(self) -> None:
         """Let the worker look again whether there is anything to do. For any thread."""
         with self.changed:
             self.changed.notify_all()
-
-    def lines(self) -> list[bytes]:
-        """Return all events as stored. Raises `StorageError`."""
-        with self.changed:
-            last_seq = self.state.seq
-        return self.log.read_range(1, last_seq)
 
     def append_to(self, item_id: str, *events: Contract) -> bool:
         """Append events about an action; return False, with none appended, if it has ended."""
@@ -143,32 +190,24 @@ class Journal:
         text = record.model_dump_json(exclude_none=True, serialize_as_any=True)
         return self.masker.mask(text).encode("utf-8", "replace") + b"\n"
 
-    def _take_in(self, line: bytes) -> plain.Record:
-        record: plain.Record = orjson.loads(line)
-        apply(self.state, record)
-        for listener in tuple(self.listeners):
-            listener.on_record(self, line, record)
-        return record
-
-    def abandon_waiters(self, reason: DaemonError) -> None:
-        """Fail everyone who still waits for a record with the reason why none will come."""
-        with self.changed:
-            abandoned, self._waiters = self._waiters, []
-            for _, found in abandoned:
-                found.set_exception(reason)
-
     def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
         """Pass on streamed text; it is never logged."""
         with self.changed:
             for listener in tuple(self.listeners):
                 listener.on_delta(self, item_id, channel, offset, text)
 
-    def await_record(self, read: Callable[[plain.Record], T | None]) -> Future[T]:
-        """Resolve with the first value that `read`, run under the lock, makes of a new record."""
-        found: Future[T] = Future()
-        found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
-        self._waiters.append((read, found))
-        return found
+    def halt(self, error: StorageError) -> None:
+        """Stand still until a client resumes: the log cannot be written."""
+        with self.changed:
+            self.halted = error
+            for listener in tuple(self.listeners):
+                listener.on_halted(self, error)
+            # No event can report this, yet nobody must wait for a turn for ever.
+            self.abandon_waiters(error)
+
+    def require_open(self) -> None:
+        if self.is_closing:
+            raise InvalidStateError("the conversation is closed; open it again")
 
 
 def _is_answered(

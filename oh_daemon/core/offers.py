@@ -11,8 +11,7 @@ from oh_daemon.contract.approvals import Approval, FileChangeSubject
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, NoticeItem
 from oh_daemon.core.approval import approval_options, digest_of, never_asks
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.landing import CACHES, Landings, LeftInside
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.core.state import Decided
@@ -23,8 +22,8 @@ _GONE = "the sandbox that had it has ended; run the command again"
 class Offers:
     """One per conversation; only its worker calls it."""
 
-    def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
-        self._conversation = conversation
+    def __init__(self, journal: Journal, runtime: Runtime) -> None:
+        self._journal = journal
         self._landings: Landings | None = runtime.landings
         self._can_ask = runtime.policy.can_ask
         self._made = set[str]()
@@ -32,11 +31,11 @@ class Offers:
 
     @property
     def are_answered(self) -> bool:
-        return bool(self._conversation.state.answered_offers())
+        return bool(self._journal.state.answered_offers())
 
     def make(self) -> None:
         """Keep or offer what only the view has; call it when a turn ends."""
-        options = self._conversation.state.options_now
+        options = self._journal.state.options_now
         if self._landings is None or options["mode"] == "plan":
             return
         is_silent = never_asks(options) or options["mode"] == "autoEdit"
@@ -56,11 +55,11 @@ class Offers:
 
     def settle(self) -> None:
         """Act on the answers that have come."""
-        conversation = self._conversation
-        with conversation.changed:
-            answered = conversation.state.answered_offers()
+        journal = self._journal
+        with journal.changed:
+            answered = journal.state.answered_offers()
         for item_id, decided in answered.items():
-            offered = NoticeItem.model_validate(conversation.state.item(item_id)).title
+            offered = NoticeItem.model_validate(journal.state.item(item_id)).title
             title, description = f"Not kept: {offered}", "It stays in the sandbox."
             if decided.effect == "allow":
                 title, description = self._kept(_uri_of(decided), offered)
@@ -81,10 +80,10 @@ class Offers:
         return f"Kept: {title}", None
 
     def _say(self, notice: NoticeItem) -> None:
-        self._conversation.append(e.ItemCompleted(item=notice))
+        self._journal.append(e.ItemCompleted(item=notice))
 
     def _ask(self, left: LeftInside) -> None:
-        conversation = self._conversation
+        journal = self._journal
         notice = NoticeItem(
             id=new_id(), title=left.title, description="Only the sandbox has it; git ignores it."
         )
@@ -96,18 +95,18 @@ class Offers:
         approval = Approval(
             id=new_id(),
             digest=digest_of(subject, (notice.id,)),
-            conversation_id=conversation.id,
-            turn_id=conversation.state.turn_id or "",
+            conversation_id=journal.id,
+            turn_id=journal.state.turn_id or "",
             item_id=notice.id,
             title=left.question,
             subject=subject,
             risk="medium" if left.protected is None else "high",
             reason=left.protected,
             options=approval_options(subject, "medium", floor=True),
-            created_at=conversation.clock.now(),
+            created_at=journal.clock.now(),
         )
         asked = e.ApprovalRequested(approval=approval)
-        conversation.append(e.ItemCompleted(item=notice), asked)
+        journal.append(e.ItemCompleted(item=notice), asked)
 
 
 def _uri_of(decided: Decided) -> str:

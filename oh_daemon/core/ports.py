@@ -309,8 +309,20 @@ Rules, hooks and protected places still apply. When it raises, the user is asked
 # Storage and time
 
 
-class EventLog(Protocol):
+class LogReader(Protocol):
     """One conversation's lines on disk (or in memory). All methods are safe from any thread."""
+
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
+
+    def blob_size(self, sha256: str) -> int: ...
+
+    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
+        """Return the lines of these events, without newlines."""
+        ...
+
+
+class EventLog(LogReader, Protocol):
+    """A log that this process alone appends to."""
 
     def append(self, lines: bytes) -> None:
         """Write whole lines in one piece. Raises `StorageError`, with no part of them written."""
@@ -330,14 +342,6 @@ class EventLog(Protocol):
 
     def put_blob_file(self, path: Path) -> str:
         """Move a finished file into the blobs; it is gone from `path` afterwards."""
-        ...
-
-    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
-
-    def blob_size(self, sha256: str) -> int: ...
-
-    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
-        """Return the lines of these events, without newlines."""
         ...
 
     def close(self) -> None: ...

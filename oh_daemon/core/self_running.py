@@ -15,8 +15,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval, TrustSubject
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.core.approval import approval_options, digest_of
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.self_run_words import gist, where
 from oh_daemon.core.state import Decided
 
@@ -40,10 +39,8 @@ class SelfRunning:
 class Novelties:
     """Holds the agent of one conversation while the user has to decide about something new."""
 
-    def __init__(
-        self, conversation: Conversation, running: SelfRunning, can_ask: Callable[[], bool]
-    ) -> None:
-        self._conversation = conversation
+    def __init__(self, journal: Journal, running: SelfRunning, can_ask: Callable[[], bool]) -> None:
+        self._journal = journal
         self._running = running
         self._can_ask = can_ask
         self._told: set[str] = set()
@@ -52,8 +49,8 @@ class Novelties:
     def hold(self) -> bool:
         """Return whether an answer is awaited; take those that came, and ask what is open."""
         while True:
-            with self._conversation.changed:
-                state = self._conversation.state
+            with self._journal.changed:
+                state = self._journal.state
                 notice = next(filter(_is_question, map(state.item, state.open_items)), None)
                 approvals = [each["itemId"] for each in state.approvals.values()]
                 decisions = state.decisions.get(notice["id"], {}) if notice else {}
@@ -70,11 +67,11 @@ class Novelties:
                 return True
             if digest_of(subject) not in self._told:
                 self._told.add(digest_of(subject))
-                self._conversation.append(e.ItemCompleted(item=_refusal(subject, by="noClient")))
+                self._journal.append(e.ItemCompleted(item=_refusal(subject, by="noClient")))
         return False
 
     def _request(self, subject: TrustSubject) -> None:
-        conversation, what = self._conversation, where(subject)
+        journal, what = self._journal, where(subject)
         notice = NoticeItem(
             id=new_id(),
             status="awaitingApproval",
@@ -84,20 +81,20 @@ class Novelties:
         approval = Approval(
             id=new_id(),
             digest=digest_of(subject),
-            conversation_id=conversation.id,
-            turn_id=conversation.state.turn_id or "",
+            conversation_id=journal.id,
+            turn_id=journal.state.turn_id or "",
             item_id=notice.id,
             title=f"Let {what} run without asking?",
             subject=subject,
             risk="medium",
             reason=_NEW,
             options=approval_options(subject, "medium", floor=False),
-            created_at=conversation.clock.now(),
+            created_at=journal.clock.now(),
         )
-        conversation.append(
+        journal.append(
             e.ItemStarted(item=notice), e.ApprovalRequested(approval=approval), item_id=notice.id
         )
-        conversation.log.sync()
+        journal.log.sync()
 
     def _take(self, notice: plain.Item, decided: Decided | None) -> None:
         """Keep an answer of the user; without one, it is asked again."""
@@ -110,7 +107,7 @@ class Novelties:
             self._running.decide(subject, decided)
             said = permission(subject) if decided.effect == "allow" else _refusal(subject)
             ended = said.model_copy(update={"id": notice["id"]})
-        self._conversation.append(e.ItemCompleted(item=ended))
+        self._journal.append(e.ItemCompleted(item=ended))
 
 
 def _is_question(item: plain.Item) -> bool:

@@ -34,23 +34,71 @@ from oh_daemon.store.private_files import (
 )
 
 
-class LogFile:
-    """The `EventLog` of a conversation, from `open_log`; one from `follow_log` is only read."""
+class LogTail:
+    """A log as it is read, whoever writes it."""
 
-    def __init__(
-        self, folder: Path, fds: tuple[int, int | None], scan: Scan, commit: CommitThread
-    ) -> None:
+    def __init__(self, folder: Path, fd: int, scan: Scan) -> None:
         self.folder = folder
         self._path = folder / LOG_NAME
-        self._fd, self._lock_fd = fds
+        self._fd = fd
         self._seqs = scan.seqs
         self._starts = scan.starts
-        self._end = scan.end
-        self._commit = commit
-        blobs = Blobs(folder / "blobs")
-        self.put_blob, self.put_blob_file = blobs.put, blobs.put_file
-        self.read_blob, self.blob_size = blobs.read, blobs.size
+        self._end: int = scan.end
+        self._blobs = Blobs(folder / "blobs")
+        self.read_blob, self.blob_size = self._blobs.read, self._blobs.size
         self._writing = threading.Lock()
+
+    def read_on(self) -> tuple[list[bytes], bool]:
+        """Return the events that another process has appended since, and whether more may come.
+
+        An incomplete last line is left for the next call. Raises `OSError`.
+        """
+        with self._writing:
+            status = os.fstat(self._fd)
+            goes_on = status.st_nlink > 0 and status.st_size >= self._end
+            found: list[bytes] = []
+            data = os.pread(self._fd, max(status.st_size - self._end, 0), self._end)
+            for line in data.split(b"\n")[:-1]:
+                parsed = parse_line(line)
+                if parsed is not None and "seq" not in parsed:
+                    goes_on &= parsed.get("kind") != "closed"
+                elif parsed and parsed["seq"] > (self._seqs[-1] if self._seqs else 0):
+                    self._seqs.append(parsed["seq"])
+                    self._starts.append(self._end)
+                    found.append(line)
+                self._end += len(line) + 1
+        return found, goes_on
+
+    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
+        """Return the lines of these events as stored, without newlines. Raises `StorageError`."""
+        with self._writing:
+            low, high = (bisect_left(self._seqs, seq) for seq in (first_seq, last_seq + 1))
+            starts = self._starts[low:high]
+        lines: list[bytes] = []
+        try:
+            with read_private(self._path) as file:
+                for start in starts:
+                    file.seek(start)
+                    lines.append(file.readline().rstrip(b"\n"))
+        except OSError as exc:
+            raise errors.StorageError(f"cannot read {str(self._path)!r}: {exc.strerror}") from exc
+        return lines
+
+    def close(self) -> None:
+        with self._writing:
+            os.close(self._fd)
+
+
+class LogFile(LogTail):
+    """The `EventLog` of a conversation: its file, which this process has locked."""
+
+    def __init__(
+        self, folder: Path, fds: tuple[int, int], scan: Scan, commit: CommitThread
+    ) -> None:
+        fd, self._lock_fd = fds
+        super().__init__(folder, fd, scan)
+        self._commit = commit
+        self.put_blob, self.put_blob_file = self._blobs.put, self._blobs.put_file
         self._syncing = threading.Lock()
         """Held during a sync, so that nobody closes the file under it."""
         self._is_torn = False
@@ -106,42 +154,6 @@ class LogFile:
             hint = "put it back and resume, or start a new conversation"
             raise errors.StorageError(f"the log {str(self._path)!r} was {what}; {hint}", hint=hint)
 
-    def read_on(self) -> tuple[list[bytes], bool]:
-        """Return the events that another process has appended since, and whether more may come.
-
-        An incomplete last line is left for the next call. Raises `OSError`.
-        """
-        with self._writing:
-            status = os.fstat(self._fd)
-            goes_on = status.st_nlink > 0 and status.st_size >= self._end
-            found: list[bytes] = []
-            data = os.pread(self._fd, max(status.st_size - self._end, 0), self._end)
-            for line in data.split(b"\n")[:-1]:
-                parsed = parse_line(line)
-                if parsed is not None and "seq" not in parsed:
-                    goes_on &= parsed.get("kind") != "closed"
-                elif parsed and parsed["seq"] > (self._seqs[-1] if self._seqs else 0):
-                    self._seqs.append(parsed["seq"])
-                    self._starts.append(self._end)
-                    found.append(line)
-                self._end += len(line) + 1
-        return found, goes_on
-
-    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
-        """Return the lines of these events as stored, without newlines. Raises `StorageError`."""
-        with self._writing:
-            low, high = (bisect_left(self._seqs, seq) for seq in (first_seq, last_seq + 1))
-            starts = self._starts[low:high]
-        lines: list[bytes] = []
-        try:
-            with read_private(self._path) as file:
-                for start in starts:
-                    file.seek(start)
-                    lines.append(file.readline().rstrip(b"\n"))
-        except OSError as exc:
-            raise errors.StorageError(f"cannot read {str(self._path)!r}: {exc.strerror}") from exc
-        return lines
-
     def sync(self) -> None:
         """Return when everything appended so far is durable. Raises `StorageError`."""
         error = self._commit.request(self.commit).result()
@@ -177,13 +189,12 @@ class LogFile:
         with self._syncing, self._writing:
             if self._fd < 0:
                 return
-            if self._lock_fd is not None:
-                # A log without this mark is opened as after a crash, which loses nothing.
-                with suppress(OSError, errors.StorageError):
-                    self.write(_line(kind="closed"))
-                    os.fdatasync(self._fd)
-                    os.ftruncate(self._lock_fd, 0)
-                os.close(self._lock_fd)
+            # A log without this mark is opened as after a crash, which loses nothing.
+            with suppress(OSError, errors.StorageError):
+                self.write(_line(kind="closed"))
+                os.fdatasync(self._fd)
+                os.ftruncate(self._lock_fd, 0)
+            os.close(self._lock_fd)
             os.close(self._fd)
             self._fd = -1
 
@@ -249,8 +260,8 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
     os.pwrite(fd, _line(pid=os.getpid(), startedAt=started_at, client=client), 0)
 
 
-def follow_log(folder: Path, commit: CommitThread, take: TakeRecord) -> OpenedLog:
-    """Read a log that another process writes; `LogFile.read_on` then reads what it appends.
+def follow_log(folder: Path, take: TakeRecord) -> tuple[LogTail, str]:
+    """Read a log that another process writes; return what reads on in it, and its epoch.
 
     Raises `ReadOnlyError` and `StorageError`.
     """
@@ -260,11 +271,11 @@ def follow_log(folder: Path, commit: CommitThread, take: TakeRecord) -> OpenedLo
             on_failure.callback(os.close, fd)
             with os.fdopen(fd, "rb", 1 << 20, closefd=False) as file:
                 scan = scan_file(file, take)
-            log = LogFile(folder, (fd, None), scan, commit)
+            tail = LogTail(folder, fd, scan)
             on_failure.pop_all()
     except OSError as exc:
         raise private_files.disk_error(folder, exc) from exc
-    return OpenedLog(log, scan.header.get("epoch", ""), ())
+    return tail, scan.header.get("epoch", "")
 
 
 def _open_locked(

@@ -376,13 +376,13 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
         conversation.pause("step")
         work.agent.close(DEADLINE_S)
-        conversation.is_closing = False
+        conversation.journal.is_closing = False
         model = work.agent._runtime.model_for
         again = AgentLoop(conversation, Runtime(model_for=model, tools=dict))
         again.start()
-        with conversation.changed:
+        with conversation.journal.changed:
             resumed = conversation.resume()
-            ended = conversation.turn_ended(sent["messageId"], resumed["turnId"])
+            ended = conversation.turns.ended(sent["messageId"], resumed["turnId"])
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
         again.close(DEADLINE_S)
         [item] = work.items("toolCall")
@@ -453,7 +453,7 @@ def test_finish_waits_for_the_calls_before_it_also_over_a_pause():
 def answer(work: Any, effect: Any, **more: Any) -> None:
     approval = work.heard.event("approval.requested")["approval"]
     decision = e.Decision(effect=effect)
-    work.conversation.respond(approval["id"], approval["digest"], decision, **more)
+    work.conversation.decisions.respond(approval["id"], approval["digest"], decision, **more)
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allow
         work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
         conversation.pause("step")
         answer(work, "allow")
-        ended = conversation.turn_ended(sent["messageId"], sent["turnId"])
+        ended = conversation.turns.ended(sent["messageId"], sent["turnId"])
         conversation.resume()
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
@@ -567,7 +567,7 @@ def test_the_partial_text_of_a_stopped_answer_stays(how: str):
         else:
             work.agent.close(DEADLINE_S)
         [item] = work.items("agentMessage")
-        status = work.conversation.status
+        status = work.conversation.journal.status
         assert (item["status"], item["reason"]) == ("cancelled", "interrupted")
         assert item["text"] == "Once upon a time"
         assert status == ("idle" if how == "interrupt" else "paused")
@@ -577,7 +577,7 @@ def test_a_message_steers_a_running_turn_at_its_next_step():
     gate = threading.Event()
     with at_work([call("wait"), say("Done.")], gated(gate)) as work:
         sent = begin(work)
-        ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
+        ended = work.conversation.turns.ended(sent["messageId"], sent["turnId"])
         assert work.conversation.send(text("be quick"))["disposition"] == "steered"
         gate.set()
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
@@ -588,7 +588,7 @@ def test_a_message_that_comes_with_the_last_answer_is_still_answered():
     gate = threading.Event()
     with at_work([held(say("First."), gate, after=1), say("Second.")]) as work:
         sent = work.conversation.send(text("go"))
-        ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
+        ended = work.conversation.turns.ended(sent["messageId"], sent["turnId"])
         work.llm.wait_for_requests(1)
         work.conversation.send(text("one more"))
         gate.set()
@@ -600,7 +600,7 @@ def test_a_queued_message_gets_a_turn_of_its_own():
     with at_work([call("wait"), say("First."), say("Second.")], gated(gate)) as work:
         begin(work)
         sent = work.conversation.send(text("then this"), delivery="queue")
-        ended = work.conversation.turn_ended(sent["messageId"], None)
+        ended = work.conversation.turns.ended(sent["messageId"], None)
         gate.set()
         assert ended.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("message.dequeued")["outcome"] == "started"
@@ -610,9 +610,9 @@ def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
     with at_work([hang(), say("Second.")]) as work:
         work.conversation.send(text("go"))
         work.llm.wait_for_requests(1)
-        with work.conversation.changed:
+        with work.conversation.journal.changed:
             sent = work.conversation.send(text("no, this"), delivery="interrupt")
-            ended = work.conversation.turn_ended(sent["messageId"], None)
+            ended = work.conversation.turns.ended(sent["messageId"], None)
         assert ended.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("turn.completed")["turn"]["status"] == "interrupted"
 
@@ -634,7 +634,7 @@ def test_a_failure_that_time_may_heal_holds_the_turn(status: int, reason: str):
     with at_work([error(status), error(status), say("Done.")]) as work:
         assert work.run()["status"] == "paused"
         assert work.conversation.state.status_reason == reason
-        ended = work.conversation.turn_ended("none", work.conversation.state.turn_id)
+        ended = work.conversation.turns.ended("none", work.conversation.state.turn_id)
         work.conversation.resume()
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
@@ -644,18 +644,18 @@ def test_a_lasting_failure_ends_the_turn_and_says_why():
         turn = work.run()
         assert (turn["status"], turn["error"]["kind"]) == ("failed", "authRequired")
         assert work.conversation.state.status == "error"
-        with work.conversation.changed:
+        with work.conversation.journal.changed:
             resumed = work.conversation.resume()
-            ended = work.conversation.turn_ended("none", resumed["turnId"])
+            ended = work.conversation.turns.ended("none", resumed["turnId"])
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
 
 def test_a_bug_fails_the_turn_and_the_agent_lives_on():
     with at_work([say("Done.")]) as work:
-        work.conversation.append(e.OptionsChanged(values={"model": "unheard of"}))
+        work.conversation.journal.append(e.OptionsChanged(values={"model": "unheard of"}))
         turn = work.run()
         assert (turn["status"], turn["error"]["kind"]) == ("failed", "internalError")
-        work.conversation.append(e.OptionsChanged(values={"model": "fake"}))
+        work.conversation.journal.append(e.OptionsChanged(values={"model": "fake"}))
         assert work.run()["finalText"] == "Done."
 
 
@@ -678,9 +678,9 @@ def test_a_full_disk_stops_the_agent_and_resume_goes_on():
         gate.set()
         assert work.heard.wait_for(lambda heard: heard.halted) == ["no space left"]
         log.is_full = False
-        with work.conversation.changed:
+        with work.conversation.journal.changed:
             work.conversation.resume()
-            ended = work.conversation.turn_ended(sent["messageId"], sent["turnId"])
+            ended = work.conversation.turns.ended(sent["messageId"], sent["turnId"])
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
         [item] = work.items("toolCall")
         assert item["reason"] == "outcomeUnknown"
@@ -713,7 +713,7 @@ def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_ru
         work.conversation.send(text("go"))
         approval = work.heard.event("approval.requested")["approval"]
         allow = e.Decision(effect="allow", scope="once")
-        work.conversation.respond(approval["id"], approval["digest"], allow)
+        work.conversation.decisions.respond(approval["id"], approval["digest"], allow)
         work.heard.event("turn.completed")
     seen = log.noted("approval.requested", "asked", "item.updated", "written", "turn.completed")
     assert seen == [

@@ -80,7 +80,7 @@ def test_the_users_own_title_wins_whether_it_comes_before_or_while_the_model_thi
     with at_work(beside(late, say("Done.")), titles=True) as work:
         work.run(TASK)
         work.llm.wait_for_requests(2)
-        work.conversation.append(e.ConversationUpdated(title="Mine"))
+        work.conversation.journal.append(e.ConversationUpdated(title="Mine"))
         gate.set()
         work.heard.event("usage.updated", nth=2)
         assert work.conversation.state.title == "Mine"

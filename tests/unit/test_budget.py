@@ -33,14 +33,14 @@ def test_what_the_user_does_begins_the_time_anew(by_user: Any):
         return budget.rest_before_step(conversation.state) is not None
 
     other: Any = {"event": {"type": "item.started"}}
-    conversation.listeners.append(budget)
+    conversation.journal.listeners.append(budget)
     clock.seconds = 100
     conversation.send(text("go"))
     clock.seconds = 159
     assert not rests()
     clock.seconds = 160
     assert rests()
-    budget.on_record(conversation, b"", other)
+    budget.on_record(conversation.journal, b"", other)
     assert rests()
-    budget.on_record(conversation, b"", by_user)
+    budget.on_record(conversation.journal, b"", by_user)
     assert not rests()

@@ -60,9 +60,9 @@ class World:
         )
         self.tool = Terminal(**risks)
         policy = policy or Policy(can_ask=lambda: True)
-        hooks = HookPoints(self.conversation, policy.hooks)
+        hooks = HookPoints(self.conversation.journal, policy.hooks)
         self.consent = Consent(self.conversation, policy, hooks)
-        self.conversation.append(e.TurnStarted(cause="message"), turn_id="t1")
+        self.conversation.journal.append(e.TurnStarted(cause="message"), turn_id="t1")
         self.open_action("i1", "make")
 
     def open_action(self, item_id: str, command: str) -> None:
@@ -77,7 +77,7 @@ class World:
             cwd="/p",
             terminal_id="main",
         )
-        self.conversation.append(e.ItemStarted(item=item))
+        self.conversation.journal.append(e.ItemStarted(item=item))
 
     def settle(self, item_id: str = "i1", *changes: str) -> Intent | Rejection | None:
         item: Any = self.conversation.state.item(item_id)
@@ -95,7 +95,8 @@ class World:
     def answer(self, effect: str = "allow", scope: str = "once", **more: object) -> Json:
         approval = self.pending[0]
         decision = e.Decision.model_validate({"effect": effect, "scope": scope})
-        return self.conversation.respond(approval["id"], approval["digest"], decision, **more)  # type: ignore[arg-type]
+        respond = self.conversation.decisions.respond
+        return respond(approval["id"], approval["digest"], decision, **more)  # type: ignore[arg-type]
 
 
 def test_a_risky_action_waits_until_it_is_allowed() -> None:
@@ -112,7 +113,7 @@ def test_a_risky_action_waits_until_it_is_allowed() -> None:
 def test_a_harmless_action_runs_and_the_log_says_by_which_rule() -> None:
     world = World(make="low")
     assert isinstance(world.settle(), Intent)
-    *_, logged = world.conversation.log.read_range(1, world.conversation.state.seq)
+    *_, logged = world.conversation.journal.log.read_range(1, world.conversation.state.seq)
     decided = orjson.loads(logged)["event"]
     assert (decided["effect"], decided["rule"]) == ("allow", "low risk")
     assert isinstance(world.settle(), Intent)
@@ -175,15 +176,14 @@ def test_the_first_answer_wins_and_a_wrong_one_changes_nothing() -> None:
     world = World()
     world.settle()
     (approval,) = world.pending
+    decisions = world.conversation.decisions
     with pytest.raises(ApprovalStaleError):
-        world.conversation.respond(approval["id"], "0" * 64, e.Decision(effect="allow"))
+        decisions.respond(approval["id"], "0" * 64, e.Decision(effect="allow"))
     with pytest.raises(ApprovalNotFoundError):
-        world.conversation.respond("other", approval["digest"], e.Decision(effect="allow"))
+        decisions.respond("other", approval["digest"], e.Decision(effect="allow"))
     assert world.settle() is None
     world.answer("reject")
-    again = world.conversation.respond(
-        approval["id"], approval["digest"], e.Decision(effect="allow")
-    )
+    again = decisions.respond(approval["id"], approval["digest"], e.Decision(effect="allow"))
     assert again["resolved"] is False
     assert isinstance(world.settle(), Rejection)
 

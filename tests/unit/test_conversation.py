@@ -22,10 +22,11 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.status import ConversationState
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.delivery import MAX_QUEUE, may_resume, plan_delivery
+from oh_daemon.core.delivery import MAX_QUEUE, plan_delivery
 from oh_daemon.core.ports import Json
 from oh_daemon.core.recovery import ITEM, ended_turn, stopping_events
 from oh_daemon.core.state import OpenTurn, State
+from oh_daemon.core.turns import may_resume
 
 
 def running(**changes: Any) -> Conversation:
@@ -38,7 +39,7 @@ def ask(conversation: Conversation, approval_id: str = "a1") -> None:
     """Append an open action that waits for the user's approval."""
     call = {"id": "call_1", "name": "touch", "arguments": "{}", "batch": "b1"}
     fields: Json = {"kind": "toolCall", "id": "i1", "status": "pending", "tool": "touch"}
-    conversation.append(e.ItemStarted(item=ITEM.validate_python({**fields, "call": call})))
+    conversation.journal.append(e.ItemStarted(item=ITEM.validate_python({**fields, "call": call})))
     approval = Approval(
         id=approval_id,
         digest="d1",
@@ -51,10 +52,10 @@ def ask(conversation: Conversation, approval_id: str = "a1") -> None:
         options=(),
         created_at=NOW,
     )
-    conversation.append(
+    conversation.journal.append(
         e.ItemUpdated(status="awaitingApproval"),
         e.ApprovalRequested(approval=approval),
-        conversation.status_event("waiting"),
+        conversation.turns.status_event("waiting"),
         item_id="i1",
     )
 
@@ -113,9 +114,9 @@ class Curious(Heard):
 def test_who_hears_of_the_end_of_a_turn_finds_the_conversation_at_rest():
     seen: list[str] = []
     conversation = running()
-    curious = Curious("turn.completed", lambda: seen.append(conversation.status))
-    conversation.listeners.append(curious)
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    curious = Curious("turn.completed", lambda: seen.append(conversation.journal.status))
+    conversation.journal.listeners.append(curious)
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     assert curious.has_looked.wait(90)
     assert seen == ["idle"]
 
@@ -152,9 +153,9 @@ def test_a_message_that_must_not_run_is_held_until_the_next_turn():
     result = conversation.send(text("for later"), run=False)
     assert (result["disposition"], result["queuePosition"]) == ("queued", 0)
     assert conversation.state.queue[0].get("held") is True
-    assert not conversation.has_steering()
+    assert not conversation.delivery.has_steering()
     conversation.send(text("go"))
-    conversation.take_in_steering()
+    conversation.delivery.take_in_steering()
     assert list(map(said, conversation.state.items)) == ["go", "for later"]
     assert conversation.state.queue == []
 
@@ -193,7 +194,7 @@ def test_an_interrupting_message_goes_to_the_front_and_cancels():
 
 def test_a_closed_conversation_takes_no_message():
     conversation = new_conversation()
-    conversation.is_closing = True
+    conversation.journal.is_closing = True
     with pytest.raises(InvalidStateError, match="open it again"):
         conversation.send(text("go"))
 
@@ -210,8 +211,8 @@ def test_a_pause_at_once_cancels_the_step():
     conversation.pause("now")
     assert conversation.cancel.is_cancelled
     stopping = stopping_events(conversation.state, NOW, is_closing=False)
-    conversation.append(*stopping)
-    assert conversation.is_paused
+    conversation.journal.append(*stopping)
+    assert conversation.turns.is_paused
 
 
 def test_a_pause_while_waiting_holds_the_turn_and_resume_waits_on():
@@ -226,10 +227,10 @@ def test_a_pause_while_waiting_holds_the_turn_and_resume_waits_on():
 
 def test_a_message_to_a_paused_turn_resumes_it():
     conversation = running()
-    conversation.pause_turn("user")
+    conversation.turns.pause("user")
     assert conversation.send(text("go on"))["disposition"] == "steered"
-    assert (conversation.state.status, conversation.is_paused) == ("running", False)
-    assert conversation.has_steering()
+    assert (conversation.state.status, conversation.turns.is_paused) == ("running", False)
+    assert conversation.delivery.has_steering()
 
 
 def test_nothing_can_be_paused_when_nothing_runs():
@@ -255,7 +256,7 @@ def test_what_can_be_resumed(status: Any, last: str | None, may: bool):
 
 def test_resume_after_an_interrupt_starts_a_turn_without_a_message():
     conversation = running()
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     result = conversation.resume()
     assert conversation.state.turn_id == result["turnId"]
     assert records(conversation)[-2]["event"] == {"type": "turn.started", "cause": "resume"}
@@ -269,7 +270,7 @@ def test_an_interrupt_answers_when_the_turn_has_ended():
     turn_id = conversation.state.turn_id
     done = conversation.interrupt(clear_queue=True)
     assert not done.done()
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     assert done.result(0) == {"turnId": turn_id, "status": "interrupted"}
     assert conversation.state.queue == []
     assert conversation.interrupt().result(0) == {"status": "idle"}
@@ -280,12 +281,12 @@ def test_the_first_answer_to_an_approval_wins():
     ask(conversation)
     allow, reject = e.Decision(effect="allow", scope="turn"), e.Decision(effect="reject")
     with pytest.raises(ApprovalNotFoundError):
-        conversation.respond("unknown", "d1", allow)
+        conversation.decisions.respond("unknown", "d1", allow)
     with pytest.raises(ApprovalStaleError):
-        conversation.respond("a1", "d2", allow)
-    assert conversation.respond("a1", "d1", allow) == {"resolved": True}
+        conversation.decisions.respond("a1", "d2", allow)
+    assert conversation.decisions.respond("a1", "d1", allow) == {"resolved": True}
     shown = {"by": "user", "decision": {"effect": "allow", "scope": "turn"}}
-    assert conversation.respond("a1", "d1", reject) == {
+    assert conversation.decisions.respond("a1", "d1", reject) == {
         "resolved": False,
         "alreadyResolved": shown,
     }
@@ -295,26 +296,26 @@ def test_the_first_answer_to_an_approval_wins():
 def test_a_message_can_be_taken_from_the_queue_once():
     conversation = running()
     sent = conversation.send(text("later"), delivery="queue")
-    ended = conversation.turn_ended(sent["messageId"], None)
-    conversation.remove_queued(sent["messageId"])
+    ended = conversation.turns.ended(sent["messageId"], None)
+    conversation.delivery.remove_queued(sent["messageId"])
     with pytest.raises(InvalidStateError, match="taken from the queue"):
         ended.result(0)
     with pytest.raises(InvalidStateError, match="no queued message"):
-        conversation.remove_queued(sent["messageId"])
+        conversation.delivery.remove_queued(sent["messageId"])
 
 
 def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
     conversation = running()
     sent = conversation.send(text("later"), delivery="queue")
-    ended = conversation.turn_ended(sent["messageId"], None)
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    ended = conversation.turns.ended(sent["messageId"], None)
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     assert not ended.done()
     conversation.resume()
-    conversation.take_in_steering()
+    conversation.delivery.take_in_steering()
     message = conversation.state.queue[0]
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
-    conversation.start_queued(e.QueuedMessage.model_validate(message))
-    conversation.pause_turn("network")
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    conversation.delivery.start_queued(e.QueuedMessage.model_validate(message))
+    conversation.turns.pause("network")
     turn_id = conversation.state.turn_id
     paused = {"id": turn_id, "status": "paused", "startedAt": NOW, "nSteps": 0}
     assert ended.result(0) == paused
@@ -323,11 +324,11 @@ def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
 def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_saw_it():
     conversation = running()
     sent = conversation.send(text("one more"))
-    ended = conversation.turn_ended(sent["messageId"], sent["turnId"])
+    ended = conversation.turns.ended(sent["messageId"], sent["turnId"])
     assert sent["disposition"] == "steered"
     complete(conversation, "idle")
     assert not ended.done()
-    conversation.start_queued(e.QueuedMessage.model_validate(conversation.state.queue[0]))
+    conversation.delivery.start_queued(e.QueuedMessage.model_validate(conversation.state.queue[0]))
     complete(conversation, "idle")
     assert ended.result(0)["id"] != sent["turnId"]
 
@@ -339,14 +340,14 @@ def test_whoever_waits_for_a_message_hears_of_an_end_after_which_it_begins_no_tu
     ):
         conversation = running()
         sent = conversation.send(text("one more"))
-        ended = conversation.turn_ended(sent["messageId"], sent["turnId"])
+        ended = conversation.turns.ended(sent["messageId"], sent["turnId"])
         end(conversation)
         assert ended.result(0)["id"] == sent["turnId"]
 
 
 def complete(conversation: Conversation, status: ConversationState) -> None:
     end = ended_turn(conversation.state, NOW, "completed", "endTurn")
-    conversation.append(end, conversation.status_event(status))
+    conversation.journal.append(end, conversation.turns.status_event(status))
 
 
 def test_a_repeated_request_gets_its_first_result():
@@ -373,7 +374,7 @@ def test_control_requests_keep_their_cause(act: str):
     if act == "pause":
         result = conversation.pause("step", cause)
     elif act == "resume":
-        conversation.pause_turn("user")
+        conversation.turns.pause("user")
         result = conversation.resume(cause)
     else:
         result = conversation.send(text("more"), cause=cause)
@@ -383,26 +384,28 @@ def test_control_requests_keep_their_cause(act: str):
 def test_what_waits_for_the_user_still_waits_after_a_full_disk():
     conversation = running()
     ask(conversation)
-    conversation.halt(StorageError("the disk is full"))
+    conversation.journal.halt(StorageError("the disk is full"))
     conversation.resume()
     assert list(conversation.state.open_items) == ["i1"]
-    assert conversation.respond("a1", "d1", e.Decision(effect="allow")) == {"resolved": True}
+    assert conversation.decisions.respond("a1", "d1", e.Decision(effect="allow")) == {
+        "resolved": True
+    }
 
 
 def test_after_a_full_disk_resume_goes_on_with_the_turn():
     conversation = running()
     queued = conversation.send(text("later"), delivery="queue")
     waiting = [
-        conversation.turn_ended("none", conversation.state.turn_id),
-        conversation.turn_ended(queued["messageId"], None),
+        conversation.turns.ended("none", conversation.state.turn_id),
+        conversation.turns.ended(queued["messageId"], None),
     ]
-    conversation.halt(StorageError("the disk is full"))
+    conversation.journal.halt(StorageError("the disk is full"))
     for each in waiting:
         with pytest.raises(StorageError, match="the disk is full"):
             each.result(0)
     assert conversation.resume() == {"turnId": conversation.state.turn_id}
-    assert conversation.halted is None
+    assert conversation.journal.halted is None
     assert types(conversation)[-5:] == [
         "notice", "turn.paused", "status.changed", "turn.resumed", "status.changed"
     ]  # fmt: skip
-    assert (conversation.state.status, conversation.is_paused) == ("running", False)
+    assert (conversation.state.status, conversation.turns.is_paused) == ("running", False)

@@ -12,11 +12,11 @@ from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import Record, UnknownEvent
 from oh_daemon.core.context import View
-from oh_daemon.core.delivery import may_resume
 from oh_daemon.core.folding import fold
 from oh_daemon.core.forking import fork_records
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.state import ENDED
+from oh_daemon.core.turns import may_resume
 from oh_daemon.store.log_scan import read_log
 
 LOGS = sorted((Path(__file__).parents[1] / "golden").glob("*/*.jsonl"))

@@ -25,14 +25,14 @@ class FullLog(MemoryLog):
 def test_the_log_folds_to_the_state_that_is_live():
     conversation = new_conversation()
     conversation.send(text("go"))
-    conversation.pause_turn("user")
+    conversation.turns.pause("user")
     assert fold("c1", records(conversation)) == conversation.state
 
 
 def test_events_of_one_append_are_numbered_and_the_cause_is_the_last_ones():
     conversation = new_conversation()
     cause = e.Cause(method="m", client_request_id="r", body_hash="h", result={"n": 1})
-    conversation.append(
+    conversation.journal.append(
         e.Notice(severity="info", title="one"), e.Notice(severity="info", title="two"), cause=cause
     )
     one, two = records(conversation)[1:]
@@ -44,7 +44,7 @@ def test_events_of_one_append_are_numbered_and_the_cause_is_the_last_ones():
 def test_nothing_changes_when_the_log_takes_nothing():
     conversation = new_conversation(FullLog())
     heard = Heard()
-    conversation.listeners.append(heard)
+    conversation.journal.listeners.append(heard)
     with pytest.raises(StorageError):
         conversation.send(text("go"))
     assert (conversation.state.seq, conversation.state.turn, heard.events) == (1, None, [])
@@ -63,9 +63,9 @@ def test_events_of_a_turn_carry_its_id_and_the_status_does_not():
 def test_a_secret_reaches_neither_the_log_nor_a_listener():
     conversation = new_conversation()
     heard = Heard()
-    conversation.listeners.append(heard)
+    conversation.journal.listeners.append(heard)
     conversation.send(text(f"use {SECRET} now"))
-    live = LiveText(conversation, "i1", "text")
+    live = LiveText(conversation.journal, "i1", "text")
     for piece in ("say hu", "sh-0123", "456789 aloud", ""):
         live.write(piece)
     live.close()
@@ -79,8 +79,8 @@ def test_a_secret_reaches_neither_the_log_nor_a_listener():
 
 def test_half_a_surrogate_pair_does_not_break_a_line():
     conversation = new_conversation()
-    conversation.append(e.Notice.model_construct(severity="info", title="\u00e9\u2028"))
-    [line] = conversation.log.read_range(2, 2)
+    conversation.journal.append(e.Notice.model_construct(severity="info", title="\u00e9\u2028"))
+    [line] = conversation.journal.log.read_range(2, 2)
     assert orjson.loads(line)["event"]["title"] == "\u00e9\u2028"
     assert b"\n" not in line
 
@@ -89,12 +89,12 @@ def test_one_who_waits_may_ask_again_while_being_told():
     conversation = new_conversation()
     conversation.send(text("go"))
     turn_id = conversation.state.turn_id
-    first = conversation.turn_ended("none", turn_id)
+    first = conversation.turns.ended("none", turn_id)
     seen: list[object] = []
-    first.add_done_callback(lambda _done: seen.append(conversation.turn_ended("none", turn_id)))
-    conversation.pause_turn("user")
+    first.add_done_callback(lambda _done: seen.append(conversation.turns.ended("none", turn_id)))
+    conversation.turns.pause("user")
     assert first.done()
     [second] = seen
     conversation.resume()
-    conversation.pause_turn("user")
+    conversation.turns.pause("user")
     assert second.done()  # type: ignore[attr-defined]

@@ -46,9 +46,9 @@ def ended(heard: Heard) -> list[str]:
 def test_whoever_waits_for_the_end_of_a_turn_finds_the_conversation_at_rest():
     conversation = new_conversation()
     sent, seen = conversation.send(text("go")), list[str]()
-    done = conversation.turn_ended(sent["messageId"], sent["turnId"])
+    done = conversation.turns.ended(sent["messageId"], sent["turnId"])
     done.add_done_callback(lambda _: seen.append(conversation.state.status))
-    conversation.pause_turn("user")
+    conversation.turns.pause("user")
     assert (done.result()["status"], seen) == ("paused", ["paused"])
 
 
@@ -144,7 +144,7 @@ def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
     model = Unreachable(lambda: stopped.append(conversation.interrupt()))
     agent = AgentLoop(conversation, Runtime(model_for=lambda _: model, tools=dict))
     sent = conversation.send(text("go"))
-    done = conversation.turn_ended(sent["messageId"], sent["turnId"])
+    done = conversation.turns.ended(sent["messageId"], sent["turnId"])
     agent.start()
     try:
         assert done.result(DEADLINE_S)["status"] == "interrupted"
@@ -166,6 +166,6 @@ def test_hooks_see_a_message_also_after_a_rollback():
         rolled_back = e.ConversationRolledBack(
             to_seq=1, to_item_id=work.conversation.state.items[0]["id"], files="keep"
         )
-        work.conversation.append(rolled_back)
+        work.conversation.journal.append(rolled_back)
         work.run("second")
     assert prompts == ["first", "second"]

@@ -34,13 +34,13 @@ def with_open_items() -> Conversation:
         item("waits"),
         item("next"),
     ):
-        conversation.append(e.ItemStarted(item=each))
-    conversation.append(e.ItemUpdated(status="running"), item_id="runs")
-    conversation.append(e.ItemUpdated(status="awaitingApproval"), item_id="waits")
+        conversation.journal.append(e.ItemStarted(item=each))
+    conversation.journal.append(e.ItemUpdated(status="running"), item_id="runs")
+    conversation.journal.append(e.ItemUpdated(status="awaitingApproval"), item_id="waits")
     approval: Json = {"id": "a", "digest": "d", "conversationId": "c1", "turnId": "t"}
     approval |= {"itemId": "waits", "title": "look", "risk": "medium", "options": ()}
     approval |= {"subject": {"kind": "tool", "tool": "look", "args": {}}, "createdAt": NOW}
-    conversation.append(e.ApprovalRequested.model_validate({"approval": approval}))
+    conversation.journal.append(e.ApprovalRequested.model_validate({"approval": approval}))
     return conversation
 
 
@@ -49,10 +49,10 @@ def with_a_question() -> Conversation:
     conversation = new_conversation()
     conversation.send(text("go"))
     for each in (item("asks"), item("next")):
-        conversation.append(e.ItemStarted(item=each))
+        conversation.journal.append(e.ItemStarted(item=each))
     question: Json = {"id": "q", "conversationId": "c1", "turnId": "t", "itemId": "asks"}
     question |= {"kind": "text", "prompt": "Which?", "createdAt": NOW}
-    conversation.append(e.InputRequested.model_validate({"input": question}))
+    conversation.journal.append(e.InputRequested.model_validate({"input": question}))
     return conversation
 
 
@@ -67,9 +67,11 @@ def kinds(events: list[Contract]) -> list[str]:
 
 def test_an_interrupt_ends_everything_and_the_turn():
     conversation = with_open_items()
-    conversation.append(e.InterruptRequested(), conversation.status_event("interrupting"))
+    conversation.journal.append(
+        e.InterruptRequested(), conversation.turns.status_event("interrupting")
+    )
     events = stopping_events(conversation.state, NOW, is_closing=False)
-    conversation.append(*events)
+    conversation.journal.append(*events)
     assert outcomes(conversation) == {
         "said": "interrupted",
         "runs": "interrupted",
@@ -85,7 +87,7 @@ def test_an_interrupt_ends_everything_and_the_turn():
 
 def test_closing_keeps_what_waits_for_an_answer():
     conversation = with_open_items()
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=True))
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=True))
     state = conversation.state
     assert list(state.open_items) == ["waits"]
     assert list(state.approvals) == ["a"]
@@ -96,9 +98,9 @@ def test_a_pause_at_once_keeps_the_turn_open():
     conversation = with_open_items()
     conversation.pause("now")
     turn = conversation.state.turn_id
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=False))
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     assert conversation.state.turn_id == turn
-    assert conversation.is_paused
+    assert conversation.turns.is_paused
     assert list(conversation.state.open_items) == ["waits"]
     assert list(conversation.state.approvals) == ["a"]
 
@@ -107,7 +109,7 @@ def test_a_crash_leaves_an_unknown_outcome_and_the_approval():
     conversation = with_open_items()
     events = restart_events(conversation.state, NOW)
     assert kinds(events) == ["item.completed"] * 3 + ["turn.completed", "status.changed"]
-    conversation.append(*events)
+    conversation.journal.append(*events)
     assert outcomes(conversation) == {
         "said": "outcomeUnknown",
         "runs": "outcomeUnknown",
@@ -122,22 +124,22 @@ def test_a_crash_leaves_an_unknown_outcome_and_the_approval():
 @pytest.mark.parametrize("is_closing", [True, False])
 def test_a_question_waits_through_closing_and_a_crash_but_not_an_interrupt(is_closing: bool):
     conversation = with_a_question()
-    conversation.append(*stopping_events(conversation.state, NOW, is_closing=is_closing))
+    conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=is_closing))
     assert list(conversation.state.questions) == (["q"] if is_closing else [])
     assert outcomes(conversation)["asks"] == (None if is_closing else "notStarted")
     crashed = with_a_question()
-    crashed.append(*restart_events(crashed.state, NOW))
+    crashed.journal.append(*restart_events(crashed.state, NOW))
     assert list(crashed.state.questions) == ["q"]
     assert outcomes(crashed) == {"asks": None, "next": "notStarted"}
 
 
 def test_an_answer_is_one_append_with_its_observation():
     conversation = with_a_question()
-    assert conversation.answer("q", "accept", "this") == {"resolved": True}
+    assert conversation.decisions.answer("q", "accept", "this") == {"resolved": True}
     asks: Any = conversation.state.item("asks")
     assert (asks["status"], asks["content"]) == ("completed", [{"type": "text", "text": "this"}])
     assert (conversation.state.pending, list(conversation.state.open_items)) == ({}, ["next"])
-    assert conversation.answer("q", "decline")["alreadyResolved"]["action"] == "accept"
+    assert conversation.decisions.answer("q", "decline")["alreadyResolved"]["action"] == "accept"
 
 
 def test_a_message_answers_the_question_and_replaces_the_rest():
@@ -150,9 +152,9 @@ def test_a_message_answers_the_question_and_replaces_the_rest():
 def test_a_crash_of_a_paused_turn_leaves_it_paused():
     conversation = new_conversation()
     conversation.send(text("go"))
-    conversation.pause_turn("user")
+    conversation.turns.pause("user")
     assert restart_events(conversation.state, NOW) == []
-    conversation.append(e.ItemStarted(item=item("left")))
+    conversation.journal.append(e.ItemStarted(item=item("left")))
     assert kinds(restart_events(conversation.state, NOW)) == ["item.completed"]
     assert conversation.state.turn is not None
 
@@ -165,8 +167,8 @@ def test_a_conversation_at_rest_needs_nothing():
 def test_an_action_that_was_allowed_already_is_not_superseded(effect: Any):
     conversation = with_open_items()
     decided = e.ActionDecided(effect=effect, rule="r", risk="low", digest="d2")
-    conversation.append(decided, item_id="next")
-    conversation.append(*superseding_events(conversation.state, NOW))
+    conversation.journal.append(decided, item_id="next")
+    conversation.journal.append(*superseding_events(conversation.state, NOW))
     ended = outcomes(conversation)
     assert ended["waits"] == "superseded"
     assert ended["next"] == (None if effect == "allow" else "superseded")

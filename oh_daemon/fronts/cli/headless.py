@@ -32,9 +32,9 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.core.commands import typed
-from oh_daemon.core.delivery import may_resume
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
+from oh_daemon.core.turns import may_resume
 from oh_daemon.fronts.cli.conversation_commands import lines_at_end
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.process import say
@@ -264,7 +264,7 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
         conversation.condense(request.task or None)
     elif request.task.strip():
         task = (typed(request.task),)
-        conversation.send(with_images(task, images, seeing, conversation.log))
+        conversation.send(with_images(task, images, seeing, conversation.journal.log))
     else:
         conversation.resume()
 

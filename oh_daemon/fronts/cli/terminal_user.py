@@ -22,8 +22,8 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.events import Decision
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.consent import reject_unasked
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.decisions import Decisions
+from oh_daemon.core.journal import History, Journal
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -39,19 +39,19 @@ class TerminalUser:
     console: Console
     is_there: bool
 
-    def ask(self, journal: Journal, event: plain.Event) -> None:
+    def ask(self, history: History, event: plain.Event) -> None:
         """Put a request that was just printed to them, and hand on the answer."""
         if not self.is_there:
             return
         if event["type"] == "approval.requested":
-            self._approve(journal, event["approval"])
+            self._approve(history, event["approval"])
         if event["type"] == "input.requested":
             self._answer(event["input"])
 
     def ask_again(self, waiting: Collection[str]) -> None:
         """Settle what already waited in a resumed conversation, unless a message replaced that."""
-        conversation = self.live.conversation
-        for line in conversation.lines() if waiting else ():
+        journal = self.live.conversation.journal
+        for line in journal.lines() if waiting else ():
             record: plain.Record = orjson.loads(line)
             event = record["event"]
             if event["type"] == "approval.requested":
@@ -60,23 +60,23 @@ class TerminalUser:
                 request = event["input"]
             else:
                 continue
-            if request["id"] not in waiting or request["id"] not in conversation.state.pending:
+            if request["id"] not in waiting or request["id"] not in journal.state.pending:
                 continue
             if self.is_there:
                 EventPrinter(self.console).print(record)
-                self.ask(conversation, event)
+                self.ask(journal, event)
             elif "digest" in request:
-                reject_unasked(conversation, request["id"], request["digest"])
+                reject_unasked(journal, request["id"], request["digest"])
 
     def see_offers_through(self) -> None:
         """Wait until the worker has acted on the offers that were answered as the turn ended."""
         conversation = self.live.conversation
-        with conversation.changed:
-            conversation.changed.wait_for(
+        with conversation.journal.changed:
+            conversation.journal.changed.wait_for(
                 lambda: not conversation.state.answered_offers(), _OFFERS_S
             )
 
-    def _approve(self, journal: Journal, approval: plain.Approval) -> None:
+    def _approve(self, history: History, approval: plain.Approval) -> None:
         text = whole_text(approval["subject"])
         if text not in approval["title"]:
             print_lines(text, self.console)
@@ -84,12 +84,12 @@ class TerminalUser:
         for number, option in options.items():
             self.console.print(f"  {number}  {option['label']}", markup=False)
         typed = self._typed(list(options))
-        if typed is None or not isinstance(journal, Conversation):
+        if typed is None or not isinstance(history, Journal):
             return
         chosen, decision = options.get(typed), Decision(effect="reject")
         if chosen is not None:
             decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
-        journal.respond(approval["id"], approval["digest"], decision)
+        Decisions(history).respond(approval["id"], approval["digest"], decision)
 
     def _answer(self, question: plain.InputRequest) -> None:
         """Take the number of a choice, or any text as the answer; an empty line declines."""
@@ -97,8 +97,8 @@ class TerminalUser:
         if typed is None:
             return
         numbered = {str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)}
-        answer, answered = numbered.get(typed, typed), self.live.conversation.answer
-        answered(question["id"], "accept" if answer else "decline", answer or None)
+        text, journal = numbered.get(typed, typed), self.live.conversation.journal
+        Decisions(journal).answer(question["id"], "accept" if text else "decline", text or None)
 
     def _typed(self, choices: list[str] | None = None) -> str | None:
         """Return what they type: empty at the end of input, None if they interrupt the turn."""

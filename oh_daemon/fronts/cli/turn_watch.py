@@ -12,7 +12,7 @@ from oh_daemon.app.event_lines import EventPrinter
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.settings import LIMITS
-from oh_daemon.core.journal import Journal, Listener
+from oh_daemon.core.journal import History, Listener
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.cli.process import say
 from oh_daemon.fronts.cli.terminal_user import TerminalUser, status_line
@@ -23,7 +23,7 @@ _OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
 """The events of sub-agents that people are shown; the parent's events say how they end."""
 _LIMITS = frozenset({"maxSteps", *LIMITS})
 
-_Report = tuple[Journal, bytes, "plain.Record"] | StorageError
+_Report = tuple[History, bytes, "plain.Record"] | StorageError
 
 
 class TurnWatch(Listener):
@@ -32,11 +32,11 @@ class TurnWatch(Listener):
     def __init__(self) -> None:
         self._reports: SimpleQueue[_Report] = SimpleQueue()
 
-    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:
-        self._reports.put((journal, line, record))
+    def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
+        self._reports.put((history, line, record))
 
-    def on_halted(self, journal: Journal, error: StorageError) -> None:
-        if journal.state.parent_id is None:
+    def on_halted(self, history: History, error: StorageError) -> None:
+        if history.state.parent_id is None:
             self._reports.put(error)
 
     def skip(self) -> None:
@@ -56,13 +56,13 @@ class TurnWatch(Listener):
             if isinstance(report, StorageError):
                 say(report.message)
                 return TURN_FAILED
-            journal, line, record = report
-            event, is_own = record["event"], journal.id == user.live.id
+            history, line, record = report
+            event, is_own = record["event"], history.id == user.live.id
             if as_json:
-                _print_line(journal, line)
+                _print_line(history, line)
             elif is_own or event["type"] in _OF_SUB_AGENTS:
                 printer.print(record)
-            user.ask(journal, event)
+            user.ask(history, event)
             if not is_own:
                 continue
             _warn_of_what_nobody_allowed(event)
@@ -80,8 +80,8 @@ class TurnWatch(Listener):
             return self._reports.get()
 
 
-def _print_line(journal: Journal, line: bytes) -> None:
-    head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
+def _print_line(history: History, line: bytes) -> None:
+    head = orjson.dumps({"conversationId": history.id, "epoch": history.epoch})
     sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
     sys.stdout.buffer.flush()
 

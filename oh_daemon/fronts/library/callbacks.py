@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from oh_daemon.contract import plain as logged
 from oh_daemon.contract.events import Record
-from oh_daemon.core.journal import Journal, Listener
+from oh_daemon.core.journal import History, Listener
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +55,9 @@ class Callbacks(Listener):
 
         return remove
 
-    def on_record(self, journal: Journal, line: bytes, record: logged.Record) -> None:  # noqa: ARG002 - the listener's shape.
+    def on_record(self, history: History, line: bytes, record: logged.Record) -> None:  # noqa: ARG002 - the listener's shape.
         # Of a sub-agent, pass on only what the program must answer; its own log has the rest.
-        if journal.state.parent_id is not None and record["event"]["type"] not in _ASKING:
+        if history.state.parent_id is not None and record["event"]["type"] not in _ASKING:
             return
         for callback in tuple(self._callbacks.values()):
             self.submit(callback, Record.model_validate(record))

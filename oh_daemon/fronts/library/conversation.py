@@ -112,7 +112,7 @@ class Conversation:
 
     def start_thread(self) -> None:
         """Start the agent's thread now; otherwise the first call that needs it starts it."""
-        if not self._live.conversation.is_closing:
+        if not self._live.conversation.journal.is_closing:
             self._live.start()
 
     def send_message(
@@ -153,7 +153,7 @@ class Conversation:
         def seeing() -> Model:
             return self._shared.model_for(model or conversation.state.options_now["model"])
 
-        content = with_images((part,), read_images(images), seeing, conversation.log)
+        content = with_images((part,), read_images(images), seeing, conversation.journal.log)
         return conversation.send(content, delivery=delivery, options=options)
 
     def _check(self, model: str) -> str:
@@ -181,7 +181,7 @@ class Conversation:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
         with InvalidParamsError.naming(**{f"options.{option}": option}):
             values = check_options({option: self._check(value) if option == "model" else value})
-        self._live.conversation.append(OptionsChanged(values=values))
+        self._live.conversation.journal.append(OptionsChanged(values=values))
 
     def condense(self, instructions: str | None = None) -> Turn:
         """Replace older steps with a summary, wait, and return the turn in which this happened."""
@@ -190,9 +190,9 @@ class Conversation:
     def _until_rest(self, begin: Callable[[], Json], timeout_s: float | None) -> Turn:
         conversation = self._live.conversation
         self.start_thread()
-        with conversation.changed:
+        with conversation.journal.changed:
             begun = begin()
-            ended = conversation.turn_ended(begun.get("messageId", ""), begun.get("turnId"))
+            ended = conversation.turns.ended(begun.get("messageId", ""), begun.get("turnId"))
         turn = Turn.model_validate(_wait(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn
@@ -213,7 +213,7 @@ class Conversation:
 
         An earlier sign-in is forgotten. Raises `UserError` if the server does not run then.
         """
-        self._live.conversation.require_open()
+        self._live.conversation.journal.require_open()
         self._shared.mcp.sign_in(server, show)
 
     def pause(self) -> None:
@@ -244,7 +244,7 @@ class Conversation:
         done instead.
         """
         decision = Decision(effect="allow" if allow else "reject")
-        asking = self._conversations.live(approval.conversation_id).conversation
+        asking = self._conversations.live(approval.conversation_id).conversation.decisions
         asking.respond(
             approval.id, approval.digest, decision, feedback=feedback, edited_subject=edited
         )
@@ -255,12 +255,12 @@ class Conversation:
 
     def _answer(self, question: InputRequest) -> None:
         """Answer even when the program's function raises, so that the agent never waits forever."""
-        answer = None
+        text = None
         try:
-            answer = checked(self._on_question(question)) if self._on_question else None
+            text = checked(self._on_question(question)) if self._on_question else None
         finally:
-            action = "accept" if answer and answer.strip() else "decline"
-            self._live.conversation.answer(question.id, action, answer)
+            action = "accept" if text and text.strip() else "decline"
+            self._live.conversation.decisions.answer(question.id, action, text)
 
     @property
     def state(self) -> Snapshot:
@@ -270,14 +270,14 @@ class Conversation:
     @property
     def history(self) -> tuple[Record, ...]:
         """All events so far, read from the log. Raises `StorageError`."""
-        return tuple(map(Record.model_validate_json, self._live.conversation.lines()))
+        return tuple(map(Record.model_validate_json, self._live.conversation.journal.lines()))
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
         """Copy this conversation, or its part up to an item, and return the copy's id.
 
         Open the copy by that id, with any agent. Raises `UserError` without a workspace.
         """
-        self._live.conversation.require_open()
+        self._live.conversation.journal.require_open()
         params = branches.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
         with InvalidParamsError.naming(atItemId="at_item"):
             forked = history.fork(self._conversations, params, self._folders, at_work=False)
@@ -325,10 +325,10 @@ class Conversation:
             raise InvalidParamsError(f"form: {form!r} is none of {', '.join(get_args(Format))}")
         return render_export(
             self.id,
-            map(orjson.loads, self._live.conversation.lines()),
+            map(orjson.loads, self._live.conversation.journal.lines()),
             form,
             masker=self._shared.masker,
-            read_blob=self._live.conversation.log.read_blob,
+            read_blob=self._live.conversation.journal.log.read_blob,
         )
 
     def close(self) -> None:

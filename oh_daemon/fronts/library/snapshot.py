@@ -45,9 +45,9 @@ class Snapshot:
 def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
     """Take a snapshot of one of the live conversations; the others may be its sub-agents."""
     conversation = live.conversation
-    with conversation.changed:
+    with conversation.journal.changed:
         state = conversation.state
-        status = "closed" if conversation.is_closing else state.status
+        status = "closed" if conversation.journal.is_closing else state.status
         title, usage = state.title, Usage.model_validate(state.usage or {})
     states = [each.conversation.state for each in all_live]
     waiting = (a for state in states for a in tuple(state.approvals.values()))

@@ -17,8 +17,8 @@ from oh_daemon.contract.inputs import InputAnswer
 from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.consent import reject_unasked
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.decisions import Decisions
+from oh_daemon.core.journal import History, Journal
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -56,13 +56,13 @@ class Asker:
         by_message = self._asks_lsp and bool(question.choices)
         return "inputRequests" in self._features or self._is_panel or by_message
 
-    def on_record(self, journal: Journal, record: plain.Record) -> None:
+    def on_record(self, history: History, record: plain.Record) -> None:
         event = record["event"]
         match event["type"]:
             case "approval.requested":
-                self.ask(journal, event["approval"])
+                self.ask(history, event["approval"])
             case "input.requested":
-                self.ask(journal, event["input"])
+                self.ask(history, event["input"])
             case "approval.resolved":
                 self.withdraw([event["approvalId"]])
             case "input.resolved":
@@ -77,7 +77,7 @@ class Asker:
         for withdraw in open_ones:
             withdraw()
 
-    def ask(self, journal: Journal, request: Asked) -> None:
+    def ask(self, history: History, request: Asked) -> None:
         """Ask the client, after the events so far, unless this request is open already."""
         form = self._form_of(request)
         if form is None:
@@ -86,7 +86,7 @@ class Asker:
             if request["id"] in self._open:
                 return
             self._open[request["id"]] = lambda: None
-        self._outbox.in_order(journal.id, lambda: self._send(journal, request, form))
+        self._outbox.in_order(history.id, lambda: self._send(history, request, form))
 
     def _form_of(self, request: Asked) -> tuple[str, Any] | None:
         """Return the method and params to ask this client with; None if it only sees the event."""
@@ -96,15 +96,15 @@ class Asker:
         message = _question_as_message(request) if "prompt" in request else _as_message(request)
         return (_BY_MESSAGE, message) if self._asks_lsp and message else None
 
-    def _send(self, journal: Journal, request: Asked, form: tuple[str, Any]) -> None:
+    def _send(self, history: History, request: Asked, form: tuple[str, Any]) -> None:
         def on_answer(answer: ClientAnswer) -> None:
             with self._lock:
                 self._open.pop(request["id"], None)
             if answer.lacks_method and form[0] == _BY_MESSAGE:
                 self._asks_lsp = False
-                self._do_without(journal, request, form[1])
+                self._do_without(history, request, form[1])
             else:
-                _take_answer(journal, request, answer)
+                _take_answer(history, request, answer)
 
         withdraw = self._client.request_async(*form, on_answer)
         with self._lock:
@@ -113,14 +113,14 @@ class Asker:
                 return
         withdraw()  # It was decided elsewhere meanwhile.
 
-    def _do_without(self, journal: Journal, request: Asked, message: Json) -> None:
+    def _do_without(self, history: History, request: Asked, message: Json) -> None:
         """Reject an action that the client cannot ask about; only show it a question."""
         if "prompt" in request:
             lines = (message["message"], *(f"- {each['title']}" for each in message["actions"]))
             told = {"type": _INFO, "message": "\n".join((*lines, "Send a message to answer."))}
             self._outbox.notify("window/showMessage", encode(told))
-        elif isinstance(journal, Conversation):
-            reject_unasked(journal, request["id"], request["digest"])
+        elif isinstance(history, Journal):
+            reject_unasked(history, request["id"], request["digest"])
 
 
 def chosen_option(
@@ -155,29 +155,29 @@ def _question_as_message(question: plain.InputRequest) -> Json | None:
     return {"type": _INFO, "message": display_escaped(question["prompt"]), "actions": actions}
 
 
-def _take_answer(journal: Journal, request: Asked, answer: ClientAnswer) -> None:
-    if not isinstance(answer.result, dict) or not isinstance(journal, Conversation):
+def _take_answer(history: History, request: Asked, answer: ClientAnswer) -> None:
+    if not isinstance(answer.result, dict) or not isinstance(history, Journal):
         return
     result = cast("Json", answer.result)  # pyright: ignore[reportUnknownMemberType] - any JSON.
     try:
         if "prompt" in request:
-            _take_input(journal, request, result)
+            _take_input(history, request, result)
         else:
-            _take_decision(journal, request, result)
+            _take_decision(history, request, result)
     except (DaemonError, ValueError) as exc:
         # Fail closed: the request stays pending, and opening the conversation asks again.
         log.warning("request %s: the answer does not count: %s", request["id"], exc)
 
 
-def _take_input(conversation: Conversation, question: plain.InputRequest, result: Json) -> None:
+def _take_input(journal: Journal, question: plain.InputRequest, result: Json) -> None:
     if "title" in result:
         result = {"action": "accept", "content": result["title"]}
     given = InputAnswer.model_validate(result)
     if given.action is not None:
-        conversation.answer(question["id"], given.action, given.content)
+        Decisions(journal).answer(question["id"], given.action, given.content)
 
 
-def _take_decision(conversation: Conversation, approval: plain.Approval, result: Json) -> None:
+def _take_decision(journal: Journal, approval: plain.Approval, result: Json) -> None:
     if "optionId" in result:
         decision = chosen_option(approval, by="id", value=result["optionId"])
     else:
@@ -186,7 +186,7 @@ def _take_decision(conversation: Conversation, approval: plain.Approval, result:
         log.warning("approval %s: the answer names no option that was offered", approval["id"])
         return
     more = ApprovalAnswer.model_validate(result)
-    conversation.respond(
+    Decisions(journal).respond(
         approval["id"],
         approval["digest"],
         decision,

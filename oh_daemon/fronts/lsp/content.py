@@ -44,7 +44,7 @@ def prepared(
             live.workbench.skills.refresh()  # A skill may be new, or newly trusted.
         chosen = daemon.shared.model_for(model or live.conversation.state.options_now["model"])
         require_sight(content, chosen)
-        log, sees = live.conversation.log, chosen.traits.sees_images
+        log, sees = live.conversation.journal.log, chosen.traits.sees_images
         stored = resolved(daemon, content, folders, log)
         shown = mentioned_images(content, live.workbench.folders) if sees else ()
         return with_images(stored, shown, lambda: chosen, log)

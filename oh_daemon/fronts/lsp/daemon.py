@@ -22,7 +22,7 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.models import Models
 from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import InvalidParamsError, StorageError
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import History
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client_tools import ClientTools
 from oh_daemon.fronts.lsp.folder_names import parse_folder
@@ -139,11 +139,11 @@ def on_open_if_named(handler: Callable[[Daemon, Live | None, Any], Any]) -> Hand
     return call
 
 
-def on_journal(handler: Callable[[Daemon, Journal, Any, RequestContext], Any]) -> Handler:
+def on_journal(handler: Callable[[Daemon, History, Any, RequestContext], Any]) -> Handler:
     """Make a handler that only reads, so a conversation that is only followed will do."""
 
     def on_live(daemon: Daemon, live: Live, params: Any, context: RequestContext) -> Any:
-        return handler(daemon, live.conversation, params, context)
+        return handler(daemon, live.conversation.journal, params, context)
 
     return on_open(on_live, handler)
 
@@ -204,5 +204,5 @@ def once_durable(live: Live, result: Json) -> Future[Json]:
         else:
             done.set_exception(error)
 
-    live.conversation.log.after_sync(on_synced)
+    live.conversation.journal.log.after_sync(on_synced)
     return done

@@ -31,8 +31,8 @@ def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.Exp
 
 def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> ConversationResult:
     live = history.fork(daemon.conversations, params, folders)
-    daemon.publisher.on_forked(live.conversation)
-    return ConversationResult(conversation=describe(live.conversation))
+    daemon.publisher.on_forked(live.conversation.journal)
+    return ConversationResult(conversation=describe(live.conversation.journal))
 
 
 HANDLERS: dict[str, Handler] = {

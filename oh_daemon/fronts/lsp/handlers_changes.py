@@ -26,9 +26,9 @@ from oh_daemon.contract.events import ChangesReviewed
 from oh_daemon.contract.items import FileChange
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.delivery import BUSY
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.state import Review
+from oh_daemon.core.turns import BUSY
 from oh_daemon.fronts.lsp.daemon import Handler, documents_of, in_turn, on_open_worker
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import path_from_uri
@@ -69,7 +69,7 @@ class _Review:
 
 
 def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
-    with live.conversation.changed:
+    with live.conversation.journal.changed:
         files = deepcopy(live.conversation.state.reviews)
     return {uri: _review(documents, uri, file) for uri, file in files.items()}
 
@@ -139,7 +139,7 @@ def _state(documents: Documents, review: _Review) -> str:
 
 def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Review]:
     """Return what one turn did to files, as if nothing had been accepted since it began."""
-    with live.conversation.changed:
+    with live.conversation.journal.changed:
         changes = dict(live.conversation.state.turn_changes.get(turn_id, {}))
     before, after = "sha256Before", "sha256After"
     found = (
@@ -181,7 +181,7 @@ def accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
 
 
 def revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
-    status = live.conversation.status
+    status = live.conversation.journal.status
     if status in BUSY:
         way_on = "answer it" if status == "waiting" else "wait"
         problem = f"the agent is {status} and may edit the same files"
@@ -227,9 +227,9 @@ def _settle(
             reason = exc.message.partition("\n")[0]
             conflicts.append(Conflict(uri=uri, reason=reason))
             continue
-        live.conversation.append(_reviewed(documents, after))
+        live.conversation.journal.append(_reviewed(documents, after))
         done.append(uri)
-    live.conversation.log.sync()
+    live.conversation.journal.log.sync()
     return m.ReviewResult(done=tuple(done), conflicts=tuple(conflicts))
 
 

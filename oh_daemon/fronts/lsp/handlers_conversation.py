@@ -30,9 +30,9 @@ from oh_daemon.contract.errors import (
     RequestCancelledError,
 )
 from oh_daemon.core.approval import check_options
-from oh_daemon.core.delivery import BUSY
-from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.journal import History, new_id
 from oh_daemon.core.ports import Json
+from oh_daemon.core.turns import BUSY
 from oh_daemon.fronts.lsp.content import prepared, resolved
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_open, once_durable
 from oh_daemon.fronts.wire.dispatch import RequestContext
@@ -85,20 +85,20 @@ def start(daemon: Daemon, params: m.StartParams, context: RequestContext) -> Any
         return once_durable(live, {**described(live), **_only(result, "messageId", "turnId")})
 
     def described(live: Live) -> Json:
-        options = conversations.options_of(live.conversation)
-        return {"conversation": describe(live.conversation), "options": options}
+        options = conversations.options_of(live.conversation.journal)
+        return {"conversation": describe(live.conversation.journal), "options": options}
 
     return daemon.serial.run(conversation_id, make, begun)
 
 
 def close(daemon: Daemon, live: Live, params: m.CloseParams, context: RequestContext) -> Any:
-    status = describe(live.conversation).status
+    status = describe(live.conversation.journal).status
     if params.if_running == "error" and status in BUSY:
         raise ConversationBusyError(
             f"conversation {live.id!r} is {status}; close it with ifRunning interrupt or pause"
         )
     # A halted conversation is at rest already, and its log could not record an interrupt.
-    interrupts = params.if_running == "interrupt" and live.conversation.halted is None
+    interrupts = params.if_running == "interrupt" and live.conversation.journal.halted is None
     interrupted = live.conversation.interrupt() if interrupts else None
 
     def work() -> Json:
@@ -107,7 +107,7 @@ def close(daemon: Daemon, live: Live, params: m.CloseParams, context: RequestCon
             if interrupted is not None:
                 interrupted.result(_INTERRUPT_ANSWER_S)
         daemon.conversations.close(live.id)
-        daemon.publisher.unsubscribe(live.conversation)
+        daemon.publisher.unsubscribe(live.conversation.journal)
         return {}
 
     return daemon.serial.run(live.id, work, lambda done: context.in_order(live.id, done))
@@ -139,7 +139,7 @@ def delete(daemon: Daemon, params: m.DeleteParams, _context: RequestContext) -> 
         conversations = daemon.conversations
         gone = conversations.delete(conversation_id, folders, permanent=params.permanent)
         if gone is not None:
-            daemon.publisher.on_deleted(gone)
+            daemon.publisher.on_deleted(gone.journal)
         return {}
 
     return daemon.serial.run(conversation_id, work)
@@ -154,7 +154,7 @@ def send_message(
     request = _Repeatable(context.method, params, request_id)
 
     def send(content: Sequence[Part]) -> Json:
-        with conversation.changed:
+        with conversation.journal.changed:
             conversation.require_turn(params.expected_turn_id)
             return conversation.send(
                 content,
@@ -169,9 +169,9 @@ def send_message(
         return once_durable(live, send(content))
 
     def answer_at_end(content: Sequence[Part]) -> Future[Json]:
-        with conversation.changed:
+        with conversation.journal.changed:
             result = send(content)
-            ended = conversation.turn_ended(result["messageId"], result.get("turnId"))
+            ended = conversation.turns.ended(result["messageId"], result.get("turnId"))
         context.cancel.on_cancel(conversation.interrupt)
         return then(ended, lambda turn: context.in_order(live.id, _finished(turn, result, context)))
 
@@ -229,7 +229,7 @@ def interrupt(
     _daemon: Daemon, live: Live, params: m.InterruptParams, context: RequestContext
 ) -> Any:
     conversation = live.conversation
-    with conversation.changed:
+    with conversation.journal.changed:
         turn_id = conversation.state.turn_id
         if params.turn_id not in (None, turn_id):
             return {"turnId": params.turn_id, "status": conversation.state.status}
@@ -256,16 +256,16 @@ def queue(daemon: Daemon, live: Live, params: m.QueueParams, context: RequestCon
 
 def _change_queue(live: Live, params: m.QueueParams, content: Sequence[Part]) -> Future[Json]:
     conversation, message_id = live.conversation, params.message_id or ""
-    with conversation.changed:
+    with conversation.journal.changed:
         match params.op:
             case "edit":
-                conversation.edit_queued(message_id, content=content)
+                conversation.delivery.edit_queued(message_id, content=content)
             case "move":
-                conversation.edit_queued(message_id, position=params.position)
+                conversation.delivery.edit_queued(message_id, position=params.position)
             case "remove":
-                conversation.remove_queued(message_id)
+                conversation.delivery.remove_queued(message_id)
             case "sendNow":
-                conversation.send_queued(message_id)
+                conversation.delivery.send_queued(message_id)
             case "list":
                 pass
         return once_durable(live, {"queue": list(conversation.state.queue)})
@@ -289,22 +289,22 @@ def set_option(
     context.hold(live.id)
 
     def act() -> Json:
-        live.conversation.append(e.OptionsChanged(values=values), cause=request.cause({}))
+        live.conversation.journal.append(e.OptionsChanged(values=values), cause=request.cause({}))
         return {}
 
     options_of = daemon.conversations.options_of
     done = request.once(live, act)
-    return then(done, lambda result: {"options": options_of(live.conversation), **result})
+    return then(done, lambda result: {"options": options_of(live.conversation.journal), **result})
 
 
 @on_journal
 def subscribe(
-    daemon: Daemon, journal: Journal, _params: m.SubscribeParams, context: RequestContext
+    daemon: Daemon, history: History, _params: m.SubscribeParams, context: RequestContext
 ) -> Future[m.SubscribeResult]:
-    with journal.changed:
-        last_seq = m.SubscribeResult(last_seq=journal.state.seq)
-        answer = context.in_order(journal.id, last_seq)
-        daemon.publisher.subscribe(journal)
+    with history.changed:
+        last_seq = m.SubscribeResult(last_seq=history.state.seq)
+        answer = context.in_order(history.id, last_seq)
+        daemon.publisher.subscribe(history)
         return answer
 
 

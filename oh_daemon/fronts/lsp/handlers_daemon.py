@@ -45,9 +45,9 @@ _HIDDEN = "***"
 def approval_list(daemon: Daemon, live: Live | None, _params: object) -> m.ApprovalListResult:
     conversations, found = daemon.conversations, list[Approval]()
     if live is None:
-        asking = [each.conversation for each in conversations.all_live()]
+        asking = [each.conversation.journal for each in conversations.all_live()]
     else:
-        asking = [live.conversation, *sub_agents_of(conversations, live.id)]
+        asking = [live.conversation.journal, *sub_agents_of(conversations, live.id)]
     for each in asking:
         with each.changed:
             waiting = each.state.approvals.values()
@@ -60,11 +60,12 @@ def approval_respond(
 ) -> Any:
     live = _asked_by(daemon, params.approval_id)
     context.hold(live.id)
-    with live.conversation.changed:
-        approval = live.conversation.state.approvals.get(params.approval_id)
+    journal = live.conversation.journal
+    with journal.changed:
+        approval = journal.state.approvals.get(params.approval_id)
         # If it is resolved already, this decision is not used: the answer holds the first one.
         decision = _decision(approval, params) if approval else Decision(effect="reject")
-        result = live.conversation.respond(
+        result = live.conversation.decisions.respond(
             params.approval_id,
             params.digest,
             decision,
@@ -77,7 +78,7 @@ def approval_respond(
 def input_respond(daemon: Daemon, params: InputRespondParams, context: RequestContext) -> Any:
     live = _asked_by(daemon, params.input_id)
     context.hold(live.id)
-    result = live.conversation.answer(params.input_id, params.action, params.content)
+    result = live.conversation.decisions.answer(params.input_id, params.action, params.content)
     return once_durable(live, result)
 
 
@@ -187,7 +188,7 @@ def daemon_status(daemon: Daemon, _params: m.DaemonStatusParams, _context: Reque
 
 
 def _status(daemon: Daemon, folders: Sequence[Path]) -> m.DaemonStatusResult:
-    live = (live.conversation for live in daemon.conversations.all_live())
+    live = (live.conversation.journal for live in daemon.conversations.all_live())
     return m.DaemonStatusResult(
         version=daemon.version,
         pid=os.getpid(),

@@ -25,7 +25,7 @@ from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.contract.summaries import ConversationInfo, ListParams, ListResult
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import History
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_journal, on_worker
@@ -43,20 +43,20 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
     daemon.client_tools.take(conversation_id, params.client_tools)
 
     def opened(found: Live | Followed) -> Future[bytes]:
-        journal = found.conversation if isinstance(found, Live) else found
-        asking = [journal, *sub_agents_of(conversations, conversation_id)]
-        with journal.changed:
+        history = found.conversation.journal if isinstance(found, Live) else found
+        asking = [history, *sub_agents_of(conversations, conversation_id)]
+        with history.changed:
             result = {
-                "conversation": describe(journal),
-                "options": conversations.options_of(journal),
-                **_replay(journal, params),
+                "conversation": describe(history),
+                "options": conversations.options_of(history),
+                **_replay(history, params),
                 "pending": [each for own in asking for each in own.state.pending.values()],
-                "queue": journal.state.queue,
+                "queue": history.state.queue,
                 "repaired": found.repaired,
             }
             # Encode now, under the lock: the state's own dicts change later.
             answer = context.in_order(conversation_id, encode(result))
-            publisher.subscribe(journal)
+            publisher.subscribe(history)
             return answer
 
     def over(followed: Followed) -> None:
@@ -74,15 +74,15 @@ def open_(daemon: Daemon, params: m.OpenParams, context: RequestContext) -> Any:
     )
 
 
-def _replay(journal: Journal, params: m.OpenParams) -> Json:
+def _replay(history: History, params: m.OpenParams) -> Json:
     """Return the history in the form that the client asked for. The caller holds the lock."""
-    state = journal.state
+    state = history.state
     edges: Json = {"firstSeq": 1, "lastSeq": state.seq, "hasMore": False}
     if params.replay == "items":
         shown = state.items[-params.limit :]
         return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
     if params.replay == "events":
-        page = _page(journal.log.read_range, params, state.seq)
+        page = _page(history.log.read_range, params, state.seq)
         return {**edges, "events": page.events, "firstSeq": page.first, "hasMore": page.is_cut}
     return edges
 
@@ -95,21 +95,21 @@ def list_(daemon: Daemon, params: ListParams, folders: list[Path]) -> ListResult
 
     def describe_listed(summary: Json) -> ConversationInfo:
         if (live := conversations.find_live(summary["id"])) is not None:
-            return describe(live.conversation)
+            return describe(live.conversation.journal)
         return describe_closed(summary, catalogs)
 
     return page_of(conversations.listed(homes, params.parent_id), params, only, describe_listed)
 
 
 def read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
-    journal = daemon.conversations.find_journal(params.conversation_id)
-    if journal is None:
+    history = daemon.conversations.find_history(params.conversation_id)
+    if history is None:
         state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
         info = describe_state(state, lock={"mine": False}, epoch=epoch)
         return _items_before(params, state, info)
     # Folding the log again for each page would take as long as all of the pages together.
-    with journal.changed:
-        return _items_before(params, journal.state, describe(journal))
+    with history.changed:
+        return _items_before(params, history.state, describe(history))
 
 
 def _items_before(params: m.ReadParams, state: State, info: ConversationInfo) -> bytes:
@@ -124,11 +124,11 @@ def _items_before(params: m.ReadParams, state: State, info: ConversationInfo) ->
 
 
 def events(daemon: Daemon, params: m.EventsParams, folders: list[Path]) -> Json:
-    journal = daemon.conversations.find_journal(params.conversation_id)
-    if journal is not None:
-        with journal.changed:
-            last, epoch = journal.state.seq, journal.epoch
-        read_range = journal.log.read_range
+    history = daemon.conversations.find_history(params.conversation_id)
+    if history is not None:
+        with history.changed:
+            last, epoch = history.state.seq, history.epoch
+        read_range = history.log.read_range
     else:
         state, records, epoch = daemon.conversations.read(params.conversation_id, folders)
         last, seqs = state.seq, [record["seq"] for record in records]
@@ -145,10 +145,10 @@ def events(daemon: Daemon, params: m.EventsParams, folders: list[Path]) -> Json:
 
 @on_journal
 def output_read(
-    daemon: Daemon, journal: Journal, params: d.OutputReadParams, _context: RequestContext
+    daemon: Daemon, history: History, params: d.OutputReadParams, _context: RequestContext
 ) -> Future[d.OutputReadResult]:
     def work() -> d.OutputReadResult:
-        log = journal.log
+        log = history.log
         total, offset = log.blob_size(params.output_ref), params.offset
         # No character is longer than four bytes, so a piece is never empty before the end.
         data = log.read_blob(params.output_ref, offset, max(params.limit, 4))

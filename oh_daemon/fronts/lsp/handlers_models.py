@@ -32,7 +32,7 @@ def ask(
         try:
             answer = live.agent.ask(params.question, context.cancel)
         except Cancelled:
-            if live.conversation.is_closing:
+            if live.conversation.journal.is_closing:
                 raise InvalidStateError("the conversation was closed meanwhile") from None
             raise RequestCancelledError("cancelled by the client") from None
         return a.AskResult(text=answer.text, usage=answer.usage)

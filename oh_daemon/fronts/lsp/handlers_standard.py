@@ -116,7 +116,7 @@ def _resting(daemon: Daemon, path: Path | None) -> str | None:
     def fits(live: Live) -> bool:
         state = live.conversation.state
         is_there = any(_holds(path_from_uri(folder), path) for folder in state.folders)
-        return is_there and describe(live.conversation).status in {"idle", "finished"}
+        return is_there and describe(live.conversation.journal).status in {"idle", "finished"}
 
     found = newest(live for live in daemon.conversations.all_live() if fits(live))
     return found.id if found else None
@@ -142,7 +142,7 @@ def _text(daemon: Daemon, uri: str) -> str:
         case "oh-output":
             named = {"conversationId": conversation_id, "outputRef": rest}
             ref = m.OutputReadParams.model_validate(named).output_ref
-            log = daemon.conversations.live(conversation_id).conversation.log
+            log = daemon.conversations.live(conversation_id).conversation.journal.log
             return log.read_blob(ref, 0, _MAX_BYTES).decode("utf-8", "replace")
         case "oh-diff" if rest in {"old", "new", "patch"}:
             # Editors that rewrite URIs, such as VS Code, may escape the equals sign too.
@@ -245,8 +245,9 @@ def _command_params(daemon: Daemon, method: str, given: object) -> Json:
 def _ask_again(daemon: Daemon) -> None:
     """Show what waits for the user, who may have closed the message."""
     for live in daemon.conversations.all_live():
-        with live.conversation.changed:
-            daemon.publisher.ask_again(live.conversation)
+        journal = live.conversation.journal
+        with journal.changed:
+            daemon.publisher.ask_again(journal)
 
 
 def _newest(daemon: Daemon) -> Json:

@@ -12,8 +12,7 @@ from oh_daemon.app.description import describe, describe_state
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.turns import ErrorInfo
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.journal import Journal
+from oh_daemon.core.journal import History, Journal
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.asker import Asker
@@ -41,57 +40,57 @@ class Publisher:
         self.asker = Asker(outbox, client, facts)
         self._progress = _Progress(outbox, client)
 
-    def subscribe(self, journal: Journal) -> None:
+    def subscribe(self, history: History) -> None:
         """Send the client its events from now on, and ask for the answers it waits for."""
-        self.subscribed.add(journal.id)
-        if isinstance(journal, Conversation):
-            self.ask_again(journal)
+        self.subscribed.add(history.id)
+        if isinstance(history, Journal):
+            self.ask_again(history)
 
-    def ask_again(self, conversation: Conversation) -> None:
-        """Ask for the answers that the conversation waits for, but for those just being asked."""
-        for request in conversation.state.pending.values():
-            self.asker.ask(conversation, request)
+    def ask_again(self, history: History) -> None:
+        """Ask for the answers that a conversation waits for, but for those just being asked."""
+        for request in history.state.pending.values():
+            self.asker.ask(history, request)
 
     def is_watched(self, conversation_id: str) -> bool:
         """Return whether the client subscribed to this very conversation, not just its parent."""
         return conversation_id in self.subscribed
 
-    def unsubscribe(self, journal: Journal) -> None:
+    def unsubscribe(self, history: History) -> None:
         """Send no more of a conversation that was closed, and withdraw its questions."""
-        self.subscribed.discard(journal.id)
-        self.asker.withdraw(journal.state.pending)
+        self.subscribed.discard(history.id)
+        self.asker.withdraw(history.state.pending)
 
-    def on_over(self, journal: Journal) -> None:
+    def on_over(self, history: History) -> None:
         """Tell the client that the other process is done with it, so it can be opened here."""
-        self.subscribed.discard(journal.id)
-        self._tell_lists(journal, "updated")
+        self.subscribed.discard(history.id)
+        self._tell_lists(history, "updated")
 
-    def on_forked(self, journal: Journal) -> None:
+    def on_forked(self, history: History) -> None:
         """Subscribe to a fork that was just made, and tell the client's lists of it."""
-        self.subscribe(journal)
-        self._tell_lists(journal, "created")
+        self.subscribe(history)
+        self._tell_lists(history, "created")
 
-    def on_deleted(self, journal: Journal) -> None:
-        self.unsubscribe(journal)
-        gone = describe_state(journal.state, lock={"mine": False})
+    def on_deleted(self, history: History) -> None:
+        self.unsubscribe(history)
+        gone = describe_state(history.state, lock={"mine": False})
         body = encode({"conversation": gone, "change": "deleted"})
         self._outbox.notify("conversation/changed", body)
 
-    def on_record(self, journal: Journal, line: bytes, record: plain.Record) -> None:
+    def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
         kind = record["event"]["type"]
-        if self._is_heard(journal):
+        if self._is_heard(history):
             if kind not in self._facts.opted_out:
-                head = orjson.dumps({"conversationId": journal.id, "epoch": journal.epoch})
-                self._outbox.event(journal.id, record["seq"], head[:-1] + b"," + line[1:])
+                head = orjson.dumps({"conversationId": history.id, "epoch": history.epoch})
+                self._outbox.event(history.id, record["seq"], head[:-1] + b"," + line[1:])
             # A followed conversation is another process's, which asks its user and can stop it.
-            if isinstance(journal, Conversation):
-                self.asker.on_record(journal, record)
+            if isinstance(history, Journal):
+                self.asker.on_record(history, record)
                 if self._facts.is_plain:
                     self._show(record["event"])
                 if self._facts.offers("window", "workDoneProgress"):
-                    self._progress.on_record(journal, record)
+                    self._progress.on_record(history, record)
         if kind in _LISTED:
-            self._tell_lists(journal, _LISTED[kind])
+            self._tell_lists(history, _LISTED[kind])
 
     def _show(self, event: plain.Event) -> None:
         """Show how a turn goes to a client that understands none of our notifications."""
@@ -110,29 +109,29 @@ class Publisher:
         self._outbox.notify("window/showMessage", encode(message))
 
     def on_delta(
-        self, journal: Journal, item_id: str, channel: str, offset: int, text: str
+        self, history: History, item_id: str, channel: str, offset: int, text: str
     ) -> None:
-        if self._facts.wants_deltas and self._is_heard(journal):
-            turn_id = journal.state.turn_id or ""
-            self._outbox.delta(DeltaStream(journal.id, turn_id, item_id, channel), offset, text)
+        if self._facts.wants_deltas and self._is_heard(history):
+            turn_id = history.state.turn_id or ""
+            self._outbox.delta(DeltaStream(history.id, turn_id, item_id, channel), offset, text)
 
-    def on_halted(self, journal: Journal, error: StorageError) -> None:
+    def on_halted(self, history: History, error: StorageError) -> None:
         if self._facts.is_plain:
             self._tell(_ERROR, error.message)
-        told = {"kind": "error", "message": error.message, "conversationId": journal.id}
+        told = {"kind": "error", "message": error.message, "conversationId": history.id}
         body = encode({**told, "error": ErrorInfo.of(error)})
         self._outbox.notify("daemon/statusChanged", body)
-        self._tell_lists(journal, "updated")
+        self._tell_lists(history, "updated")
 
-    def _is_heard(self, journal: Journal) -> bool:
+    def _is_heard(self, history: History) -> bool:
         """Return whether the client subscribed to it or, if it is a sub-agent's, to its parent."""
-        return not self.subscribed.isdisjoint((journal.id, journal.state.parent_id))
+        return not self.subscribed.isdisjoint((history.id, history.state.parent_id))
 
-    def _tell_lists(self, journal: Journal, change: str) -> None:
-        if journal.state.parent_id is not None:
+    def _tell_lists(self, history: History, change: str) -> None:
+        if history.state.parent_id is not None:
             return  # Lists leave sub-agents out unless the client asks for them.
-        body = encode({"conversation": describe(journal), "change": change})
-        self._outbox.in_order(journal.id, lambda: self._outbox.notify("conversation/changed", body))
+        body = encode({"conversation": describe(history), "change": change})
+        self._outbox.in_order(history.id, lambda: self._outbox.notify("conversation/changed", body))
 
 
 class _Progress:
@@ -144,12 +143,12 @@ class _Progress:
         self._begun: set[str] = set()
         """Tokens that the client accepted; each is changed under its conversation's lock."""
 
-    def on_record(self, journal: Journal, record: plain.Record) -> None:
+    def on_record(self, history: History, record: plain.Record) -> None:
         event = record["event"]
-        token = f"oh-daemon/{journal.id}/{record.get('turnId')}"
+        token = f"oh-daemon/{history.id}/{record.get('turnId')}"
         match event["type"]:
             case "turn.started":
-                self._create(journal, token, record.get("turnId"))
+                self._create(history, token, record.get("turnId"))
             case "item.started" if token in self._begun and (title := event["item"].get("title")):
                 self._send(token, {"kind": "report", "message": title})
             case "turn.completed" if token in self._begun:
@@ -158,13 +157,13 @@ class _Progress:
             case _:
                 pass
 
-    def _create(self, journal: Journal, token: str, turn_id: str | None) -> None:
+    def _create(self, history: History, token: str, turn_id: str | None) -> None:
         def on_answer(answer: ClientAnswer) -> None:
-            with journal.changed:
-                is_running = journal.state.turn_id == turn_id
+            with history.changed:
+                is_running = history.state.turn_id == turn_id
                 if is_running and answer.outcome == "answered":
                     self._begun.add(token)
-                    title = journal.state.title or "Agent"
+                    title = history.state.title or "Agent"
                     self._send(token, {"kind": "begin", "title": title, "cancellable": True})
 
         self._client.request_async("window/workDoneProgress/create", {"token": token}, on_answer)
