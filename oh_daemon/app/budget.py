@@ -16,7 +16,7 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.endings import Rest
 from oh_daemon.core.journal import History, Listener
-from oh_daemon.core.ports import Clock
+from oh_daemon.core.ports import Caveat, Clock
 from oh_daemon.core.state import State
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class Budget(Listener):
             return Rest("maxMinutes", "paused", "budget")
         return None
 
-    def warn_of_unknown(self, state: State, warn: Callable[[str, str], None]) -> None:
+    def warn_of_unknown(self, state: State, warn: Callable[[Caveat], None]) -> None:
         """Warn when a limit is set, but calls of unknown price do not count toward it."""
         settings = self._settings()
         limits = (
@@ -61,7 +61,8 @@ class Budget(Listener):
             settings.max_cost_usd_per_day,
         )
         if any(limits) and state.usage and "cost" not in state.usage:
-            warn("The limit of cost counts only calls with a known price", _SET_PRICES)
+            title = "The limit of cost counts only calls with a known price"
+            warn(Caveat("unknownPrice", title, _SET_PRICES))
 
     def save(self) -> float:
         """Store the cost that is not stored yet; return today's sum as far as it is known."""

@@ -30,11 +30,11 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.forking import fork_records
 from oh_daemon.core.journal import new_id
+from oh_daemon.core.notices import caveat_of
 from oh_daemon.core.recovery import dropped, stopping_events, withdrawn_offers
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.core.timeline import begin_of_item, begin_of_message, standing
 from oh_daemon.store.forks import write_fork
-from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
 
@@ -219,7 +219,8 @@ def _why_no_checkpoint(event: plain.Event) -> str | None:
     """Return what a warning that there are no checkpoints says."""
     if event["type"] != "item.completed" or event["item"]["kind"] != "notice":
         return None
-    return event["item"].get("description") if event["item"]["title"] == NO_CHECKPOINTS else None
+    is_problem = caveat_of(event["item"]) == ("noCheckpoints", None)
+    return event["item"].get("description") if is_problem else None
 
 
 def _may_have_changed(event: plain.Event, ids: Container[str]) -> bool:

@@ -25,16 +25,17 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import in_view
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Tool
+from oh_daemon.core.ports import Caveat, Tool
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.skills import (
     TOOL,
     Skill,
-    always_text,
     filled_in,
-    not_named_in,
+    has_text_of,
+    in_prompt,
     prompt_sections,
     render_skill,
+    unlisted,
     uses_in,
 )
 from oh_daemon.core.state import is_tool_item
@@ -95,6 +96,10 @@ class Skills:
     def sections(self, offered: Container[str]) -> list[str]:
         return prompt_sections(self.usable(), can_load=TOOL in offered)
 
+    def in_prompt(self, offered: Container[str]) -> dict[str, str]:
+        """Return the names of the skills in `sections`, each with a digest of its text."""
+        return in_prompt(self.usable(), can_load=TOOL in offered)
+
     def usable(self) -> tuple[Skill, ...]:
         return tuple(skill for skill in self.all if skill.problem is None)
 
@@ -119,7 +124,7 @@ class Skills:
         shown_before = {item.get("skill") for item in items}
         in_view_now = {item.get("skill") for item in in_view(items)}
         for skill in (each for each in self.usable() if each.kind == "always"):
-            if always_text(skill) not in conversation.state.agent["systemPrompt"]:
+            if not has_text_of(skill, conversation.state.agent):
                 if skill.name not in in_view_now:
                     self._show(conversation, skill, "always on", self.text_of(skill, cancel))
             elif skill.servers and skill.name not in shown_before:
@@ -132,11 +137,11 @@ class Skills:
             return
         self._announced = self.all
         state = conversation.state
-        notes = (item.get("note") or "" for item in in_view(state.items))
-        new = not_named_in("\n".join([state.agent["systemPrompt"], *notes]), self.usable())
+        new = unlisted(self.usable(), state.agent, state.items)
         for section in prompt_sections(new, can_load=True):
-            names = ", ".join(skill.name for skill in new)
-            notice = NoticeItem(id=new_id(), title=f"Skills found: {names}", note=section)
+            names = tuple(skill.name for skill in new)
+            title = f"Skills found: {', '.join(names)}"
+            notice = NoticeItem(id=new_id(), title=title, note=section, skills=names)
             conversation.journal.append(e.ItemCompleted(item=notice))
 
     def _show(self, conversation: Conversation, skill: Skill, why: str, note: str | None) -> None:
@@ -237,10 +242,11 @@ class Skills:
             )
         return self._for_project() if is_of_project else self._shared.spawner
 
-    def warn_of_broken(self, warn: Callable[[str, str | None], None]) -> None:
+    def warn_of_broken(self, warn: Callable[[Caveat], None]) -> None:
         for skill in self.all:
             if skill.is_broken:
-                warn(f"The skill {shown(skill.path)} is not used", skill.problem)
+                path = shown(skill.path)
+                warn(Caveat("unusedSkill", f"The skill {path} is not used", skill.problem, path))
 
     def close(self) -> None:
         self.servers.close()

@@ -26,7 +26,8 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import NOTHING
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
-from oh_daemon.core.ports import Json, Model, Tool
+from oh_daemon.core.notices import warn
+from oh_daemon.core.ports import Caveat, Json, Model, Tool
 from oh_daemon.core.prompt import render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.runtime import Runtime
@@ -127,6 +128,7 @@ class Live:
             label=self._shared.model_for(model).label,
             system_prompt=told["systemPrompt"],
             context_files=tuple(told.get("contextFiles") or ()) or None,
+            skills=told.get("skills"),
             tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
         )
 
@@ -143,7 +145,11 @@ class Live:
             sections=sections,
             instructions=self._recipe.instructions,
         )
-        return {"systemPrompt": prompt, "contextFiles": tuple(file.name for file in files) or None}
+        return {
+            "systemPrompt": prompt,
+            "contextFiles": tuple(file.name for file in files) or None,
+            "skills": bench.skills.in_prompt(bench.tools),
+        }
 
     def take_up(self) -> None:
         """Close what a crash left open, and log what is new about the agent."""
@@ -166,19 +172,22 @@ class Live:
             self._log_agent()
         skills = self.workbench.skills
         skills.use_asked_for(self.conversation, cancel)
-        skills.warn_of_broken(self.agent.warn)
-        self.budget.warn_of_unknown(state, self.agent.warn)
+        skills.warn_of_broken(self._warn)
+        self.budget.warn_of_unknown(state, self._warn)
         skills.servers.begin()
         # The user's own servers come last, so that no skill's tool can replace one of theirs.
         sources = (skills.servers, self._shared.mcp)
         if self._offer(state.options_now["model"], tools_of(sources, cancel)):
             self._log_agent()
         skills.tell_of_new(self.conversation, self.workbench.tools)
-        for title, reason in unusable_of(sources):
-            self.agent.warn(title, reason)
+        for caveat in unusable_of(sources):
+            self._warn(caveat)
         store = self.workbench.checkpoints
         if store is not None and store.is_off:
-            self.agent.warn(NO_CHECKPOINTS, store.problem)
+            self._warn(Caveat("noCheckpoints", NO_CHECKPOINTS, store.problem))
+
+    def _warn(self, caveat: Caveat) -> None:
+        warn(self.conversation.journal, caveat)
 
     def _offer(self, model: str, others: Sequence[Tool] = ()) -> bool:
         """Offer these tools, the client's and our own to this model; return whether any changed."""

@@ -23,6 +23,7 @@ from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
 from oh_daemon.contract.daemon_messages import OpenPort
 from oh_daemon.contract.messages import ToolFilter
+from oh_daemon.contract.problems import Problem
 from oh_daemon.contract.settings import Merged
 from oh_daemon.contract.status import Isolation
 from oh_daemon.core.conversation import Conversation
@@ -144,8 +145,11 @@ def share_for_user(
 
     def settings(folder: Path | None) -> Merged:
         merged = sources.merged(folder, lambda folder: trust.of(folder) == "full")
-        problem = user_state.problem
-        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
+        damage = user_state.problem
+        if damage is None:
+            return merged
+        problem = Problem("decisions", "user", details=(damage,))
+        return replace(merged, problems=(*merged.problems, problem))
 
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)

@@ -16,7 +16,8 @@ from typing import Any, cast
 
 from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.settings import Layer, Merged, Settings, Source, merge_settings
+from oh_daemon.contract.problems import Problem, Source
+from oh_daemon.contract.settings import Layer, Merged, Settings, merge_settings
 from oh_daemon.core.rules import check_rules
 from oh_daemon.store.cached_file import CachedFile
 from oh_daemon.workspace.files import read_plain
@@ -48,7 +49,7 @@ class _FileLayer:
     """What one file sets, and what is wrong with it."""
 
     layer: Layer
-    problems: tuple[str, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
 
 @dataclass(slots=True)
@@ -109,8 +110,7 @@ class SettingsSources:
         if project_counts:
             layers += [file.layer for file in project]
         else:
-            why = "because the folder is not trusted"
-            problems.append(f"project: its settings and hooks are not used, {why}")
+            problems.append(Problem("untrusted", "project"))
         merged = merge_settings([*layers, user.layer])
         rules, wrong = check_rules(merged.settings.rules)
         settings = merged.settings.model_copy(update={"rules": rules})
@@ -157,19 +157,16 @@ def _read_layer(source: Source, path: Path) -> _FileLayer:
     except FileNotFoundError:
         return _FileLayer(Layer(source, {}))
     except (OSError, ValueError, RecursionError) as exc:
-        problem = f"{source}: {path} cannot be read ({exc}); it is left out"
+        problem = Problem("unreadable", source, str(path), (str(exc),))
         return _FileLayer(Layer(source, {}), (problem,))
     if not isinstance(values, dict):
-        problem = f"{source}: {path} must hold a JSON object; it is left out"
+        problem = Problem("noObject", source, str(path))
         return _FileLayer(Layer(source, {}), (problem,))
     settings = cast("dict[str, Any]", values)
     llm = settings.get("llm")
     if not (isinstance(llm, dict) and {"apiKey", "api_key"} & cast("dict[str, Any]", llm).keys()):
         return _FileLayer(Layer(source, settings))
-    problem = (
-        f"{source}: {path} holds a key; keys belong in the environment or the editor's secret "
-        "store, so it is left out"
-    )
+    problem = Problem("holdsKey", source, str(path))
     others = {
         k: v for k, v in cast("dict[str, Any]", llm).items() if k not in {"apiKey", "api_key"}
     }

@@ -24,10 +24,15 @@ class Contract(BaseModel):
     )
 
 
-def problem_in(exc: ValidationError, *above: object, whole: str = "all of it") -> str:
-    """Describe the first error, after its dotted path under `above`; `whole` if that is empty."""
+def first_error(exc: ValidationError, *above: object, whole: str = "all of it") -> tuple[str, str]:
+    """Return the dotted path under `above` of the first error, or `whole`, and what would fit."""
     error = exc.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, (*above, *error['loc']))) or whole}: {said_of(error)}"
+    return ".".join(map(str, (*above, *error["loc"]))) or whole, said_of(error)
+
+
+def problem_in(exc: ValidationError, *above: object, whole: str = "all of it") -> str:
+    """Describe the first error, after its dotted path."""
+    return ": ".join(first_error(exc, *above, whole=whole))
 
 
 def said_of(error: ErrorDetails) -> str:

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal, cast, get_args
 
 from pydantic import Field, ValidationError, field_validator
 
-from oh_daemon.contract.base import Contract, problem_in
+from oh_daemon.contract.base import Contract, first_error
+from oh_daemon.contract.problems import Problem, Source
 
 HookEvent = Literal[
     "SessionStart",
@@ -56,17 +57,17 @@ HookTable = dict[str, tuple[HookGroup, ...]]
 
 
 def read_hooks(
-    values: Any, source: str, below: HookTable | None = None
-) -> tuple[HookTable, tuple[str, ...]]:
+    values: Any, source: Source, below: HookTable | None = None
+) -> tuple[HookTable, tuple[Problem, ...]]:
     """Add one source's hooks to those `below`, and report those that are not valid.
 
     Unknown events are skipped.
     """
     scope = "project" if source == "project" else "user"
     table: HookTable = {**(below or {})}
-    problems: list[str] = []
+    problems: list[Problem] = []
     if not isinstance(values, Mapping):
-        return table, (f"{source}: hooks must be an object with lists by event",)
+        return table, (Problem("noHookTable", source, "hooks"),)
     for event, groups in cast("Mapping[str, Any]", values).items():
         if event not in get_args(HookEvent):
             continue
@@ -76,5 +77,6 @@ def read_hooks(
                 read = HookGroup.model_validate(group).model_copy(update={"scope": scope})
                 table[event] = (*table.get(event, ()), read)
             except ValidationError as exc:
-                problems.append(f"{source}: {problem_in(exc, 'hooks', event, position)}")
+                path, wrong = first_error(exc, "hooks", event, position)
+                problems.append(Problem("invalid", source, path, (wrong,)))
     return table, tuple(problems)

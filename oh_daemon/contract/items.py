@@ -221,12 +221,16 @@ class NoticeItem(ItemBase):
     severity: Literal["info", "warning", "error"] = "info"
     code: str | None = None
     """What the notice says, for programs, where they need to know: for instance `emptyAnswer`."""
+    about: str | None = None
+    """What the code is about: the name of a server or model, the file of a skill."""
     title: str
     description: str | None = None
     note: str | None = None
     """The text for the model, if the notice is for the model too."""
     skill: str | None = None
     """Name of the skill whose text is in `note`."""
+    skills: tuple[str, ...] | None = None
+    """Names of the skills that `note` lists."""
     settles: str | None = None
     """Id of the notice on which an offer hung that was answered; this says what came of it."""
 

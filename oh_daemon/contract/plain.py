@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         label: str
         systemPrompt: str
         contextFiles: NotRequired[list[str]]
+        skills: NotRequired[dict[str, str]]
         tools: list[dict[str, Any]]
 
     class ForkOrigin(TypedDict):
@@ -340,10 +341,12 @@ if TYPE_CHECKING:
         kind: Literal["notice"]
         severity: Literal["info", "warning", "error"]
         code: NotRequired[str]
+        about: NotRequired[str]
         title: str
         description: NotRequired[str]
         note: NotRequired[str]
         skill: NotRequired[str]
+        skills: NotRequired[list[str]]
         settles: NotRequired[str]
 
     class CondensationItem(ItemBase):

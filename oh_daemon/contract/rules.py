@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, ValidationError
 
-from oh_daemon.contract.base import Contract, problem_in
+from oh_daemon.contract.base import Contract, first_error
+from oh_daemon.contract.problems import Problem, Source
 
 
 class Rule(Contract):
@@ -38,20 +39,21 @@ class Rule(Contract):
 
 
 def read_rules(
-    values: Sequence[Any], source: str, below: Sequence[Rule] = ()
-) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+    values: Sequence[Any], source: Source, below: Sequence[Rule] = ()
+) -> tuple[tuple[Rule, ...], tuple[Problem, ...]]:
     """Add one source's rules to those `below`; report what is ignored: a project may not allow."""
     scope = "project" if source == "project" else "user"
     rules = [*below]
-    problems: list[str] = []
+    problems: list[Problem] = []
     for position, value in enumerate(values):
         try:
             rule = Rule.model_validate(value).model_copy(update={"scope": scope})
         except ValidationError as exc:
-            problems.append(f"{source}: {problem_in(exc, 'rules', position)}")
+            path, wrong = first_error(exc, "rules", position)
+            problems.append(Problem("invalid", source, path, (wrong,)))
             continue
         if scope == "project" and rule.decision == "allow":
-            problems.append(f"{source}: rules.{position}: a project cannot allow; it is ignored")
+            problems.append(Problem("allowingRule", source, f"rules.{position}"))
             continue
         rules.append(rule)
     return tuple(rules), tuple(problems)

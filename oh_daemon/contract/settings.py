@@ -14,14 +14,13 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from oh_daemon.contract.base import Contract, problem_in
+from oh_daemon.contract.base import Contract, first_error
 from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.problems import Problem, Source
 from oh_daemon.contract.profiles import Profile, Router
 from oh_daemon.contract.rules import Rule, read_rules
-
-Source = Literal["client", "command line", "environment", "project", "user", "default"]
 
 SandboxSetting = Literal["auto", "view", "landlock", "off"]
 HostPattern = Annotated[
@@ -171,7 +170,7 @@ class Merged:
 
     settings: Settings
     sources: dict[str, str]
-    problems: tuple[str, ...]
+    problems: tuple[Problem, ...]
 
 
 def merge_settings(layers: Sequence[Layer]) -> Merged:
@@ -181,7 +180,7 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
     """
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
-    problems: list[str] = []
+    problems: list[Problem] = []
     for layer in reversed(layers):
         for key, value in layer.values.items():
             problem = _problem(layer, key, value, values)
@@ -204,47 +203,48 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
     return Merged(Settings.model_validate(values), sources, tuple(problems))
 
 
-def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> str | None:
+def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> Problem | None:
     """Return why this value is not accepted, or None."""
     if key not in KEYS:
         near = difflib.get_close_matches(key, KEYS, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(KEYS)}"
-        return f"{layer.source}: unknown setting {key!r}{hint}"
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
+        return Problem("unknown", layer.source, key, (hint,))
     if key == "hooks" or (key == "rules" and isinstance(value, list | tuple)):
         return None  # Entries are read one by one, so that a bad one does not void the others.
     try:
         Settings.model_validate({key: value})
     except ValidationError as exc:
-        return f"{layer.source}: {problem_in(exc, whole=key)}"
+        path, wrong = first_error(exc, whole=key)
+        return Problem("invalid", layer.source, path, (wrong,))
     if layer.source == "project":
         return _loosens(key, value, below)
     return None
 
 
-def _problems_of_llm(source: Source, llm: Mapping[str, Any]) -> list[str]:
+def _problems_of_llm(source: Source, llm: Mapping[str, Any]) -> list[Problem]:
     try:
         LLMSettings.model_validate({"model": "any", **llm})
     except ValidationError as exc:
-        return [f"{source}: {problem_in(exc, 'llm')}; no model is asked until this is corrected"]
+        path, wrong = first_error(exc, "llm")
+        return [Problem("invalidLlm", source, path, (wrong,))]
     return []
 
 
-def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> str | None:
+def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> Problem | None:
     if key in NOT_FROM_PROJECT:
-        return f"project: {key!r} is not taken from a project; set it in your own settings"
+        return Problem("notFromProject", "project", key)
     if key in LIMITS:
         limit = below.get(key)
-        is_higher = limit is not None and (value is None or value > limit)
-        return (
-            f"project: {key} {value!r} would raise {limit!r} and is ignored" if is_higher else None
-        )
+        if limit is not None and (value is None or value > limit):
+            return Problem("tooHigh", "project", key, (repr(value), repr(limit)))
     if key == "hosts":
         more = [host for host in value if host not in below.get("hosts", ())]
-        return f"project: hosts {more} are not among yours; `hosts` is ignored" if more else None
+        if more:
+            return Problem("moreHosts", "project", key, (str(more),))
     if key in CHOICES or key in STRICTER:
         current = below.get(key, getattr(Settings(), key))
         if value != current and not _is_stricter(key, value, current):
-            return f"project: {key} {value!r} would loosen {current!r} and is ignored"
+            return Problem("tooLoose", "project", key, (repr(value), repr(current)))
     return None
 
 

@@ -48,4 +48,6 @@ class AgentInfo(Contract):
     system_prompt: str
     context_files: tuple[str, ...] | None = None
     """The project's files that the prompt includes, such as AGENTS.md."""
+    skills: dict[str, str] | None = None
+    """Names of the skills that the prompt lists or includes, each with a digest of its text."""
     tools: tuple[dict[str, Any], ...]

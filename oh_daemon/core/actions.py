@@ -71,12 +71,7 @@ class _Batch:
 class Actions:
     """One per conversation; `run_open` is called by its worker only."""
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        runtime: Runtime,
-        hooks: HookPoints,
-    ) -> None:
+    def __init__(self, conversation: Conversation, runtime: Runtime, hooks: HookPoints) -> None:
         self._conversation = conversation
         self._journal = conversation.journal
         self._runtime = runtime

@@ -21,7 +21,7 @@ from oh_daemon.contract.errors import (
     RateLimitError,
     StorageError,
 )
-from oh_daemon.contract.items import NoticeItem, QueuedMessage
+from oh_daemon.contract.items import QueuedMessage
 from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.actions import Actions
 from oh_daemon.core.answer import Answering
@@ -32,8 +32,6 @@ from oh_daemon.core.condensation import Condensing
 from oh_daemon.core.context import View
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.endings import (
-    EMPTY_ANSWER,
-    NUDGE,
     Rest,
     rest_after_answer,
     rest_after_landing,
@@ -43,6 +41,7 @@ from oh_daemon.core.endings import (
 )
 from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.journal import new_id
+from oh_daemon.core.notices import nudge_to_answer, warn
 from oh_daemon.core.offers import Offers
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import (
@@ -249,7 +248,7 @@ class AgentLoop:
             if rest is not None and not conversation.delivery.has_steering():
                 return rest
             if rest is None and not answer.tool_calls:
-                self._nudge()
+                nudge_to_answer(self._journal)
 
     def _condense_by_hand(self, cancel: CancelToken) -> Rest | None:
         """Condense if the user asked for it; a turn that was started just for that ends here."""
@@ -280,8 +279,8 @@ class AgentLoop:
             self.asides.begin_title()
         model = self._model()
         self._runtime.before_step(cancel)
-        for warning in model.traits.warnings:
-            self.warn(warning)
+        for caveat in model.traits.caveats:
+            warn(self._journal, caveat)
         try:
             return self._call(model, cancel)
         except ContextWindowExceededError as exc:
@@ -318,22 +317,6 @@ class AgentLoop:
 
     def _model(self) -> Model:
         return self._runtime.model_for(self.conversation.state.options_now["model"])
-
-    def warn(self, title: str, description: str | None = None) -> None:
-        """Log a warning for the user, once per conversation."""
-        items = self.conversation.state.items
-        if not any(i["kind"] == "notice" and i["title"] == title for i in items):
-            notice = NoticeItem(
-                id=new_id(), severity="warning", title=title, description=description
-            )
-            self._journal.append(e.ItemCompleted(item=notice))
-
-    def _nudge(self) -> None:
-        title = "The model gave an empty answer and was asked to go on"
-        notice = NoticeItem(
-            id=new_id(), severity="warning", code=EMPTY_ANSWER, title=title, note=NUDGE
-        )
-        self._journal.append(e.ItemCompleted(item=notice))
 
     # Ends
 

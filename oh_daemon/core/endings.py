@@ -9,17 +9,11 @@ from typing import Any
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import StopReason
 from oh_daemon.contract.status import ConversationState, PauseReason
-from oh_daemon.core.old_words import code_of
+from oh_daemon.core.notices import EMPTY_ANSWER, code_of
 from oh_daemon.core.ports import ModelAnswer, ToolResult
 from oh_daemon.core.state import State
 
 MAX_NUDGES = 3
-EMPTY_ANSWER = "emptyAnswer"
-"""The code of a notice that nudges."""
-NUDGE = (
-    "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
-    "it is done."
-)
 
 
 @dataclass(frozen=True, slots=True)

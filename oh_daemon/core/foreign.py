@@ -42,4 +42,4 @@ def _counting(event: plain.Event, folders: Sequence[str]) -> Mapping[str, object
 
 
 def _bare(agent: plain.AgentInfo) -> plain.AgentInfo:
-    return {**agent, "systemPrompt": "", "contextFiles": []}
+    return {**agent, "systemPrompt": "", "contextFiles": [], "skills": {}}

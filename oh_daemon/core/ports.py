@@ -95,6 +95,27 @@ class Progress:
     """Called before another attempt; all deltas so far are void."""
 
 
+CaveatCode = Literal[
+    "demoModel",
+    "mcpServerFailed",
+    "mcpServerLeftOut",
+    "noCheckpoints",
+    "noFunctionCalls",
+    "unknownPrice",
+    "unusedSkill",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """What the user should know before it matters; `code` and `about` tell one from another."""
+
+    code: CaveatCode
+    title: str
+    description: str | None = None
+    about: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What is known of a model before it is called."""
@@ -102,7 +123,7 @@ class Traits:
     context_window: int | None = None
     """Input limit in tokens, or None when unknown."""
     sees_images: bool = False
-    warnings: tuple[str, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
     """What a user should know before the first call, for instance no function calling."""
     input_price: float = math.inf
     """US dollars per input token; infinite when unknown."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
+from oh_daemon.contract.problems import Problem
 from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import Ruling
 from oh_daemon.core.risk.paths import UNKNOWN
@@ -53,7 +54,7 @@ def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> 
     return None
 
 
-def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[str, ...]]:
+def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[Problem, ...]]:
     """Return the rules that count, and which examples do not hold.
 
     A rule that allows counts only if its examples hold. Others count in any case: what was meant to
@@ -62,7 +63,12 @@ def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[str, .
     checked = [(rule, next(_wrong_examples(rule), None)) for rule in rules]
     kept = tuple(rule for rule, wrong in checked if wrong is None or rule.decision != "allow")
     problems = (
-        f"{rule.name}: {wrong}; it {'does not count' if rule.decision == 'allow' else 'counts'}"
+        Problem(
+            "voidRule" if rule.decision == "allow" else "countingRule",
+            rule.scope,
+            rule.name,
+            (wrong,),
+        )
         for rule, wrong in checked
         if wrong
     )

@@ -6,6 +6,7 @@ Invariant: a text is filled in once; neither output nor arguments are read again
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.skills import SkillKind, SkillSource
 from oh_daemon.core.context import in_view
+from oh_daemon.core.notices import skills_listed_in
 from oh_daemon.core.prompt import ContextFile, capped, render_context_file
 
 TOOL = "skill"
@@ -24,7 +26,6 @@ MAX_LISTED_CHARS = 16 << 10
 """Limit of all descriptions in a prompt; skills beyond it are listed by name only."""
 _COMMAND = re.compile(r"(`{2,}).*?\1|!`([^`\n]+)`", re.DOTALL)
 """`!` and a command in backticks, except within a fence or more backticks, which only quote it."""
-_ROW = re.compile(r"^- ([\w.-]+)(?=:|$)", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\$ARGUMENTS\b|\$([1-9])\b")
 _PIECE = re.compile(f"{_COMMAND.pattern}|{_PLACEHOLDER.pattern}", re.DOTALL)
 
@@ -140,10 +141,8 @@ def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
 
     Without the tool `skill` (`can_load`) the model could not load the others, so none are listed.
     """
-    always = [skill for skill in skills if skill.kind == "always"]
-    listed = [skill for skill in skills if skill.kind != "always" and skill.description]
-    # A skill with commands comes with the first step: a new conversation starts no process.
-    told = [always_text(skill) for skill in always if not skill.commands]
+    told = [always_text(skill) for skill in skills if _is_included(skill)]
+    listed = [skill for skill in skills if _is_listed(skill)]
     sections = ["\n".join(["# Skills that always hold", *told])] if told else []
     if listed and can_load:
         intro = f"Before work that one of these is about, load it with the tool `{TOOL}`:"
@@ -156,10 +155,46 @@ def always_text(skill: Skill) -> str:
     return render_context_file(ContextFile(str(skill.path), capped(skill.text)))
 
 
-def not_named_in(told: str, skills: Iterable[Skill]) -> list[Skill]:
-    """Return the skills that a prompt would list and that `told` does not list."""
-    named = set(_ROW.findall(told))
-    return [s for s in skills if s.kind != "always" and s.description and s.name not in named]
+def in_prompt(skills: Iterable[Skill], *, can_load: bool) -> dict[str, str]:
+    """Return the names of the skills in `prompt_sections`, each with a digest of its text."""
+    return {
+        skill.name: _digest(skill)
+        for skill in skills
+        if _is_included(skill) or (can_load and _is_listed(skill))
+    }
+
+
+def has_text_of(skill: Skill, agent: plain.AgentInfo) -> bool:
+    """Return whether the prompt of this agent includes the text of a skill as it is now."""
+    included = agent.get("skills")
+    if included is None:
+        return always_text(skill) in agent["systemPrompt"]
+    return included.get(skill.name) == _digest(skill)
+
+
+def unlisted(
+    skills: Iterable[Skill], agent: plain.AgentInfo, items: Sequence[plain.Item]
+) -> list[Skill]:
+    """Return the skills that a prompt would list, but neither this one nor a notice does."""
+    included = agent.get("skills")
+    names = set(skills_listed_in(agent["systemPrompt"]) if included is None else included)
+    for item in in_view(items):
+        if item["kind"] == "notice":
+            names.update(item.get("skills") or skills_listed_in(item.get("note") or ""))
+    return [skill for skill in skills if _is_listed(skill) and skill.name not in names]
+
+
+def _is_included(skill: Skill) -> bool:
+    # A skill with commands comes with the first step: a new conversation starts no process.
+    return skill.kind == "always" and not skill.commands
+
+
+def _is_listed(skill: Skill) -> bool:
+    return skill.kind != "always" and bool(skill.description)
+
+
+def _digest(skill: Skill) -> str:
+    return hashlib.sha256(always_text(skill).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _rows(skills: Iterable[Skill]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from itertools import groupby, islice
 from oh_daemon.contract import plain
 from oh_daemon.contract.events import StuckPattern
 from oh_daemon.contract.items import NoticeItem, StopReason
-from oh_daemon.core.old_words import code_of
+from oh_daemon.core.notices import code_of
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import is_tool_item
 

@@ -13,6 +13,7 @@ from oh_daemon.contract.errors import InvalidParamsError, UserError
 from oh_daemon.contract.mcp import McpServerInfo, McpServerSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import (
+    Caveat,
     Footprint,
     Intent,
     Json,
@@ -168,14 +169,14 @@ def tools_of(sources: Sequence[McpServers], cancel: CancelToken) -> tuple[Tool, 
     return tuple(found)
 
 
-_UNUSABLE = {"failed": "failed", "authRequired": "is left out"}
-
-
-def unusable_of(sources: Sequence[McpServers]) -> Iterator[tuple[str, str | None]]:
-    """Yield a title and the reason for each server that failed or needs the user to sign in."""
+def unusable_of(sources: Sequence[McpServers]) -> Iterator[Caveat]:
+    """Yield one for each server that failed or needs the user to sign in."""
     for server in (info for source in sources for info in source.infos()):
-        if ending := _UNUSABLE.get(server.status):
-            yield f"The MCP server {server.name!r} {ending}", server.error
+        name = f"The MCP server {server.name!r}"
+        if server.status == "failed":
+            yield Caveat("mcpServerFailed", f"{name} failed", server.error, server.name)
+        if server.status == "authRequired":
+            yield Caveat("mcpServerLeftOut", f"{name} is left out", server.error, server.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Progress, Traits
+from oh_daemon.core.ports import Caveat, Json, ModelAnswer, ModelRequest, Progress, Traits
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.by_litellm import litellm_chunks
 from oh_daemon.model.capabilities import (
@@ -74,7 +74,7 @@ class RemoteModel:
         return Traits(
             context_window=can.context_window,
             sees_images=can.sees_images,
-            warnings=() if is_known else (warning,),
+            caveats=() if is_known else (Caveat("noFunctionCalls", warning, about=self.name),),
             input_price=input_price(settings, price_table()),
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.ports import (
+    Caveat,
     Json,
     ModelAnswer,
     ModelDelta,
@@ -41,7 +42,7 @@ class DemoModel:
     name = "demo"
     label = "demo model: a script, no AI"
     edits_by_patch = False
-    traits = Traits(warnings=(_NO_AI,))
+    traits = Traits(caveats=(Caveat("demoModel", _NO_AI),))
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Answer with the next step of the script, at reading speed. It writes no titles."""

@@ -33,7 +33,7 @@ class Routed:
         return Traits(
             context_window=max(filter(None, windows), default=None),
             sees_images=any(traits.sees_images for traits in known),
-            warnings=tuple(dict.fromkeys(text for traits in known for text in traits.warnings)),
+            caveats=tuple(dict.fromkeys(each for traits in known for each in traits.caveats)),
         )
 
     @property

@@ -335,7 +335,7 @@ def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_s
 
 def test_whoever_waits_for_a_message_hears_of_an_end_after_which_it_begins_no_turn():
     for end in (
-        lambda c: c.append(*stopping_events(c.state, NOW, is_closing=False)),
+        lambda c: c.journal.append(*stopping_events(c.state, NOW, is_closing=False)),
         lambda c: complete(c, "paused"),
     ):
         conversation = running()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from oh_daemon.contract.hooks import HookCommand, HookGroup, read_hooks
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.core.hooks import (
     HookRun,
     Outcome,
@@ -118,7 +119,7 @@ def test_input_may_be_rewritten_under_either_name():
 
 def test_hooks_that_cannot_be_read_are_named_and_unknown_events_passed_over():
     good = {"hooks": [{"type": "command", "command": "true"}]}
-    table, problems = read_hooks(
+    table, wrongs = read_hooks(
         {
             "Stop": [good, {"hooks": [{"type": "prompt", "prompt": "?"}]}],
             "PreToolUse": [{**good, "matcher": "("}],
@@ -128,6 +129,8 @@ def test_hooks_that_cannot_be_read_are_named_and_unknown_events_passed_over():
     )
     assert [group.scope for group in table["Stop"]] == ["project"]
     assert list(table) == ["Stop"]
+    problems = [render_problem(each) for each in wrongs]
     assert problems[0].startswith("project: hooks.Stop.1.hooks.0.type")
     assert "is not a regular expression" in problems[1]
-    assert read_hooks([], "user")[1] == ("user: hooks must be an object with lists by event",)
+    [not_a_table] = read_hooks([], "user")[1]
+    assert render_problem(not_a_table) == "user: hooks must be an object with lists by event"

@@ -445,8 +445,9 @@ def test_a_model_that_is_not_known_to_call_functions_calls_them_in_its_text():
         LLMSettings(model="ollama/codellama", native_tool_calling=is_native)
         for is_native in (None, False)
     )
-    assert "nativeToolCalling" in RemoteModel(unknown).traits.warnings[0]
-    assert RemoteModel(told).traits.warnings == ()
+    [caveat] = RemoteModel(unknown).traits.caveats
+    assert "nativeToolCalling" in caveat.title
+    assert RemoteModel(told).traits.caveats == ()
 
 
 TABLE: dict[str, Json] = {

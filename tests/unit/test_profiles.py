@@ -17,6 +17,7 @@ from oh_daemon.contract.errors import (
     ModelUnavailableError,
     RateLimitError,
 )
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.settings import Layer, Settings, merge_settings
 from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Retry
 
@@ -232,7 +233,7 @@ def test_profiles_and_routers_are_offered_first_and_by_kind() -> None:
 )
 def test_what_is_wrong_with_a_profile_or_router_is_said(settings: Json, problem: str) -> None:
     merged = merge_settings([Layer("user", settings)])
-    [said] = merged.problems
+    [said] = map(render_problem, merged.problems)
     assert problem in said
     assert "sk-1" not in said
 
@@ -244,4 +245,4 @@ def test_a_repository_cannot_name_models(name: str) -> None:
     theirs = Layer("project", {name: {"mine": value("b"), "theirs": value("c")}})
     merged = merge_settings([theirs, own])
     assert list(getattr(merged.settings, name)) == ["mine"]
-    assert "is not taken from a project" in merged.problems[0]
+    assert merged.problems[0].code == "notFromProject"

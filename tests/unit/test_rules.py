@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.rules import Rule, read_rules
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.risk.rating import rate_command
@@ -89,7 +90,8 @@ def test_a_rule_whose_example_fails_is_reported_and_allows_nothing_but_still_den
     wrong = Rule(decision="deny", argv=("git", "push"), match=("git commit",))
     too_wide = Rule(decision="allow", argv=("git",), match=("git log",), not_match=("git push",))
     bare = [Rule(decision=decision, argv=("make",)) for decision in ("ask", "allow")]
-    kept, problems = check_rules((DENY_PUSH, wrong, too_wide, *bare))
+    kept, wrongs = check_rules((DENY_PUSH, wrong, too_wide, *bare))
+    problems = [render_problem(each) for each in wrongs]
     assert kept == (DENY_PUSH, wrong, bare[0])
     assert "does not meet its example 'git commit'" in problems[0]
     assert "meets 'git push', which it must not" in problems[1]
@@ -115,7 +117,7 @@ def test_rules_of_all_sources_count_and_a_project_cannot_allow():
         ("project", "deny"),
         ("user", "allow"),
     ]
-    assert merged.problems == (
+    assert tuple(map(render_problem, merged.problems)) == (
         "project: rules.1: a project cannot allow; it is ignored",
         "project: rules.2.argv: must be a list",
     )
@@ -123,5 +125,7 @@ def test_rules_of_all_sources_count_and_a_project_cannot_allow():
 
 def test_what_is_no_rule_is_named():
     _, problems = read_rules(["git push", {"decision": "maybe"}], "user")
-    assert problems[0].startswith("user: rules.0: ")
-    assert problems[1].startswith("user: rules.1.decision: ")
+    assert [(each.source, each.path) for each in problems] == [
+        ("user", "rules.0"),
+        ("user", "rules.1.decision"),
+    ]

@@ -10,13 +10,16 @@ import pytest
 from oh_daemon.app.models import Models
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import ModelUnavailableError
+from oh_daemon.contract.problems import render_problem
 
 
 def test_what_is_wrong_with_a_settings_file_is_told_once(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
     file.write_text('{"maxStep": 5}')
     problems = SettingsSources({}, file).merged().problems
-    assert problems == ("user: unknown setting 'maxStep'; did you mean 'maxSteps'?",)
+    assert tuple(map(render_problem, problems)) == (
+        "user: unknown setting 'maxStep'; did you mean 'maxSteps'?",
+    )
 
 
 @pytest.mark.parametrize("kind", ["a pipe", "a folder", "too large", "nested"])
@@ -37,7 +40,7 @@ def test_what_a_repository_has_in_place_of_settings_holds_nothing_up(
             path.write_text("[" * 100_000)
     merged = SettingsSources({}, tmp_path / "none").merged(tmp_path)
     [problem] = merged.problems
-    assert "cannot be read" in problem
+    assert problem.code == "unreadable"
     assert merged.settings.max_steps == 100
 
 
@@ -76,7 +79,7 @@ def test_a_wrong_way_to_reach_models_is_kept_so_that_nothing_goes_elsewhere(
     file.write_text('{"llm": {"baseUrl": "http://localhost:1/v1", "temprature": 1}}')
     sources = SettingsSources({"OH_DAEMON_API_KEY": "sk-common-0123456789"}, file)
     merged = sources.merged()
-    [problem] = merged.problems
+    [problem] = map(render_problem, merged.problems)
     assert problem.startswith("user: llm.temprature: Extra inputs")
     with pytest.raises(ModelUnavailableError, match=r"llm\.temprature") as caught:
         Models(lambda: merged.settings, sources.environment).model_for("openai/local")

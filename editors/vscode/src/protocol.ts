@@ -1000,10 +1000,12 @@ export interface NoticeItem {
   kind: "notice";
   severity: "info" | "warning" | "error";
   code?: string;
+  about?: string;
   title: string;
   description?: string;
   note?: string;
   skill?: string;
+  skills?: readonly string[];
   settles?: string;
 }
 
@@ -1063,6 +1065,7 @@ export interface AgentInfo {
   label: string;
   systemPrompt: string;
   contextFiles?: readonly string[];
+  skills?: Record<string, string>;
   tools: readonly Record<string, unknown>[];
 }
 

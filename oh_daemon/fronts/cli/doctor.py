@@ -18,6 +18,7 @@ from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import ModelRequest, Progress
@@ -94,7 +95,7 @@ def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     settings_file = Places(os.environ).settings_file
     merged = SettingsSources(os.environ, settings_file).merged(folder)
     for problem in merged.problems:
-        yield "!", f"settings: {problem}"
+        yield "!", f"settings: {render_problem(problem)}"
     # Give up early: nobody runs the doctor to wait for a passing problem to end.
     llm = {"firstTokenTimeoutS": _PATIENCE_S, **merged.settings.llm, "maxAttempts": 1}
     settings = merged.settings.model_copy(update={"llm": llm})

@@ -9,7 +9,6 @@ to say about itself goes to stderr.
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -31,6 +30,7 @@ from oh_daemon.app.shared import Recipe, share_for_user
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.core.commands import typed
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
@@ -146,12 +146,12 @@ def _compose(
     merged = shared.settings(request.workspace)
     log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
     for problem in merged.problems:
-        is_ours = problem.startswith(("command line", "environment"))
-        is_of_file = request.settings_file is not None and not problem.startswith("decisions")
+        is_ours = problem.source in {"command line", "environment"}
+        is_of_file = request.settings_file is not None and problem.code != "decisions"
         if is_ours or is_of_file:
             # Nothing goes on without it here.
-            raise InvalidParamsError(re.sub(r"[;,] (?:it|so it) is left out$", "", problem))
-        say(f"settings: {problem}")
+            raise InvalidParamsError(render_problem(problem, with_outcome=False))
+        say(f"settings: {render_problem(problem)}")
     recipe = Recipe(
         merged.settings.instructions,
         tool_choice=request.tool_choice,

@@ -32,6 +32,7 @@ from oh_daemon.app.workbench import BuiltinName
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Condenser, Layer, merge_settings
 from oh_daemon.core.calls import schema_flaw
@@ -187,7 +188,7 @@ def _check_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         raise ValueError(f"{others[0]!r} is none of {', '.join(_MORE)}")
     merged = merge_settings([Layer("user", settings)])
     if problems := (*merged.problems, *check_rules(merged.settings.rules)[1]):
-        raise ValueError("; ".join(problems))
+        raise ValueError("; ".join(map(render_problem, problems)))
     return settings
 
 

@@ -24,6 +24,7 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputRespondParams
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.lsp.asker import chosen_option
@@ -142,7 +143,8 @@ def config_read(
             what = f"no setting {params.section!r}; it is one of {', '.join(value)}"
             raise InvalidParamsError.at("section", what, "unknown")
         value = {params.section: value[params.section]}
-    return m.ConfigReadResult(value=value, sources=merged.sources, problems=merged.problems)
+    problems = tuple(map(render_problem, merged.problems))
+    return m.ConfigReadResult(value=value, sources=merged.sources, problems=problems)
 
 
 def _is_secret(name: str) -> bool:
@@ -154,7 +156,8 @@ def config_validate(
 ) -> m.ConfigValidateResult:
     merged = merge_settings([Layer(params.source, params.settings)])
     wrong_rules = check_rules(merged.settings.rules)[1]
-    return m.ConfigValidateResult(problems=(*merged.problems, *wrong_rules))
+    problems = tuple(map(render_problem, (*merged.problems, *wrong_rules)))
+    return m.ConfigValidateResult(problems=problems)
 
 
 def secret_set(daemon: Daemon, params: m.SecretSetParams, context: RequestContext) -> m.SecretNames:
@@ -188,6 +191,7 @@ def daemon_status(daemon: Daemon, _params: m.DaemonStatusParams, _context: Reque
 
 
 def _status(daemon: Daemon, folders: Sequence[Path]) -> m.DaemonStatusResult:
+    problems = daemon.shared.settings(next(iter(folders), None)).problems
     live = (live.conversation.journal for live in daemon.conversations.all_live())
     return m.DaemonStatusResult(
         version=daemon.version,
@@ -200,7 +204,7 @@ def _status(daemon: Daemon, folders: Sequence[Path]) -> m.DaemonStatusResult:
         ),
         writer_queue_bytes=daemon.outbox.queued_bytes,
         sandbox=m.SandboxInfo.model_validate(daemon.shared.sandbox(folders).report),
-        warnings=daemon.shared.settings(next(iter(folders), None)).problems,
+        warnings=tuple(map(render_problem, problems)),
     )
 
 

@@ -884,10 +884,12 @@
 ---@field kind "notice"
 ---@field severity "info" | "warning" | "error"
 ---@field code? string
+---@field about? string
 ---@field title string
 ---@field description? string
 ---@field note? string
 ---@field skill? string
+---@field skills? string[]
 ---@field settles? string
 
 --- From here on, the model gets `summary` in place of everything before `keepFrom`.
@@ -942,6 +944,7 @@
 ---@field label string
 ---@field systemPrompt string
 ---@field contextFiles? string[]
+---@field skills? table<string, string>
 ---@field tools table<string, any>[]
 
 --- The conversation continues with another model, prompt or set of tools.
