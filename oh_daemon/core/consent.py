@@ -35,7 +35,7 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.decisions import Decisions
 from oh_daemon.core.hooks import HookPoints, Hooks
 from oh_daemon.core.journal import Journal, new_id
-from oh_daemon.core.landing import BEGUN, CLASH
+from oh_daemon.core.landing import BEGUN
 from oh_daemon.core.landing import TOOL as LANDING
 from oh_daemon.core.ports import (
     ApprovalPolicy,
@@ -108,7 +108,7 @@ class Consent:
         if intent.question is not None:
             return self._question(item, intent, intent.question)
         answers = self._answers(item)
-        if BEGUN in answers.decisions and CLASH not in intent.reasons:
+        if BEGUN in answers.decisions and not intent.clashes:
             return intent
         digest = digest_of(intent.subject, intent.digest_material)
         # Hooks come before anybody is asked: what a hook denies needs no answer.

@@ -117,8 +117,6 @@ OBSERVED: Json = {
 """What stands in for a command's output there."""
 
 
-CLASH = "you changed the same lines meanwhile; this replaces yours"
-"""A reason to ask in any case."""
 BEGUN = "begun"
 """Stands in for a digest: a landing that was allowed and began is finished, whatever is left."""
 

@@ -252,6 +252,8 @@ class Intent:
     """The parts of a command, each as its words, to which rules apply."""
     outside_floor: bool = False
     """Asks despite saved grants, is rejected if nothing may ask: protected or outside paths."""
+    clashes: bool = False
+    """Replaces what the user has changed meanwhile, so that it is asked about in any case."""
     leaves: bool = False
     """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
     held: str | None = None

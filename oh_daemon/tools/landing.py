@@ -18,7 +18,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import GitChange, RepositoryLanding
 from oh_daemon.contract.items import FileChange, Location, Risk
 from oh_daemon.core.cancel import Cancelled
-from oh_daemon.core.landing import CLASH, TOOL, ended_with, without_landing
+from oh_daemon.core.landing import TOOL, ended_with, without_landing
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.file_changes import FileChanges, Step
 from oh_daemon.tools.landing_texts import plan_text
@@ -38,6 +38,7 @@ _LOCK_FILES = frozenset(
 
 
 _MAX_TITLES = 2
+_CLASH = "you changed the same lines meanwhile; this replaces yours"
 _NEXT = "In git, all is as before the command: look at `git status`, then do it again."
 
 
@@ -53,6 +54,8 @@ class _Plan:
     """What has landed already: the daemon ended while it landed."""
     left_out: dict[str, str]
     protected: Sequence[str]
+    clashes: bool
+    """Whether one of them replaces what the user has changed meanwhile."""
 
     @property
     def paths(self) -> Iterator[Path]:
@@ -137,6 +140,7 @@ class LandingTool:
             locations=tuple(Location(uri=change.uri) for change in changes[:MAX_SHOWN]),
             item_fields={},
             outside_floor=bool(guarded),
+            clashes=found.clashes,
             footprint=Footprint(
                 writes=bool(changes or git),
                 paths=frozenset(
@@ -228,6 +232,7 @@ class LandingTool:
         done: list[tuple[Path, FileChange]] = []
         left_out = dict(self._landing.get("leftOut", {}))
         protected: list[str] = []
+        clashes = False
         for change in map(FileChange.model_validate, self._landing["changes"]):
             name = change.uri.rpartition("/")[2]
             try:
@@ -245,7 +250,9 @@ class LandingTool:
                 if landed.clashes and not self._asks:
                     left_out[name] = "the user changed the same lines meanwhile, and theirs stay"
                     continue
-                protected += [CLASH] if landed.clashes else []
+                if landed.clashes:
+                    clashes = True
+                    protected.append(_CLASH)
                 modes += [(path, change.mode_after)] if change.mode_after is not None else []
                 if landed.step is None:
                     done.append((path, change))
@@ -253,7 +260,7 @@ class LandingTool:
                     steps.append(landed.step)
             except ToolError as exc:
                 left_out[name] = str(exc).partition("\n")[0]
-        return _Plan(steps, modes, raw, done, left_out, protected if self._asks else ())
+        return _Plan(steps, modes, raw, done, left_out, protected if self._asks else (), clashes)
 
     def _place(self, change: FileChange) -> tuple[Path, str | None]:
         """Return where the change lands, and why that is protected, if it is.

@@ -17,6 +17,8 @@ from oh_daemon.workspace.text_changes import with_newlines
 
 Source = Literal["buffer", "disk"]
 Route = Literal["editor", "editorAndSave", "disk"]
+Doubt = Literal["conflict", "onlyBuffer", "staleBuffer", "unsaved"]
+"""Why editor, disk and what the agent saw differ."""
 
 UNSAVED = "The editor shows unsaved changes, and so does this; commands still see the older file."
 ONLY_BUFFER = "This text is in the editor only; commands do not see it until it is saved."
@@ -26,6 +28,12 @@ CONFLICT = (
     "Both the editor's text and the file on disk changed. This is the editor's; it is unsaved, and"
     " commands see the other one. Ask the user which one counts."
 )
+_NOTES: dict[Doubt, str] = {
+    "conflict": CONFLICT,
+    "onlyBuffer": ONLY_BUFFER,
+    "staleBuffer": STALE_BUFFER,
+    "unsaved": UNSAVED,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +52,11 @@ class Truth:
     """Where the text that counts is, and what its reader must know."""
 
     source: Source
-    note: str | None = None
+    doubt: Doubt | None = None
+
+    @property
+    def note(self) -> str | None:
+        return _NOTES[self.doubt] if self.doubt else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +127,14 @@ def arbitrate(buffer: str | None, disk: str | None, seen: Seen | None) -> Truth:
     if buffer == disk:
         return Truth("buffer")
     if disk is None:
-        return Truth("buffer", ONLY_BUFFER)
+        return Truth("buffer", "onlyBuffer")
     if seen is None:
-        return Truth("buffer", UNSAVED)
+        return Truth("buffer", "unsaved")
     was_clean = buffer == seen.text == seen.disk
     was_stale = buffer == seen.buffer != seen.text
     if was_clean or was_stale:
-        return Truth("disk", STALE_BUFFER)
-    return Truth("buffer", UNSAVED if disk == seen.disk else CONFLICT)
+        return Truth("disk", "staleBuffer")
+    return Truth("buffer", "unsaved" if disk == seen.disk else "conflict")
 
 
 def choose_route(

@@ -177,7 +177,7 @@ class Documents:
         seen = self._seen.get(state.path)
         if seen is None and state.path not in self._seen_earlier:
             raise self._stale(state, "you have not read it yet")
-        if state.truth.note == CONFLICT:
+        if state.truth.doubt == "conflict":
             raise self._stale(state, CONFLICT)
         return seen is None or not seen.whole or seen.text != fingerprint(state.text)
 
