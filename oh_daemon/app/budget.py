@@ -14,10 +14,10 @@ from collections.abc import Callable
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.settings import Settings
-from oh_daemon.core.endings import Rest
 from oh_daemon.core.journal import History, Listener
 from oh_daemon.core.ports import Caveat, Clock
 from oh_daemon.core.state import State
+from oh_daemon.core.turns import Rest
 
 logger = logging.getLogger(__name__)
 

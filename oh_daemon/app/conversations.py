@@ -37,13 +37,13 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.contract.summaries import ConversationInfo
 from oh_daemon.core.approval import check_options, option_pickers
-from oh_daemon.core.commands import written_out
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import title_of
 from oh_daemon.core.folding import fold
-from oh_daemon.core.foreign import FOREIGN
 from oh_daemon.core.journal import History, new_id
 from oh_daemon.core.ports import EventLog, Json
+from oh_daemon.core.records import FOREIGN
+from oh_daemon.core.skills import written_out
 from oh_daemon.core.state import State
 from oh_daemon.core.turns import BUSY
 from oh_daemon.store.catalog import Catalog

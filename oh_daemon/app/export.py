@@ -17,9 +17,9 @@ from oh_daemon.app import transcript
 from oh_daemon.app.transcript import ReadBlob
 from oh_daemon.contract import plain
 from oh_daemon.core.folding import fold
+from oh_daemon.core.records import told
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State, is_tool_item
-from oh_daemon.core.timeline import told
 from oh_daemon.store.blobs import Blobs
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
 from oh_daemon.core.plain_text import display_escaped
+from oh_daemon.core.records import told
 from oh_daemon.core.state import State, changes_made, is_tool_item
-from oh_daemon.core.timeline import told
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 _ICONS = {"command": "$", "fileChange": "±", "plan": "☰"}

@@ -17,9 +17,9 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ConversationLockedError, InvalidStateError, UserError
 from oh_daemon.contract.settings import CHOICES, Settings, stricter
 from oh_daemon.core.folding import apply
-from oh_daemon.core.foreign import without_authority
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import EventLog
+from oh_daemon.core.records import without_authority
 from oh_daemon.core.state import State
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log

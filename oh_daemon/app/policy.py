@@ -28,7 +28,7 @@ from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import Hooks
 from oh_daemon.core.ports import Intent, ToolSpec
-from oh_daemon.core.self_run_words import counted
+from oh_daemon.core.self_running import counted
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.paths import shown, uri_from_path

@@ -29,10 +29,9 @@ from oh_daemon.contract.status import Isolation
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.editor_ports import Editor, LanguageServers
 from oh_daemon.core.journal import Listener
-from oh_daemon.core.lent_secrets import SecretSource
 from oh_daemon.core.ports import ApprovalPolicy, Json, Model, Question, RiskAnalyzer, Tool
-from oh_daemon.core.secrets import Masker
-from oh_daemon.core.slots import Slots
+from oh_daemon.core.runtime import Slots
+from oh_daemon.core.secrets import Masker, SecretSource
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop

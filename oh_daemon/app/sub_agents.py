@@ -23,19 +23,20 @@ from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.contract.items import FileChange, SubagentItem
 from oh_daemon.core.actions import merge_changes
-from oh_daemon.core.agents import NamedAgent, choose_agents
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.delegation import (
+from oh_daemon.core.agents import (
     NOT_FOR_SUB_AGENTS,
+    NamedAgent,
     Outcome,
     Task,
+    choose_agents,
     inherited_options,
     outcome_of,
 )
-from oh_daemon.core.endings import rest_before_step
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import History, Journal, Listener, new_id
 from oh_daemon.core.ports import Json, ToolContext
+from oh_daemon.core.turns import rest_before_step
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 from oh_daemon.workspace.agent_files import find_agents

@@ -20,12 +20,12 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.ports import EventLog, Json, Tool, ToolSpec
 from oh_daemon.core.prompt import ContextFile
 from oh_daemon.core.risk.paths import Disk
 from oh_daemon.core.risk.rating import Rating, rate_command
 from oh_daemon.core.runtime import no_watch
+from oh_daemon.core.secrets import LentSecrets
 from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.sandbox import landlock
 from oh_daemon.sandbox.landing import InStep

@@ -21,12 +21,12 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import CommandItem, FileChange, FileChangeItem
 from oh_daemon.core.approval import never_asks
-from oh_daemon.core.calls import plan
+from oh_daemon.core.calls import plan, presentable, with_blobs, with_context
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import HookPoints
-from oh_daemon.core.journal import new_id
+from oh_daemon.core.journal import LiveText, new_id
 from oh_daemon.core.landing import (
     OBSERVED,
     begun,
@@ -34,8 +34,6 @@ from oh_daemon.core.landing import (
     own_item,
     without_landing,
 )
-from oh_daemon.core.live_text import LiveText
-from oh_daemon.core.observation import presentable, with_blobs, with_context
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
 from oh_daemon.core.recovery import ITEM, withdrawn
 from oh_daemon.core.runtime import Runtime, no_watch

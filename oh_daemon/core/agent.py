@@ -25,24 +25,15 @@ from oh_daemon.contract.items import QueuedMessage
 from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.actions import Actions
 from oh_daemon.core.answer import Answering
-from oh_daemon.core.asides import Asides
 from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.condensation import Condensing
 from oh_daemon.core.context import View
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.endings import (
-    Rest,
-    rest_after_answer,
-    rest_after_landing,
-    rest_after_tool,
-    rest_before_step,
-    rest_when_stuck,
-)
 from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.journal import new_id
+from oh_daemon.core.landing import Offers
 from oh_daemon.core.notices import nudge_to_answer, warn
-from oh_daemon.core.offers import Offers
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.core.recovery import (
     closing_events,
@@ -51,7 +42,16 @@ from oh_daemon.core.recovery import (
     without_hosts,
 )
 from oh_daemon.core.runtime import Runtime
+from oh_daemon.core.side_calls import Asides
 from oh_daemon.core.stuck import find_stuck
+from oh_daemon.core.turns import (
+    Rest,
+    rest_after_answer,
+    rest_after_landing,
+    rest_after_tool,
+    rest_before_step,
+    rest_when_stuck,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class AgentLoop:
         self._runtime = runtime
         self._hooks = HookPoints(self._journal, runtime.policy.hooks)
         self._actions = Actions(conversation, runtime, self._hooks)
-        self._offers = Offers(self._journal, runtime)
+        self._offers = Offers(self._journal, runtime.landings, runtime.policy.can_ask)
         view = View(conversation.state.agent["systemPrompt"])
         before = self._hooks.before_condensing
         self._condensing = Condensing(self._journal, view, runtime.condenser, before)

@@ -17,11 +17,9 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, ToolError
 from oh_daemon.core.approval import highest_risk
-from oh_daemon.core.bill import billed
 from oh_daemon.core.calls import ParsedCall, parse_call, plan
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.journal import Journal, new_id
-from oh_daemon.core.live_text import LiveText
+from oh_daemon.core.journal import Journal, LiveText, new_id
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import (
     Json,
@@ -35,6 +33,7 @@ from oh_daemon.core.ports import (
     ToolCall,
 )
 from oh_daemon.core.recovery import ITEM
+from oh_daemon.core.usage import billed
 
 _CUT = "The answer was cut off at the output limit, so this call did not run. Send less at once."
 _MAX_PATH_CHARS = 200

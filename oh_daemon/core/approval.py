@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
+from urllib.parse import unquote
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import ApprovalOption, RuleCode, Subject
+from oh_daemon.contract.approvals import Approval, ApprovalOption, RuleCode, Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
 from oh_daemon.core.hosts import Host
+from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Intent, ToolSpec
-from oh_daemon.core.self_run_words import listing
+from oh_daemon.core.state import State
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
 EDITABLE = {"command": "command", "fileChange": "hunks"}
@@ -30,6 +34,10 @@ _IDS: dict[Scope, str] = {"turn": "allow-once"}
 """Options that clients know by another id."""
 _NEVER_TOUCHED = "protected places are never touched without asking"
 Effect = Literal["allow", "ask", "reject"]
+RUN_KINDS = {"hook": "hook", "skillCommand": "skill command", "server": "MCP server"}
+"""What a trusted folder runs by itself, for people."""
+_MAX_ROWS = 10
+_MAX_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +173,28 @@ def whole_text(subject: plain.Subject) -> str:
         case "tool":
             return json.dumps(subject["args"], ensure_ascii=False, indent=1)
         case "trust":
-            return listing(subject)
+            return _listing(subject)
         case "host":
             place = str(Host(subject["host"], subject["port"]))
             return "\n".join(subject.get("hosts") or [place])
         case _:
             return ""
+
+
+def _listing(subject: plain.TrustSubject) -> str:
+    """Return a line for each: its kind, its command and its file; of many, only the first."""
+    runs = subject.get("runs", ())
+    rest = len(runs) - _MAX_ROWS
+    return "\n".join(
+        [*islice(_listing_rows(subject), _MAX_ROWS), *([f"… and {rest} more"] * (rest > 0))]
+    )
+
+
+def _listing_rows(subject: plain.TrustSubject) -> Iterator[str]:
+    for run in subject.get("runs", ()):
+        file = unquote(run["uri"].removeprefix(f"{subject['folder']}/").removeprefix("file://"))
+        command = clipped(run["command"], _MAX_CHARS)
+        yield f"{RUN_KINDS.get(run['kind'], run['kind'])}: {command} ({file})"
 
 
 def require_editable(approval: plain.Approval, edited: Subject) -> None:
@@ -186,6 +210,32 @@ def require_editable(approval: plain.Approval, edited: Subject) -> None:
         " reject it to leave out all"
     )
     raise InvalidParamsError.at("editedSubject", what, "not_editable")
+
+
+def new_approval(
+    state: State,
+    now: str,
+    item_id: str,
+    intent: Intent,
+    options: tuple[ApprovalOption, ...],
+    description: str | None = None,
+) -> Approval:
+    """Return the request for approval of what an item, such as an action, is about to do."""
+    return Approval(
+        id=uuid.uuid4().hex,
+        digest=digest_of(intent.subject, intent.digest_material),
+        conversation_id=state.conversation_id,
+        turn_id=state.turn_id or "",
+        item_id=item_id,
+        title=intent.title,
+        description=description,
+        subject=intent.subject,
+        risk=intent.risk,
+        reason="; ".join(intent.reasons) or None,
+        options=options,
+        editable=intent.editable,
+        created_at=now,
+    )
 
 
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:

@@ -19,7 +19,6 @@ from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
 from oh_daemon.contract.items import CondensationItem
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.answer import retry_event
-from oh_daemon.core.bill import billed
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import (
     ASSUMED_WINDOW,
@@ -38,6 +37,7 @@ from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
 from oh_daemon.core.state import is_tool_item
+from oh_daemon.core.usage import billed
 
 Reason = Literal["windowFull", "overflow", "requested"]
 _SUMMARIZING = {"summarize", "pipeline"}

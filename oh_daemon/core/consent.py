@@ -14,7 +14,7 @@ from typing import Any
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import Approval, RuleCode
+from oh_daemon.contract.approvals import RuleCode
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Risk
@@ -29,10 +29,10 @@ from oh_daemon.core.approval import (
     decide,
     digest_of,
     grant_key,
+    new_approval,
 )
 from oh_daemon.core.calls import plan
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.decisions import Decisions
+from oh_daemon.core.conversation import Conversation, Decisions
 from oh_daemon.core.hooks import HookPoints, Hooks
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.landing import BEGUN
@@ -189,8 +189,9 @@ class Consent:
             return intent
         if decision is None:
             if not answers.waits:
-                held = replace(intent, subject=gate.subject, title=gate.title, editable=False)
-                self._ask(item, held, digest, Verdict("ask", "gate", "gate", "medium"))
+                held = Intent(gate.title, gate.subject, "medium")
+                held = replace(held, outside_floor=intent.outside_floor, leaves=intent.leaves)
+                self._ask(item, held, Verdict("ask", "gate", "gate", "medium"))
             return None
         if decision.effect == "allow":
             gate.on_allow(decision.scope)
@@ -213,7 +214,7 @@ class Consent:
             told = self._with_change(item, intent, verdict)
             # A lasting answer would not count against a rule.
             is_ruled = ruling is not None and ruling.effect == "ask"
-            self._ask(item, intent, digest, told, offers_lasting=not is_ruled)
+            self._ask(item, intent, told, offers_lasting=not is_ruled)
             return None
         self._log_decision(item, verdict, digest)
         if verdict.effect == "allow":
@@ -317,7 +318,7 @@ class Consent:
         if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
             riskier_now = Verdict("ask", "edited", "edited", intent.risk, riskier)
-            self._ask(item, intent, digest, riskier_now)
+            self._ask(item, intent, riskier_now)
             return None
         allowed = Verdict("allow", "edited", "edited by the user", intent.risk)
         self._log_decision(item, allowed, digest)
@@ -327,34 +328,22 @@ class Consent:
         self,
         item: plain.ToolItem,
         intent: Intent,
-        digest: str,
         verdict: Verdict,
         *,
         offers_lasting: bool = True,
     ) -> None:
         journal = self._journal
         is_once = intent.outside_floor or intent.leaves or not offers_lasting
-        approval = Approval(
-            id=new_id(),
-            digest=digest,
-            conversation_id=journal.id,
-            turn_id=journal.state.turn_id or "",
-            item_id=item["id"],
-            title=intent.title,
-            description=item.get("summary"),
-            subject=intent.subject,
-            risk=verdict.risk,
-            reason="; ".join(verdict.reasons) or None,
-            options=approval_options(intent.subject, verdict.risk, floor=is_once),
-            editable=intent.editable,
-            created_at=journal.clock.now(),
-        )
+        asked = replace(intent, risk=verdict.risk, reasons=verdict.reasons)
+        options = approval_options(intent.subject, verdict.risk, floor=is_once)
+        now, summary = journal.clock.now(), item.get("summary")
+        approval = new_approval(journal.state, now, item["id"], asked, options, summary)
         asks = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
         if not journal.append_to(item["id"], *asks):
             return  # A message of the user took the action's place.
         journal.log.sync()
         if not self._policy.can_ask():
-            reject_unasked(journal, approval.id, digest)
+            reject_unasked(journal, approval.id, approval.digest)
 
 
 def reject_unasked(journal: Journal, approval_id: str, digest: str) -> None:

@@ -12,11 +12,11 @@ from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import InvalidStateError, OverloadedError
 from oh_daemon.contract.items import QueuedMessage, UserMessageItem
 from oh_daemon.contract.skills import SkillKind
-from oh_daemon.core.commands import written_out
 from oh_daemon.core.context import NOTHING, told_of_editor
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Json
+from oh_daemon.core.skills import written_out
 from oh_daemon.core.state import State
 from oh_daemon.core.turns import BUSY, Turns
 

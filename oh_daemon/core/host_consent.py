@@ -14,11 +14,12 @@ from typing import Any
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval, HostSubject
-from oh_daemon.core.approval import approval_options, digest_of, grant_key, never_asks
+from oh_daemon.core.approval import approval_options, grant_key, never_asks, new_approval
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
-from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import clipped, first_line
+from oh_daemon.core.ports import Intent
 from oh_daemon.core.state import State
 
 GROUP = "package registries (pip, npm, cargo, go)"
@@ -154,19 +155,11 @@ class HostConsent:
         what = f"the {subject.group}" if subject.group else str(host)
         where = ", whose address is not public" if subject.is_private else ""
         risk = "high" if subject.is_private else "medium"
-        return Approval(
-            id=new_id(),
-            digest=digest_of(subject),
-            conversation_id=self._journal.id,
-            turn_id=self._journal.state.turn_id or "",
-            item_id=command["id"],
-            title=f"Let commands connect to {what}?",
-            subject=subject,
-            risk=risk,
-            reason=f"`{clipped(first_line(command['command']), 80)}` connects to {host}{where}",
-            options=approval_options(subject, risk, floor=False),
-            created_at=self._journal.clock.now(),
-        )
+        why = f"`{clipped(first_line(command['command']), 80)}` connects to {host}{where}"
+        intent = Intent(f"Let commands connect to {what}?", subject, risk, (why,))
+        options = approval_options(subject, risk, floor=False)
+        state, now = self._journal.state, self._journal.clock.now()
+        return new_approval(state, now, command["id"], intent, options)
 
 
 def _command_in(state: State) -> plain.CommandItem | None:

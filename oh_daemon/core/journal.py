@@ -20,7 +20,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.core.folding import apply
 from oh_daemon.core.ports import Clock, EventLog, LogReader
-from oh_daemon.core.secrets import Masker
+from oh_daemon.core.secrets import MaskedStream, Masker
 from oh_daemon.core.state import State
 
 T = TypeVar("T")
@@ -227,3 +227,26 @@ _WITHOUT_TURN = (
     *(e.StatusChanged, e.OptionsChanged, e.AgentChanged),
     *(e.ConversationCreated, e.ConversationRolledBack),
 )
+
+
+class LiveText:
+    """One channel of one item. Write from one thread at a time."""
+
+    def __init__(self, journal: Journal, item_id: str, channel: str) -> None:
+        self.item_id = item_id
+        self._journal = journal
+        self._channel = channel
+        self._masked = MaskedStream(journal.masker)
+        self._n_sent = 0
+
+    def write(self, text: str) -> None:
+        self._publish(self._masked.feed(text))
+
+    def close(self) -> None:
+        """Publish the text that was held back because it might have become a secret."""
+        self._publish(self._masked.flush())
+
+    def _publish(self, text: str) -> None:
+        if text:
+            self._journal.publish_delta(self.item_id, self._channel, self._n_sent, text)
+            self._n_sent += len(text)

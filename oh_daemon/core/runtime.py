@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,12 +14,58 @@ from oh_daemon.contract.items import Location
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
-from oh_daemon.core.endings import Rest
 from oh_daemon.core.landing import Landings
 from oh_daemon.core.ports import Model, Tool
 from oh_daemon.core.prompt import ContextFile
-from oh_daemon.core.slots import Slots
 from oh_daemon.core.state import State
+from oh_daemon.core.turns import Rest
+
+
+class Slots:
+    """The turn slots that all conversations of a daemon share."""
+
+    def __init__(self, limit: int = 64) -> None:
+        self._changed = threading.Condition()
+        self._free = limit
+        self._waiting: deque[object] = deque()
+
+    @contextmanager
+    def taken(self, cancel: CancelToken) -> Generator[None]:
+        """Hold a slot; raises `Cancelled` when cancelled while waiting for one."""
+        self._take(cancel)
+        try:
+            cancel.raise_if_cancelled()
+            yield
+        finally:
+            self._give_back()
+
+    @contextmanager
+    def lent(self, cancel: CancelToken) -> Generator[None]:
+        """Give back the caller's slot while its turn waits for other turns."""
+        self._give_back()
+        try:
+            yield
+        finally:
+            self._take(cancel)
+
+    def _take(self, cancel: CancelToken) -> None:
+        """Wait in line for a slot; after a cancel take one at once, as the turn soon frees it."""
+        ticket = object()
+        with cancel.notifying(self._changed), self._changed:
+            self._waiting.append(ticket)
+            self._changed.wait_for(lambda: cancel.is_cancelled or self._is_next(ticket))
+            self._waiting.remove(ticket)
+            self._free -= 1
+            # If two slots became free at once, the next in line has looked in vain: wake it again.
+            self._changed.notify_all()
+
+    def _give_back(self) -> None:
+        with self._changed:
+            self._free += 1
+            self._changed.notify_all()
+
+    def _is_next(self, ticket: object) -> bool:
+        return self._free > 0 and self._waiting[0] is ticket
 
 
 def no_watch(_cancel: CancelToken) -> Callable[[], None]:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 import threading
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from json import dumps
 from urllib.parse import quote, quote_plus
+
+from oh_daemon.contract.errors import ToolError
 
 HIDDEN = "<secret hidden>"
 
@@ -239,3 +242,38 @@ def _ends_in_head(word: str) -> bool:
     """Return whether the word's end may start a token, other than in the middle of a word."""
     tails = ((word[-n - 1 : -n], word[-n:]) for n in range(1, min(len(word), 24) + 1))
     return any(t in _HEADS and not (b.isalnum() and t[0].isalnum()) for b, t in tails)
+
+
+SecretSource = str | Callable[[], str]
+"""A value, or a function that returns it when a command needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LentSecrets:
+    """The secrets that commands may get. Thread-safe."""
+
+    masker: Masker
+    sources: Mapping[str, SecretSource]
+    """Sources by the environment variable that a command gets; may change at any time."""
+
+    def named_in(self, command: str) -> tuple[str, ...]:
+        """Return the names of the secrets that occur as a word anywhere in the command."""
+        words = set(re.findall(r"\w+", command, re.ASCII))
+        return tuple(sorted(words.intersection(self.sources)))
+
+    def values_of(self, names: Sequence[str]) -> dict[str, str]:
+        """Return values by name. Raises `ToolError` for one that is unavailable or not maskable."""
+        return {name: self._value_of(name, self.sources.get(name)) for name in names}
+
+    def _value_of(self, name: str, source: SecretSource | None) -> str:
+        if source is None:
+            raise ToolError(f"the secret {name} was taken back; ask the user for it")
+        try:
+            value = source if isinstance(source, str) else source()
+        except Exception as exc:  # noqa: BLE001 - a program's own function.
+            # Not `from exc`: its text may hold the value.
+            raise ToolError(f"the secret {name} cannot be had: {type(exc).__name__}") from None
+        if len(value) < MIN_LENGTH or "\0" in value:
+            raise ToolError(f"the secret {name} is too short to be hidden; tell the user")
+        self.masker.add(value)
+        return value

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import Approval, TrustSubject
+from oh_daemon.contract.approvals import TrustSubject
 from oh_daemon.contract.items import NoticeItem
-from oh_daemon.core.approval import approval_options, digest_of
+from oh_daemon.core.approval import RUN_KINDS, approval_options, digest_of, new_approval
 from oh_daemon.core.journal import Journal, new_id
-from oh_daemon.core.self_run_words import gist, where
+from oh_daemon.core.plain_text import clipped, first_line
+from oh_daemon.core.ports import Intent
 from oh_daemon.core.state import Decided
 
 _NEW = "new or changed since you trusted the folder"
+_MAX_NAMED = 5
 _WAYS_OUT = {
     "user": "trust the folder again to let it run",
     "noClient": "nobody can be asked here; `oh-daemon run` in a terminal asks, and so do editors",
@@ -78,19 +82,9 @@ class Novelties:
             severity="warning",
             title=f"New or changed: {what}",
         )
-        approval = Approval(
-            id=new_id(),
-            digest=digest_of(subject),
-            conversation_id=journal.id,
-            turn_id=journal.state.turn_id or "",
-            item_id=notice.id,
-            title=f"Let {what} run without asking?",
-            subject=subject,
-            risk="medium",
-            reason=_NEW,
-            options=approval_options(subject, "medium", floor=False),
-            created_at=journal.clock.now(),
-        )
+        intent = Intent(f"Let {what} run without asking?", subject, "medium", (_NEW,))
+        options = approval_options(subject, "medium", floor=False)
+        approval = new_approval(journal.state, journal.clock.now(), notice.id, intent, options)
         journal.append(
             e.ItemStarted(item=notice), e.ApprovalRequested(approval=approval), item_id=notice.id
         )
@@ -133,3 +127,24 @@ def _refusal(subject: TrustSubject, by: str = "user") -> NoticeItem:
         title=f"Not run: {where(subject)}, {_NEW}",
         description=f"{gist(subject)}; {_WAYS_OUT[by]}",
     )
+
+
+def counted(subject: TrustSubject) -> str:
+    """Return how many of each kind there are, as in "2 hooks and 1 MCP server"."""
+    kinds = [run.kind for run in subject.runs or ()]
+    counts = [(kinds.count(kind), word) for kind, word in RUN_KINDS.items()]
+    parts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in counts if n]
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def where(subject: TrustSubject) -> str:
+    """Return how many there are and in which folder."""
+    return f"{counted(subject)} of {PurePosixPath(unquote(subject.folder)).name}"
+
+
+def gist(subject: TrustSubject) -> str:
+    """Return the first few commands, in Markdown."""
+    runs = subject.runs or ()
+    named = [f"`{clipped(first_line(run.command), 80)}`" for run in runs[:_MAX_NAMED]]
+    rest = len(runs) - len(named)
+    return ", ".join(named) + (f" and {rest} more" if rest else "")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
 
-from oh_daemon.core.dialects import strict_json
+from oh_daemon.core.call_aliases import strict_json
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
 from oh_daemon.model.messages import parts_of, plain_content, text_part
 

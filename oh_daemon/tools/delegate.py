@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.agents import NamedAgent
-from oh_daemon.core.delegation import Outcome, Task, render_outcome
+from oh_daemon.core.agents import NamedAgent, Outcome, Task, render_outcome
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.forms import TEXT, harmless, takes

@@ -15,11 +15,10 @@ from typing import Any, Protocol
 
 from oh_daemon.contract.approvals import CommandSubject
 from oh_daemon.core.hosts import PLACE, Host, parse_host
-from oh_daemon.core.lent_secrets import LentSecrets
 from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.risk.rating import Rating
-from oh_daemon.core.secrets import MaskedStream
+from oh_daemon.core.secrets import LentSecrets, MaskedStream
 from oh_daemon.tools.forms import takes
 from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.files import fingerprint

@@ -8,8 +8,17 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.agents import BUILTIN, NamedAgent, choose_agents, parse_agent
-from oh_daemon.core.delegation import Outcome, Task, inherited_options, outcome_of, render_outcome
+from oh_daemon.core.agents import (
+    BUILTIN,
+    NamedAgent,
+    Outcome,
+    Task,
+    choose_agents,
+    inherited_options,
+    outcome_of,
+    parse_agent,
+    render_outcome,
+)
 from oh_daemon.core.front_matter import parse_front_matter
 from oh_daemon.core.state import State
 from oh_daemon.workspace.agent_files import find_agents

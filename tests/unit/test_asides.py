@@ -12,8 +12,8 @@ from fake_llm import Json, Step, call, error, hang, held, say, with_usage
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import ModelError
-from oh_daemon.core.asides import clean_title
 from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.side_calls import clean_title
 
 TASK = "Make the tests pass, please.\nAll of them."
 FIRST_LINE = "Make the tests pass, please."

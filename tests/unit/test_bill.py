@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 
 from oh_daemon.app.event_lines import EventPrinter, render_cached
-from oh_daemon.core.bill import Bill
+from oh_daemon.core.usage import Bill
 
 
 def took(ts: str, model: str, tokens: int, cost: float | None = 1.0, **more: Any) -> Any:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from oh_daemon.core.calls import presentable
 from oh_daemon.core.context import View, render_batch, told_of_editor, with_images
-from oh_daemon.core.observation import presentable
 from oh_daemon.core.ports import ToolResult
 from oh_daemon.core.secrets import Masker
 from oh_daemon.store.memory_log import MemoryLog

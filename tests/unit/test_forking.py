@@ -13,7 +13,7 @@ from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import Record, UnknownEvent
 from oh_daemon.core.context import View
 from oh_daemon.core.folding import fold
-from oh_daemon.core.forking import fork_records
+from oh_daemon.core.records import fork_records
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.state import ENDED
 from oh_daemon.core.turns import may_resume

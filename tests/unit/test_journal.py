@@ -9,7 +9,7 @@ from core_world import SECRET, Heard, new_conversation, records, text
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.core.folding import fold
-from oh_daemon.core.live_text import LiveText
+from oh_daemon.core.journal import LiveText
 from oh_daemon.store.memory_log import MemoryLog
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from oh_daemon.core.risk.paths import Disk, Ground
-from oh_daemon.core.risk.plain import Form, Plain, short_list, why_not_plain
 from oh_daemon.core.risk.rating import rate_command
+from oh_daemon.core.risk.short_list import Form, Plain, short_list, why_not_plain
 from oh_daemon.workspace.paths import Folders, in_bare_repository
 from oh_daemon.workspace.spawner import clean_env
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.slots import Slots
+from oh_daemon.core.runtime import Slots
 
 
 def test_a_place_is_taken_in_the_order_of_asking():

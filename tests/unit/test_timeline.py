@@ -6,8 +6,8 @@ from typing import Any
 
 from oh_daemon.core.context import View
 from oh_daemon.core.folding import apply, fold
+from oh_daemon.core.records import begin_of_message, standing
 from oh_daemon.core.state import State
-from oh_daemon.core.timeline import begin_of_message, standing
 
 
 def message(item_id: str, text: str) -> Any:

@@ -17,8 +17,8 @@ from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.plain_text import is_hidden
 from oh_daemon.core.risk.commands import Finding
 from oh_daemon.core.risk.paths import UNKNOWN, UNSEEN, Disk, Ground
-from oh_daemon.core.risk.plain import why_not_plain
 from oh_daemon.core.risk.script import rate_code
+from oh_daemon.core.risk.short_list import why_not_plain
 
 _MAX_CHARS = 16_384
 """The parser needs seconds for longer texts that are no script, and no thread runs meanwhile."""

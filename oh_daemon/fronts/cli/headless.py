@@ -31,9 +31,9 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.problems import render_problem
-from oh_daemon.core.commands import typed
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
+from oh_daemon.core.skills import typed
 from oh_daemon.core.turns import may_resume
 from oh_daemon.fronts.cli.conversation_commands import lines_at_end
 from oh_daemon.fronts.cli.logs import find_id

@@ -19,11 +19,11 @@ from oh_daemon.app.sources import secret_values
 from oh_daemon.contract import plain
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.core.bill import Bill
-from oh_daemon.core.forking import fork_records
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json
+from oh_daemon.core.records import fork_records
 from oh_daemon.core.secrets import Masker
+from oh_daemon.core.usage import Bill
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread

@@ -22,7 +22,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.events import Decision
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.consent import reject_unasked
-from oh_daemon.core.decisions import Decisions
+from oh_daemon.core.conversation import Decisions
 from oh_daemon.core.journal import History, Journal
 
 Handler = Callable[[int, FrameType | None], Any] | int | None

@@ -31,7 +31,6 @@ from oh_daemon.contract.items import Delivery
 from oh_daemon.contract.turns import Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.commands import typed
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json, Model
 from oh_daemon.fronts.library.agent import Agent

@@ -11,7 +11,7 @@ from typing import Self
 from oh_daemon.app.workbench import BUILTIN, BuiltinName
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.lent_secrets import SecretSource
+from oh_daemon.core.secrets import SecretSource
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 

@@ -17,7 +17,7 @@ from oh_daemon.contract.inputs import InputAnswer
 from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.consent import reject_unasked
-from oh_daemon.core.decisions import Decisions
+from oh_daemon.core.conversation import Decisions
 from oh_daemon.core.journal import History, Journal
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question

@@ -11,8 +11,8 @@ from oh_daemon.contract import asking as a
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError, RequestCancelledError
-from oh_daemon.core.bill import Bill
 from oh_daemon.core.cancel import Cancelled
+from oh_daemon.core.usage import Bill
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_worker
 from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.fronts.wire.serial import on_own_thread

@@ -16,8 +16,8 @@ from oh_daemon.contract.content import CommandPart, ResourceLinkPart, SkillPart
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.language import CodeSymbol, parse_answer
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.commands import COMMANDS
 from oh_daemon.core.context import LOG_SCHEME
+from oh_daemon.core.skills import COMMANDS
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler
 from oh_daemon.fronts.lsp.handlers_skills import skills_for
 from oh_daemon.fronts.wire.dispatch import RequestContext

@@ -10,8 +10,7 @@ from oh_daemon.app.sub_agents import agents_in
 from oh_daemon.contract import skills as m
 from oh_daemon.contract.agents import AgentListParams, AgentListResult, AgentSummary
 from oh_daemon.contract.composing import CommandInfo, CommandListParams, CommandListResult
-from oh_daemon.core.commands import COMMANDS
-from oh_daemon.core.skills import Skill
+from oh_daemon.core.skills import COMMANDS, Skill
 from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_worker
 from oh_daemon.fronts.lsp.folder_names import parse_folder
 

@@ -1,12 +1,12 @@
-"""Makes the records with which the log of a branch of a conversation begins. Pure.
+"""What counts of a log's records: after a rollback, in a branch, in a log begun elsewhere. Pure.
 
-Invariant: the records fold to a conversation at rest in which every tool call has its result,
-wherever the cut is and whatever is running in the original.
+Invariant: the records of a branch fold to a conversation at rest in which every tool call has its
+result, wherever the cut is and whatever is running in the original.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from oh_daemon.contract import plain
@@ -18,7 +18,84 @@ from oh_daemon.contract.status import ForkOrigin
 from oh_daemon.core.folding import fold
 from oh_daemon.core.recovery import ended_turn
 from oh_daemon.core.state import ENDED, State
-from oh_daemon.core.timeline import standing
+
+
+def standing(records: Iterable[plain.Record]) -> list[plain.Record]:
+    """Return the records that no later `conversation.rolledBack` has undone."""
+    kept: list[plain.Record] = []
+    for record in records:
+        if record["event"]["type"] == "conversation.rolledBack":
+            while kept and kept[-1]["seq"] > record["event"]["toSeq"]:
+                kept.pop()
+        kept.append(record)
+    return kept
+
+
+def told(records: Iterable[plain.Record]) -> Iterator[plain.Item | plain.Turn]:
+    """Yield the ended items and turns in order, without items of attempts that were retried."""
+    for record in standing(records):
+        event = record["event"]
+        if event["type"] == "turn.completed":
+            yield event["turn"]
+        elif event["type"] == "item.completed" and event["item"].get("reason") != "retried":
+            yield event["item"]
+
+
+def begin_of_message(records: Iterable[plain.Record], item_id: str) -> int:
+    """Return the seq of the last event before a message, or before the turn that it started.
+
+    Raises `LookupError` for an unknown message.
+    """
+    begin = 0
+    for record in records:
+        kind = record["event"]["type"]
+        if kind == "turn.started":
+            begin = record["seq"] - 1
+        elif kind.startswith("item.") and record.get("itemId") == item_id:
+            return begin or record["seq"] - 1
+        elif kind.startswith("item."):
+            begin = 0
+    raise LookupError(item_id)
+
+
+def begin_of_item(records: Iterable[plain.Record], item_id: str) -> int:
+    """Return the seq of the last event before an item."""
+    return next(r["seq"] - 1 for r in records if r.get("itemId") == item_id)
+
+
+FOREIGN = (
+    "it came with the folder and was not begun by you on this machine, so nothing that was allowed"
+    " in it counts, and it starts with the mode, approval, model and prompt that you have now"
+)
+
+
+def without_authority(record: plain.Record, folders: Sequence[str]) -> plain.Record:
+    """Return the record of a foreign log as it counts here, where these are the open folders.
+
+    A request for approval is void as well: it may show something else than what would be run.
+    """
+    counting: Any = _counting(record["event"], folders)
+    return {**record, "event": counting}
+
+
+def _counting(event: plain.Event, folders: Sequence[str]) -> Mapping[str, object]:
+    match event["type"]:
+        case "approval.requested" | "approval.resolved" | "action.decided":
+            return {"type": "void"}
+        case "turn.started":
+            return {**event, "options": None}
+        case "agent.changed":
+            return {**event, "agent": _bare(event["agent"])}
+        case "conversation.created":
+            own = {"folders": folders, "resultSchema": None}
+            return {**event, **own, "agent": _bare(event["agent"])}
+        case _:
+            return event
+
+
+def _bare(agent: plain.AgentInfo) -> plain.AgentInfo:
+    return {**agent, "systemPrompt": "", "contextFiles": [], "skills": {}}
+
 
 _TOLD = {"turn.started", "turn.completed", "changes.updated", "changes.reviewed"}
 """Copied besides items; queued messages, approvals, requests and costs stay behind."""

@@ -17,7 +17,6 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import DaemonError, ModelError
 from oh_daemon.contract.items import UserMessageItem
 from oh_daemon.contract.status import Usage
-from oh_daemon.core.bill import billed
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import View, is_message, render_batch
 from oh_daemon.core.delivery import MAX_TITLE, title_of
@@ -25,6 +24,7 @@ from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.state import State
+from oh_daemon.core.usage import billed
 
 logger = logging.getLogger(__name__)
 
