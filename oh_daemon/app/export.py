@@ -17,7 +17,7 @@ from oh_daemon.app import transcript
 from oh_daemon.app.transcript import ReadBlob
 from oh_daemon.contract import plain
 from oh_daemon.core.folding import fold
-from oh_daemon.core.records import told
+from oh_daemon.core.records import items_and_turns
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.store.blobs import Blobs
@@ -80,7 +80,7 @@ def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
     """Render for a note or an issue; output of tools stands in fences that it cannot close."""
     facts = " · ".join(map(_one_line, transcript.facts(state)))
     parts = [f"# {_one_line(transcript.heading(state))}", facts]
-    for it in told(records):
+    for it in items_and_turns(records):
         parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{transcript.ending(it)}*"]
     return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
 

@@ -21,7 +21,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.context import IMAGE_TYPES
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.records import told
+from oh_daemon.core.records import items_and_turns
 from oh_daemon.core.state import State, changes_made, is_tool_item
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -86,7 +86,7 @@ def render_page(state: State, records: Sequence[plain.Record], read_blob: ReadBl
 
 
 def _body(records: Sequence[plain.Record], read_blob: ReadBlob) -> Iterator[str]:
-    for it in told(records):
+    for it in items_and_turns(records):
         if "kind" in it:
             yield _item(it, read_blob)
         else:

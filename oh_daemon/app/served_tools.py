@@ -17,7 +17,7 @@ from pathlib import Path
 
 from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.actions import observed, run_tool
+from oh_daemon.core.actions import result_of, run_tool
 from oh_daemon.core.approval import decide
 from oh_daemon.core.calls import parse_call, plan
 from oh_daemon.core.cancel import CancelToken
@@ -75,7 +75,7 @@ class ServedTools:
         try:
             intent = plan(tool, args)
         except ToolError as exc:
-            return observed(exc, self._shared.masker)
+            return result_of(exc, self._shared.masker)
         refusal = self._refusal(tool.spec, intent)
         if refusal is not None:
             return ToolResult.of(refusal, is_error=True)

@@ -17,7 +17,7 @@ from functools import partial
 from oh_daemon.contract.daemon_messages import OpenPort
 from oh_daemon.contract.errors import DaemonError, ToolError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.host_consent import Asked, HostConsent
+from oh_daemon.core.host_consent import HostConsent, HostQuestion
 from oh_daemon.core.hosts import Host, Reach
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.listening import listening_ports
@@ -146,7 +146,7 @@ class ViewNetwork:
             return "the conversation has ended"
         try:
             found = await asyncio.to_thread(consent.settle, host, reach)
-            if not isinstance(found, Asked):
+            if not isinstance(found, HostQuestion):
                 return found
             with suppress(DaemonError):
                 answer = await asyncio.wrap_future(found.answer)

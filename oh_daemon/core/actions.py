@@ -162,7 +162,7 @@ class Actions:
             except ToolError as exc:
                 if earlier:
                     break  # It may need what an earlier action is about to create.
-                self._finish(item, observed(exc, self._journal.masker))
+                self._finish(item, result_of(exc, self._journal.masker))
                 continue
             if not any(intent.footprint.conflicts_with(other) for other in earlier):
                 ready.extend(self._consented(item, tool, intent))
@@ -181,7 +181,7 @@ class Actions:
         try:
             answer = self._consent.settle(item, tool, intent)
         except ToolError as exc:
-            self._finish(item, observed(exc, self._journal.masker))
+            self._finish(item, result_of(exc, self._journal.masker))
             return []
         if isinstance(answer, Rejection):
             self._reject(item, answer)
@@ -356,14 +356,14 @@ def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:
     except Cancelled:
         return ToolResult.of("Interrupted by the user; it may have had effects.", is_error=True)
     except ToolError as exc:
-        return observed(exc, context.masker)
+        return result_of(exc, context.masker)
     except BaseException as exc:  # A tool that calls `sys.exit` ends itself only.
         logger.exception("tool %s broke in conversation %s", name, context.conversation_id)
         text = f"{name} broke: {exc!r}. Its effects are unknown; try another way."
         return presentable(ToolResult.of(text, is_error=True), context.masker)
 
 
-def observed(error: ToolError, masker: Masker) -> ToolResult:
+def result_of(error: ToolError, masker: Masker) -> ToolResult:
     """Return the failure as the model reads it; a text shown in it counts as seen from now on."""
     if error.on_shown is not None:
         error.on_shown()

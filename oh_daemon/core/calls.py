@@ -287,10 +287,10 @@ def presentable(result: ToolResult, masker: Masker) -> ToolResult:
 
 def with_blobs(result: ToolResult, put_blob: Callable[[bytes], str]) -> ToolResult:
     """Return the result with its large images, sounds and files stored beside the log."""
-    return replace(result, content=tuple(_kept(part, put_blob) for part in result.content))
+    return replace(result, content=tuple(_with_blob(part, put_blob) for part in result.content))
 
 
-def _kept(part: Json, put_blob: Callable[[bytes], str]) -> Json:
+def _with_blob(part: Json, put_blob: Callable[[bytes], str]) -> Json:
     match part:
         case {"type": "image" | "audio", "data": str(data)} if len(data) > _MAX_INLINE_CHARS:
             return {**_without(part, "data"), "outputRef": put_blob(b64decode(data))}

@@ -44,7 +44,7 @@ _SUMMARIZING = {"summarize", "pipeline"}
 _PRUNING = {"prune", "pipeline"}
 _ENOUGH = 0.6
 """Pruning must bring the conversation down to this share of its present size."""
-_KEPT = 0.25
+_SHARE_OF_LAST_STEPS = 0.25
 """Share of the present size for the last steps, which stay word for word."""
 _WORTH_PRUNING = 2_000
 _LEAST_TRANSCRIPT = 8_000
@@ -252,9 +252,9 @@ def _batches(items: Sequence[plain.Item], cut: Cut) -> list[_Batch]:
 
 
 def _n_old(batches: Sequence[_Batch], view_chars: float) -> int:
-    """Return how many batches precede the tail to keep: what fits `_KEPT`, at least the last."""
+    """Return how many batches precede the tail to keep: what fits that share, at least the last."""
     totals = accumulate(batch.size for batch in reversed(batches))
-    n_fitting = sum(total <= _KEPT * view_chars for total in totals)
+    n_fitting = sum(total <= _SHARE_OF_LAST_STEPS * view_chars for total in totals)
     return max(0, len(batches) - max(1, n_fitting))
 
 
@@ -271,14 +271,14 @@ def render_transcript(
     text = ""
     for cap in _CAPS:
         told = [f"[summary of what came before]\n{earlier}"] if earlier else []
-        told += [line for item in items if (line := _told(item, cap))]
+        told += [line for item in items if (line := _summary_row(item, cap))]
         text = "\n\n".join(told)
         if len(text) <= limit_chars:
             break
     return shorten(text, limit_chars)
 
 
-def _told(item: plain.Item, cap: int) -> str:
+def _summary_row(item: plain.Item, cap: int) -> str:
     if is_message(item):
         return f"[user]\n{shorten(str(render_batch([item])[0]['content']), cap)}"
     if item["kind"] == "agentMessage":

@@ -50,7 +50,7 @@ class View:
         self._messages: list[Json] = [{"role": "system", "content": system_prompt}]
         self._in_parts: list[int] = []
         """Where in them the content is a list, which may have images."""
-        self._taken = 0
+        self._n_rendered = 0
         self._last_id: str | None = None
         self.n_chars = 0
         """Size of all messages but the system prompt."""
@@ -60,21 +60,21 @@ class View:
 
         Each is the same object at every call, so whoever prepared it once need not do it again.
         """
-        if self._taken and not self._is_continued_by(items):
+        if self._n_rendered and not self._is_continued_by(items):
             # The conversation was rolled back.
             self._clear()
-            self._taken = 0
-        while self._taken < len(items):
-            end = _batch_end(items, self._taken)
-            if any(item["status"] not in ENDED for item in items[self._taken : end]):
+            self._n_rendered = 0
+        while self._n_rendered < len(items):
+            end = _batch_end(items, self._n_rendered)
+            if any(item["status"] not in ENDED for item in items[self._n_rendered : end]):
                 break
-            cut = _read_cut(items, self._taken)
+            cut = _read_cut(items, self._n_rendered)
             if cut is None:
-                self._add(render_batch(items[self._taken : end]))
+                self._add(render_batch(items[self._n_rendered : end]))
             else:
                 self._clear()
-                self._add(render_cut(cut, items[: self._taken]))
-            self._taken = end
+                self._add(render_cut(cut, items[: self._n_rendered]))
+            self._n_rendered = end
             self._last_id = items[end - 1]["id"]
         return list(self._messages)
 
@@ -84,7 +84,7 @@ class View:
             messages[n] = with_images(messages[n], read_blob)
 
     def _is_continued_by(self, items: Sequence[plain.Item]) -> bool:
-        return len(items) >= self._taken and items[self._taken - 1]["id"] == self._last_id
+        return len(items) >= self._n_rendered and items[self._n_rendered - 1]["id"] == self._last_id
 
     def _clear(self) -> None:
         del self._messages[1:]
@@ -108,10 +108,10 @@ def find_cut(items: Sequence[plain.Item]) -> Cut:
 def in_view(items: Sequence[plain.Item]) -> list[plain.Item]:
     """Return the items that the model still gets."""
     cut = find_cut(items)
-    return [*_kept_words(cut, items), *items[cut.start :]]
+    return [*_words_before(cut, items), *items[cut.start :]]
 
 
-def _kept_words(cut: Cut, items: Sequence[plain.Item]) -> list[plain.UserMessageItem]:
+def _words_before(cut: Cut, items: Sequence[plain.Item]) -> list[plain.UserMessageItem]:
     """Return, of what was cut, the first and the last message of the user."""
     said = [item for item in items[: cut.start] if is_message(item)]
     return [*said[:1], *said[1:][-1:]]
@@ -127,7 +127,7 @@ def _read_cut(items: Sequence[plain.Item], position: int) -> Cut | None:
 
 def render_cut(cut: Cut, items: Sequence[plain.Item]) -> list[Json]:
     """Render the task, the summary, the user's latest message if cut, and what is kept."""
-    said = _kept_words(cut, items)
+    said = _words_before(cut, items)
     messages = render_batch(said[:1]) if said else []
     if cut.summary is not None:
         summary = f'<summary of="your work so far">\n{cut.summary}\n</summary>'
@@ -216,7 +216,7 @@ def _render_subagent(item: plain.SubagentItem) -> list[Json]:
     return [{"role": "user", "content": f"<note>{note}</note>"}]
 
 
-def told_of_editor(items: Sequence[plain.Item]) -> dict[str, str]:
+def last_view_of_editor(items: Sequence[plain.Item]) -> dict[str, str]:
     """Return what the model was told of the editor and still gets."""
     told: dict[str, str] = {}
     for item in in_view(items):

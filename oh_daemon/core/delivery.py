@@ -12,7 +12,7 @@ from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import InvalidStateError, OverloadedError
 from oh_daemon.contract.items import QueuedMessage, UserMessageItem
 from oh_daemon.contract.skills import SkillKind
-from oh_daemon.core.context import NOTHING, told_of_editor
+from oh_daemon.core.context import NOTHING, last_view_of_editor
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Json
@@ -127,7 +127,7 @@ class Delivery:
         shown = {key: mask(value) for key, value in self.seen_in_editor().items()}
         if any(part.type == "selection" for part in message.content):
             shown.pop("selection", None)  # The user chose a selection to send.
-        told = told_of_editor(self._journal.state.items)
+        told = last_view_of_editor(self._journal.state.items)
         return {key: value for key, value in shown.items() if told.get(key, NOTHING) != value}
 
     # Queued messages. Each method raises `InvalidStateError` when the message is not queued

@@ -41,10 +41,10 @@ def _values(head: str) -> dict[str, str | list[str]]:
         # Descriptions often contain a colon and are then not YAML; other programs read the line.
         return {line[1]: line[2] for line in _LINE.finditer(head)}
     values = cast("dict[object, object]", found).items()
-    return {str(key): known for key, value in values if (known := _known(value)) is not None}
+    return {str(key): known for key, value in values if (known := _plain_value(value)) is not None}
 
 
-def _known(value: object) -> str | list[str] | None:
+def _plain_value(value: object) -> str | list[str] | None:
     if isinstance(value, list):
         return [each for each in cast("list[object]", value) if isinstance(each, str)]
     return value if isinstance(value, str) else None

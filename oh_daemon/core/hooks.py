@@ -112,7 +112,7 @@ class HookPoints:
     def __init__(self, journal: Journal, hooks: Hooks) -> None:
         self._journal = journal
         self._hooks = hooks
-        self._taken = 0
+        self._n_read = 0
         self._last_id: str | None = None
         """The place and id of the item up to which messages were looked for."""
         self._seen = {message["id"] for message in self._new_messages()}
@@ -120,7 +120,7 @@ class HookPoints:
         self._has_begun = False
         self._continued_turn = ""
         """The turn that a hook last kept from ending."""
-        self._asked: dict[str, set[str]] = {}
+        self._commands_by_action: dict[str, set[str]] = {}
         """Hooks that have seen an action, by its id: planned again, it is still the same action."""
         self.rulings: dict[str, Ruling] = {}
         """What hooks decided about actions, by the actions' ids."""
@@ -144,10 +144,10 @@ class HookPoints:
 
     def _new_messages(self) -> list[plain.UserMessageItem]:
         """Return the messages since the last call; after a rollback, all that are left."""
-        items, start = self._journal.state.items, self._taken
+        items, start = self._journal.state.items, self._n_read
         if start > len(items) or (start and items[start - 1]["id"] != self._last_id):
             start = 0
-        self._taken = len(items)
+        self._n_read = len(items)
         self._last_id = items[-1]["id"] if items else None
         return [item for item in items[start:] if item["kind"] == "userMessage"]
 
@@ -185,7 +185,7 @@ class HookPoints:
     def before_tool(self, item: plain.ToolItem, tool: Tool, cancel: CancelToken) -> Outcome:
         """Return what hooks say about an action, each asked once; log arguments they rewrite."""
         names = tool_names(tool.spec.name, item["args"])
-        seen = self._asked.setdefault(item["id"], set())
+        seen = self._commands_by_action.setdefault(item["id"], set())
         fields = {"tool_name": names[0], "tool_input": tool_input(item["args"])}
         outcome = self._fire("PreToolUse", fields, cancel, *names, seen=seen)
         if outcome.stop is not None:

@@ -31,7 +31,7 @@ _UNANSWERED = "the user was asked and did not answer"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HostQuestion:
     """A question that the user has not answered yet."""
 
     subject: HostSubject
@@ -53,14 +53,14 @@ class HostConsent:
         self._policy = policy
         self._allowed = allowed
         self._registries = registries
-        self._asked: dict[str, Asked] = {}
-        self._rejected: set[tuple[str, str | None]] = set()
+        self._questions: dict[str, HostQuestion] = {}
+        self._rejections: set[tuple[str, str | None]] = set()
         """What the user did not allow, each with the turn."""
-        self._refused: dict[str, str] = {}
+        self._refusals: dict[str, str] = {}
 
     @property
     def is_asking(self) -> bool:
-        return bool(self._asked)
+        return bool(self._questions)
 
     @property
     def conversation_id(self) -> str:
@@ -73,20 +73,22 @@ class HostConsent:
 
     def take_refused(self) -> str | None:
         """Return a line for the model about the hosts that were refused since the last call."""
-        refused, self._refused = self._refused, {}
+        refused, self._refusals = self._refusals, {}
         if not refused:
             return None
         told = "; ".join(f"{host}: {why}" for host, why in refused.items())
         return f"[no connection to {told}]"
 
-    def settle(self, host: Host, reach: Reach) -> str | Asked | None:
+    def settle(self, host: Host, reach: Reach) -> str | HostQuestion | None:
         """Return None if programs may connect, why not, or what the user is being asked."""
         found = self._settled(host, reach)
         if isinstance(found, str):
-            self._refused[str(host)] = found
+            self._refusals[str(host)] = found
         return found
 
-    def take(self, host: Host, asked: Asked, answer: plain.ApprovalResolved | None) -> str | None:
+    def take(
+        self, host: Host, asked: HostQuestion, answer: plain.ApprovalResolved | None
+    ) -> str | None:
         """Keep an answer, None if there will be none; return why programs may not connect."""
         decision = answer["decision"] if answer else None
         if decision is not None and decision["effect"] == "allow":
@@ -95,13 +97,13 @@ class HostConsent:
             return None
         is_rejected = answer is not None and answer["by"] == "user"
         if is_rejected:
-            self._rejected.add((key_of(asked.subject), self._journal.state.turn_id))
+            self._rejections.add((key_of(asked.subject), self._journal.state.turn_id))
         said = answer.get("feedback") if answer else None
         why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {said}" if said else "")
-        self._refused[str(host)] = why
+        self._refusals[str(host)] = why
         return why
 
-    def _settled(self, host: Host, reach: Reach) -> str | Asked | None:
+    def _settled(self, host: Host, reach: Reach) -> str | HostQuestion | None:
         subject = self._subject(host, reach)
         if reach == "local" and not host.is_address:
             return _LOCAL
@@ -131,23 +133,23 @@ class HostConsent:
         is_private = True if reach == "private" else None
         return HostSubject(host=host.name, port=host.port, is_private=is_private)
 
-    def _ask(self, subject: HostSubject, host: Host) -> Asked | str:
+    def _ask(self, subject: HostSubject, host: Host) -> HostQuestion | str:
         journal = self._journal
         key = key_of(subject)
         with journal.changed:
-            if key in self._asked:
-                return self._asked[key]
+            if key in self._questions:
+                return self._questions[key]
             state = journal.state
             command = _command_in(state)
             if state.turn is None or command is None or journal.is_closing:
                 return _NO_TURN
-            if (key, state.turn_id) in self._rejected:
+            if (key, state.turn_id) in self._rejections:
                 return _REJECTED
             approval = self._approval(subject, host, command)
             journal.append(e.ApprovalRequested(approval=approval))
             answer = journal.await_record(_answer_to(approval.id))
-            asked = self._asked[key] = Asked(subject, answer)
-            answer.add_done_callback(lambda _: self._asked.pop(key))
+            asked = self._questions[key] = HostQuestion(subject, answer)
+            answer.add_done_callback(lambda _: self._questions.pop(key))
         journal.log.sync()
         return asked
 

@@ -182,7 +182,7 @@ class Offers:
         self._journal = journal
         self._landings = landings
         self._can_ask = can_ask
-        self._made = set[str]()
+        self._offers = set[str]()
         """The URIs of what was offered or refused."""
 
     @property
@@ -197,13 +197,13 @@ class Offers:
         is_silent = never_asks(options) or options["mode"] == "autoEdit"
         for left in self._landings.left_inside():
             name = left.name.rpartition("/")[2]
-            if left.uri in self._made or name in CACHES:
+            if left.uri in self._offers or name in CACHES:
                 continue
             if is_silent and left.protected is None:
-                title, description = self._kept(left.uri, left.title)
+                title, description = self._keep(left.uri, left.title)
                 self._say(NoticeItem(id=new_id(), title=title, description=description))
                 continue
-            self._made.add(left.uri)
+            self._offers.add(left.uri)
             if is_silent:
                 self._say(_refusal(left))
             elif left.is_folder:
@@ -218,11 +218,11 @@ class Offers:
             offered = NoticeItem.model_validate(journal.state.item(item_id)).title
             title, description = f"Not kept: {offered}", "It stays in the sandbox."
             if decided.effect == "allow":
-                title, description = self._kept(_uri_of(decided), offered)
+                title, description = self._keep(_uri_of(decided), offered)
             notice = NoticeItem(id=new_id(), title=title, description=description)
             self._say(notice.model_copy(update={"settles": item_id}))
 
-    def _kept(self, uri: str, title: str) -> tuple[str, str | None]:
+    def _keep(self, uri: str, title: str) -> tuple[str, str | None]:
         if self._landings is None:
             return f"Not kept: {title}", _GONE
         try:
@@ -230,9 +230,9 @@ class Offers:
         except FileNotFoundError:
             return f"Not kept: {title}", _GONE
         except (ToolError, OSError) as exc:
-            self._made.add(uri)
+            self._offers.add(uri)
             return f"Not kept: {title}", str(exc)
-        self._made.discard(uri)
+        self._offers.discard(uri)
         return f"Kept: {title}", None
 
     def _say(self, notice: NoticeItem) -> None:

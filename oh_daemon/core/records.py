@@ -31,7 +31,7 @@ def standing(records: Iterable[plain.Record]) -> list[plain.Record]:
     return kept
 
 
-def told(records: Iterable[plain.Record]) -> Iterator[plain.Item | plain.Turn]:
+def items_and_turns(records: Iterable[plain.Record]) -> Iterator[plain.Item | plain.Turn]:
     """Yield the ended items and turns in order, without items of attempts that were retried."""
     for record in standing(records):
         event = record["event"]
@@ -97,7 +97,7 @@ def _bare(agent: plain.AgentInfo) -> plain.AgentInfo:
     return {**agent, "systemPrompt": "", "contextFiles": [], "skills": {}}
 
 
-_TOLD = {"turn.started", "turn.completed", "changes.updated", "changes.reviewed"}
+_BRANCH_EVENTS = {"turn.started", "turn.completed", "changes.updated", "changes.reviewed"}
 """Copied besides items; queued messages, approvals, requests and costs stay behind."""
 
 
@@ -112,24 +112,24 @@ def fork_records(
     valid = standing(records)
     state = fold(conversation_id, records)
     if at_item_id is None:
-        kept_items = state.items
+        items = state.items
     elif at_item_id in state.positions:
-        kept_items = state.items[: state.positions[at_item_id] + 1]
+        items = state.items[: state.positions[at_item_id] + 1]
     else:
         raise InvalidParamsError.at(
             "atItemId", f"names no item of this conversation: {at_item_id!r}", "unknown"
         )
-    kept_ids = {item["id"] for item in kept_items if item["status"] in ENDED}
-    end = _end(valid, at_item_id, kept_ids)
-    told = [record for record in valid[1:] if _is_told(record, kept_ids, end)]
+    ended_ids = {item["id"] for item in items if item["status"] in ENDED}
+    end = _end(valid, at_item_id, ended_ids)
+    copies = [record for record in valid[1:] if _is_copied(record, ended_ids, end)]
     origin = ForkOrigin(id=conversation_id, seq=end)
-    events = [_creation(valid[0], state, origin, now), *told]
+    events = [_creation(valid[0], state, origin, now), *copies]
     named = ConversationUpdated(title=params.title or f"{state.title} (fork)")
     events += [*_closing(conversation_id, events, now), _record(named, now)]
     return _numbered(events)
 
 
-def _end(records: Sequence[plain.Record], at_item_id: str | None, kept_ids: set[str]) -> int:
+def _end(records: Sequence[plain.Record], at_item_id: str | None, ended_ids: set[str]) -> int:
     """Return the seq of the last event that can belong to the branch.
 
     Events directly after the item belong to the branch too, up to the next turn or item.
@@ -138,9 +138,9 @@ def _end(records: Sequence[plain.Record], at_item_id: str | None, kept_ids: set[
         return records[-1]["seq"]
     own = [place for place, record in enumerate(records) if _item_of(record) == at_item_id]
     # An item that has not ended is left out itself.
-    start = own[-1] if at_item_id in kept_ids else own[0]
+    start = own[-1] if at_item_id in ended_ids else own[0]
     later = range(start, len(records))
-    end = next((place for place in later if _goes_on(records[place], kept_ids)), len(records))
+    end = next((place for place in later if _goes_on(records[place], ended_ids)), len(records))
     return records[end - 1]["seq"]
 
 
@@ -148,18 +148,18 @@ def _item_of(record: plain.Record) -> str | None:
     return record.get("itemId") if record["event"]["type"].startswith("item.") else None
 
 
-def _goes_on(record: plain.Record, kept_ids: set[str]) -> bool:
+def _goes_on(record: plain.Record, ended_ids: set[str]) -> bool:
     """Return whether another turn begins here, or an item that is left out."""
     item_id = _item_of(record)
-    is_left_out = item_id is not None and item_id not in kept_ids
+    is_left_out = item_id is not None and item_id not in ended_ids
     return is_left_out or record["event"]["type"] == "turn.started"
 
 
-def _is_told(record: plain.Record, kept_ids: set[str], end: int) -> bool:
+def _is_copied(record: plain.Record, ended_ids: set[str], end: int) -> bool:
     kind = record["event"]["type"]
     if kind.startswith("item.") or kind == "checkpoint.created":
-        return record.get("itemId") in kept_ids
-    return kind in _TOLD and record["seq"] <= end
+        return record.get("itemId") in ended_ids
+    return kind in _BRANCH_EVENTS and record["seq"] <= end
 
 
 def _creation(first: plain.Record, state: State, origin: ForkOrigin, now: str) -> plain.Record:

@@ -25,9 +25,9 @@ from oh_daemon.core.state import State, is_tool_item
 
 ITEM: TypeAdapter[Item] = TypeAdapter(Item)
 AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
-Found = Mapping[str, Json]
+Outcomes = Mapping[str, Json]
 """Fields known by now of items that were cut short, by item id; they replace the items' own."""
-_NOTHING: Found = MappingProxyType({})
+_NOTHING: Outcomes = MappingProxyType({})
 
 # Read by the model, and by people below the call.
 _EXPLANATIONS: dict[str, str] = {
@@ -48,7 +48,7 @@ def closing_events(
     reason: Literal["interrupted", "outcomeUnknown"],
     *,
     keep_waiting: bool = False,
-    found: Found = _NOTHING,
+    outcomes: Outcomes = _NOTHING,
 ) -> list[Contract]:
     """End the open items; `keep_waiting` leaves those open that wait for the user."""
     closing: list[Contract] = []
@@ -64,7 +64,7 @@ def closing_events(
             continue
         was_begun = item["status"] == "running" or not is_tool_item(item)
         why = reason if was_begun else "notStarted"
-        closing.append(_ended(item, now, why, known=found.get(item_id, {})))
+        closing.append(_ended(item, now, why, fields=outcomes.get(item_id, {})))
     return closing
 
 
@@ -177,12 +177,13 @@ def dropped(state: State, now: str) -> list[Contract]:
     return [*withdrawn(state), *closing_events(state, now, "interrupted")]
 
 
-def restart_events(state: State, now: str, found: Found = _NOTHING) -> list[Contract]:
+def restart_events(state: State, now: str, outcomes: Outcomes = _NOTHING) -> list[Contract]:
     """Return what opening a log appends after the daemon died in the middle of a turn."""
     left = without_hosts(state)
     if state.status in AT_REST and not state.open_items:
         return left
-    events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, found=found) + left
+    events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, outcomes=outcomes)
+    events += left
     if state.turn is not None and not state.turn.is_paused:
         events.append(_interrupted(state, now))
     if state.status not in AT_REST:
@@ -201,9 +202,9 @@ def _status(state: State, to: ConversationState, reason: PauseReason | None = No
 def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) -> Contract:
     """End a command whose changes nobody will take any more."""
     result = without_landing(landing, "The user did something else instead of taking them.")
-    known = {**result.item_fields, "content": list(result.content)}
+    fields = {**result.item_fields, "content": list(result.content)}
     status = "rejected" if is_own(item) else "completed"
-    return _ended(item, now, None, status=status, known=known)
+    return _ended(item, now, None, status=status, fields=fields)
 
 
 def _ended(
@@ -213,9 +214,9 @@ def _ended(
     status: plain.ItemStatus = "cancelled",
     *,
     text: str | None = None,
-    known: Mapping[str, object] = _NOTHING,
+    fields: Mapping[str, object] = _NOTHING,
 ) -> e.ItemCompleted:
-    ended: Json = {**item, **known, "status": status, "reason": reason, "endedAt": now}
+    ended: Json = {**item, **fields, "status": status, "reason": reason, "endedAt": now}
     if is_tool_item(item):
         said = text if reason is None else _EXPLANATIONS[reason]
         told = [{"type": "text", "text": said}] if said is not None else []

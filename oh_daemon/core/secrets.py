@@ -102,7 +102,7 @@ class Masker:
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._adding = threading.Lock()
         self._forms: tuple[str, ...] = ()
-        self._known = re.compile(r"(?!)")
+        self._pattern_of_values = re.compile(r"(?!)")
         for value in values:
             self.add(value)
 
@@ -115,12 +115,12 @@ class Masker:
             # Of an odd number of backslashes before a value, the last one escapes its first
             # letter: JSON's "\nabcdefgh" must not become "\<secret hidden>".
             known = "|".join(map(_guarded, forms))
-            self._known = re.compile(rf"(?<!\\)(?P<before>\\*)(?:{known})")
+            self._pattern_of_values = re.compile(rf"(?<!\\)(?P<before>\\*)(?:{known})")
             self._forms = tuple(forms)
 
     def mask(self, text: str) -> str:
         if any(form in text for form in self._forms):
-            text = self._known.sub(_hide_known, text)
+            text = self._pattern_of_values.sub(_hide_known, text)
         for gate, group in _GATES:
             if gate.search(text):
                 for token in dict.fromkeys(token for anchor, token in group if anchor in text):
@@ -145,7 +145,7 @@ class Masker:
         cut = min(_open_token(text), self._open_value(text))
         if not any(form in text for form in self._forms):
             return cut
-        spans = (match.span() for match in self._known.finditer(text))
+        spans = (match.span() for match in self._pattern_of_values.finditer(text))
         return next((start for start, end in spans if start < cut < end), cut)
 
     def _open_value(self, text: str) -> int:
@@ -163,20 +163,20 @@ class MaskedStream:
 
     def __init__(self, masker: Masker) -> None:
         self._masker = masker
-        self._held = ""
+        self._pending = ""
 
     def feed(self, text: str) -> str:
         """Return what may be shown by now, masked."""
-        text = self._held + text
+        text = self._pending + text
         cut = self._masker.open_end(text)
         if len(text) - cut > _MAX_HELD:
             cut = len(text)
-        self._held = text[cut:]
+        self._pending = text[cut:]
         return self._masker.mask(text[:cut])
 
     def flush(self) -> str:
         """Return what is still held back, masked; the stream may go on."""
-        held, self._held = self._held, ""
+        held, self._pending = self._pending, ""
         return self._masker.mask(held)
 
 

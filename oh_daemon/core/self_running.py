@@ -47,7 +47,7 @@ class Novelties:
         self._journal = journal
         self._running = running
         self._can_ask = can_ask
-        self._told: set[str] = set()
+        self._refusals: set[str] = set()
         """Digests of what nobody could be asked about."""
 
     def hold(self) -> bool:
@@ -69,8 +69,8 @@ class Novelties:
             if self._can_ask():
                 self._request(subject)
                 return True
-            if digest_of(subject) not in self._told:
-                self._told.add(digest_of(subject))
+            if digest_of(subject) not in self._refusals:
+                self._refusals.add(digest_of(subject))
                 self._journal.append(e.ItemCompleted(item=_refusal(subject, by="noClient")))
         return False
 

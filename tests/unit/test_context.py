@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oh_daemon.core.calls import presentable
-from oh_daemon.core.context import View, render_batch, told_of_editor, with_images
+from oh_daemon.core.context import View, last_view_of_editor, render_batch, with_images
 from oh_daemon.core.ports import ToolResult
 from oh_daemon.core.secrets import Masker
 from oh_daemon.store.memory_log import MemoryLog
@@ -86,7 +86,7 @@ def test_what_is_in_view_of_the_editor_counts_as_told(condensation: Any, told: d
     items: list[Any] = [
         {**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(shown, 1)
     ]
-    assert told_of_editor([*items, condensation]) == told
+    assert last_view_of_editor([*items, condensation]) == told
 
 
 def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():

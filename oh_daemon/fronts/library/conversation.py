@@ -33,6 +33,7 @@ from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json, Model
+from oh_daemon.core.skills import typed
 from oh_daemon.fronts.library.agent import Agent
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, checked, plain
 from oh_daemon.fronts.library.program import recipe_of, shared_of
