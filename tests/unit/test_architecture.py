@@ -90,7 +90,7 @@ LAST_RESORTS = {
     "core/calls": "a tool's plan: whatever breaks there is told to the model",
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
     "core/consent": "judgement of a program: what breaks there is asked about",
-    "core/lent_secrets": "a program's function: what it raises may hold the secret",
+    "core/secrets": "a program's function: what it raises may hold the secret",
     "core/risk/rating": "a rating: what breaks there is high, so a person is asked",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
     "model/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",
