@@ -23,7 +23,6 @@ from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
 from oh_daemon.contract.daemon_messages import OpenPort
 from oh_daemon.contract.messages import ToolFilter
-from oh_daemon.contract.problems import Problem
 from oh_daemon.contract.settings import Merged
 from oh_daemon.contract.status import Isolation
 from oh_daemon.core.conversation import Conversation
@@ -144,11 +143,8 @@ def share_for_user(
 
     def settings(folder: Path | None) -> Merged:
         merged = sources.merged(folder, lambda folder: trust.of(folder) == "full")
-        damage = user_state.problem
-        if damage is None:
-            return merged
-        problem = Problem("decisions", "user", details=(damage,))
-        return replace(merged, problems=(*merged.problems, problem))
+        problem = user_state.problem
+        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
 
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)

@@ -69,7 +69,10 @@ _STATEMENTS: Mapping[ProblemCode, str] = {
     "holdsKey": (
         "{source}: {path} holds a key; keys belong in the environment or the editor's secret store"
     ),
-    "decisions": "{0}",
+    "decisions": (
+        "decisions: {path} cannot be read, so it trusts no folder and allows no action; repair it,"
+        " or decide anew, and it is kept as {0}"
+    ),
 }
 _OUTCOMES: Mapping[ProblemCode, str] = {
     "unreadable": "; it is left out",

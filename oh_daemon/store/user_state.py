@@ -17,6 +17,7 @@ from typing import Any, Literal
 import orjson
 
 from oh_daemon.contract.errors import ReadOnlyError
+from oh_daemon.contract.problems import Problem
 from oh_daemon.store.cached_file import CachedFile
 from oh_daemon.store.private_files import open_private, parse_object, replace_file
 
@@ -92,14 +93,11 @@ class UserState:
         return self._load().get(_key(folder), {})
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> Problem | None:
         """What to tell the user about a file that cannot be read, if it is so."""
         if self._file.value() is not None:
             return None
-        return (
-            f"decisions: {self._path} cannot be read, so it trusts no folder and allows no action;"
-            f" repair it, or decide anew, and it is kept as {self._aside}"
-        )
+        return Problem("decisions", "user", str(self._path), (str(self._aside),))
 
     def _load(self) -> Mapping[str, dict[str, Any]]:
         # An unreadable file counts as nothing decided, which is the stricter choice.

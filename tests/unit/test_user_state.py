@@ -8,6 +8,7 @@ from pathlib import Path
 
 from noon import where_it_is_noon
 
+from oh_daemon.contract.problems import render_problem
 from oh_daemon.store.user_state import UserState
 
 
@@ -57,7 +58,7 @@ def test_a_damaged_file_is_told_of_and_kept_beside_the_new_one(tmp_path: Path) -
     path.write_bytes(damaged)
     assert state.trust(tmp_path) is None
     assert state.problem is not None
-    assert str(kept) in state.problem
+    assert str(kept) in render_problem(state.problem)
     state.add_grant(tmp_path, "command")
     assert (state.problem, kept.read_bytes()) == (None, damaged)
     assert state.is_granted(tmp_path, "command")
