@@ -31,6 +31,7 @@ INSTALL = UV_HTTP_TIMEOUT=120 UV_PYTHON_DOWNLOADS=never $(UV) pip $(1) --quiet -
 unexport PYTHONDONTWRITEBYTECODE
 # Tests mostly wait for other processes: three workers keep two cores busy.
 PYTEST := .venv/bin/pytest -q -n 3
+PYRIGHT := .venv/bin/pyright --pythonpath .venv/bin/python
 # The tests of the gate, which `make test` does not run again.
 GATE := tests/unit/test_architecture.py tests/unit/test_repository.py
 # The programs that the tests start, each with the Debian package that has it.
@@ -57,10 +58,11 @@ CODE_SERVER := tests/editors/vscode/host
 BROWSERS := chromium-headless-shell chromium google-chrome
 HOST := $(CODE_SERVER)/node_modules/.made-$(call hash,$(CODE_SERVER)/package-lock.json)
 NPM := npm --no-fund --no-audit --no-update-notifier --ignore-scripts --loglevel=error
+CHECKED := $(DEV) $(MODULES) $(LUA_FORMAT)
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 
-.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-view test-live check check-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
+.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -68,29 +70,35 @@ help: ## list the targets
 demo: $(READY) ## the agent fixes a small project; a real model if a key is set, else a script
 	@.venv/bin/oh-daemon demo
 
-test: system check editors mcp-servers test-view ## the gate, then all tests but the long loops; installs Debian packages
-	$(PYTEST) $(GATE:%=--ignore=%) $(TEST_ARGS)
+test: system editors mcp-servers $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
+	@$(MAKE) --jobs=4 check-types check-promises test-view test-rest
 
-test-full: system check editors mcp-servers test-view ## the gate, then all tests with the long loops
+test-full: system check editors mcp-servers test-view ## the gate, then all tests with the long loops, each with real starts
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
 	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_command_secrets.py
-	$(PYTEST) --full $(TEST_ARGS)
+	OH_TEST_STARTS=real $(PYTEST) --full $(TEST_ARGS)
 
 test-view: system $(DEV) ## the tests of terminals once more, in a view, as an ordinary user
-	$(IN_VIEW) $(AS_USER) $(PYTEST) $(OF_TERMINALS)
+	$(IN_VIEW) $(AS_USER) .venv/bin/pytest -q -n 1 $(OF_TERMINALS)
+
+test-rest:
+	$(PYTEST) $(GATE:%=--ignore=%) $(TEST_ARGS)
 
 test-live: $(DEV) ## what a person would try, with a real model: needs a key, costs money
 	.venv/bin/pytest -v -rP --live tests/live $(TEST_ARGS)
 
-check: $(DEV) $(MODULES) $(LUA_FORMAT) ## format, lint, types, architecture, generated documents
-	.venv/bin/ruff format --check
-	.venv/bin/ruff check
+check: $(CHECKED) ## format, lint, types of the package, architecture, generated documents
 	@$(MAKE) --jobs=2 check-types check-promises
 
 check-types:
-	.venv/bin/pyright --pythonpath .venv/bin/python
+	$(PYRIGHT) oh_daemon oh_schema
+
+check-test-types: $(DEV) ## types of the tests, benchmarks and examples, which CI looks at after the tests
+	$(PYRIGHT) tests benchmarks examples
 
 check-promises:
+	.venv/bin/ruff format --check
+	.venv/bin/ruff check
 	.venv/bin/pytest -q $(GATE)
 	.venv/bin/python -m oh_schema --check
 	npm --prefix $(EXTENSION) run --silent check
