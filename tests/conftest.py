@@ -3,12 +3,13 @@
 At the end of a run stands how long the tests of each folder took.
 
 One worker runs the tests of VS Code, and the others begin with the rest: a window with its browser
-keeps more than one core busy.
+keeps more than one core busy. One worker compares with litellm, which takes five seconds to import.
 """
 
 import itertools
 import os
 import random
+import re
 import uuid
 from collections import defaultdict
 from collections.abc import Generator
@@ -20,7 +21,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-WINDOWS = "tests/editors/vscode/"
+TOGETHER = re.compile(r"tests/editors/vscode/|tests/unit/(?=test_both_ways|test_price_table)")
+"""Matches the names of tests that one worker runs: those with the same match, one after another."""
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -58,16 +60,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left_out]
 
 
-class WindowsTogether(LoadScopeScheduling):
-    """Hands out single tests, but those with a window all at once, and first."""
+class SomeTogether(LoadScopeScheduling):
+    """Hands out single tests, but those that share what is expensive all at once, and first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return WINDOWS if nodeid.startswith(WINDOWS) else nodeid
+        shared = TOGETHER.match(nodeid)
+        return shared[0] if shared else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> WindowsTogether:
-    return WindowsTogether(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SomeTogether:
+    return SomeTogether(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -33,7 +33,7 @@ FORBIDDEN = """
 pypi|.org  python|hosted  registry.|npmjs  deb.|debian
 """
 
-OF_THE_PRODUCT = "oh_daemon/app/registries.py"
+OF_THE_PRODUCT = "oh_daemon/app/host_policy.py"
 """It has the public registries, which users allow together."""
 
 
