@@ -20,8 +20,9 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import ToolContext
 from oh_daemon.core.secrets import Masker
 from oh_daemon.sandbox import bwrap
-from oh_daemon.sandbox.landing import Began, InStep
-from oh_daemon.sandbox.view import Ground, View
+from oh_daemon.sandbox.exchange import Began, InStep
+from oh_daemon.sandbox.ground import Ground
+from oh_daemon.sandbox.view import View
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.landing import LandingTool

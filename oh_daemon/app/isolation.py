@@ -21,9 +21,9 @@ from oh_daemon.contract.status import Isolation
 from oh_daemon.core.landing import Keep as Durably
 from oh_daemon.core.landing import LeftInside
 from oh_daemon.core.ports import EventLog, Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
-from oh_daemon.sandbox.apart import HELD, Keep
+from oh_daemon.sandbox.isolated_files import HELD, Keep
+from oh_daemon.sandbox.isolated_worktree import Worktree, has_commit
 from oh_daemon.sandbox.levels import Row, Sandbox
-from oh_daemon.sandbox.worktree import Worktree, has_commit
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools.landing import LandingTool, no_git
 from oh_daemon.tools.language import Watch

@@ -20,9 +20,8 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.host_consent import HostConsent, HostQuestion
 from oh_daemon.core.hosts import Host, Reach
 from oh_daemon.model.io_loop import run_on_loop
-from oh_daemon.sandbox.listening import listening_ports
-from oh_daemon.sandbox.proxy import Proxy
-from oh_daemon.sandbox.relay import Server, Streams, relay
+from oh_daemon.sandbox.proc import listening_ports
+from oh_daemon.sandbox.proxy import Proxy, Server, Streams, relay
 from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.shell import Shells
 

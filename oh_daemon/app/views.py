@@ -16,14 +16,15 @@ from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.landing import Keep, LeftInside
 from oh_daemon.core.ports import Json
-from oh_daemon.sandbox.caches import cache_places
+from oh_daemon.sandbox.exchange import Began, InStep, Stands
 from oh_daemon.sandbox.git_landing import GitLanding
-from oh_daemon.sandbox.git_names import git_dirs_outside
-from oh_daemon.sandbox.kept import KeptView
-from oh_daemon.sandbox.landing import Began, InStep, Stands
+from oh_daemon.sandbox.git_repositories import git_dirs_outside
+from oh_daemon.sandbox.ground import Ground, cache_places
+from oh_daemon.sandbox.isolated_view import KeptView
 from oh_daemon.sandbox.levels import Row
-from oh_daemon.sandbox.masks import Masks
-from oh_daemon.sandbox.view import KEPT, Ground, View, sweep
+from oh_daemon.sandbox.secret_files import Masks
+from oh_daemon.sandbox.storage import KEPT, sweep
+from oh_daemon.sandbox.view import View
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents

@@ -28,7 +28,7 @@ from oh_daemon.core.runtime import no_watch
 from oh_daemon.core.secrets import LentSecrets
 from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.sandbox import landlock
-from oh_daemon.sandbox.landing import InStep
+from oh_daemon.sandbox.exchange import InStep
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
 from oh_daemon.tools.ask import AskTool

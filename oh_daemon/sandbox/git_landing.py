@@ -16,10 +16,23 @@ from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
-from oh_daemon.sandbox.git_index import IndexChange, decoded, make_change, rows_at, rows_of
-from oh_daemon.sandbox.git_names import is_git_dir
-from oh_daemon.sandbox.git_process import Git, Repository, init
-from oh_daemon.sandbox.git_refs import HEAD, STASH, head_of, is_object, refs_of, stash_of
+from oh_daemon.sandbox.git import (
+    HEAD,
+    STASH,
+    Git,
+    IndexChange,
+    Repository,
+    decoded,
+    head_of,
+    init,
+    is_object,
+    make_change,
+    refs_of,
+    rows_at,
+    rows_of,
+    stash_of,
+)
+from oh_daemon.sandbox.git_repositories import is_git_dir
 from oh_daemon.workspace.spawner import Spawner
 
 _REASON = "landed from the sandbox"

@@ -1,19 +1,18 @@
-"""What lies in the upper layer of an overlay: its files, its folders and the marks on them.
+"""What lies in the upper layer of an overlay or is seen in a view: files, folders, marks on them.
 
-What runs in a view wrote the layer, so nothing in it is trusted: no link is followed, only regular
-files are opened, and no depth or name is a surprise. Marks of the kernel: overlayfs.rst.
+What runs in a view may have put anything there, so nothing is trusted: no link is followed, only
+regular files are opened, and no depth or name is a surprise. Marks of the kernel: overlayfs.rst.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from oh_daemon.sandbox.inside import open_beneath
 
 OPAQUE = "user.overlay.opaque"
 KEPT = "user.overlay.kept"
@@ -210,3 +209,94 @@ def parents(name: str) -> Iterator[str]:
     while at > 0:
         yield name[:at]
         at = name.find("/", at + 1)
+
+
+_OPENAT2 = 437  # On every architecture.
+_BENEATH_NO_LINKS = 0x08 | 0x04 | 0x02
+_BENEATH_NO_LINKS_NO_XDEV = _BENEATH_NO_LINKS | 0x01
+_READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_FOLDER_PATH = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (
+        ("flags", ctypes.c_uint64),
+        ("mode", ctypes.c_uint64),
+        ("resolve", ctypes.c_uint64),
+    )
+
+
+class Inside:
+    """One folder as the view has it. Raises `OSError`."""
+
+    def __init__(self, pid: int, folder: Path) -> None:
+        """`pid` is that of a process inside."""
+        self._pid = pid
+        self._folder = folder
+
+    def write(self, name: Path, data: bytes, mode: int = 0o666) -> None:
+        """Give a file this content; `name` is relative to the folder."""
+        root = open_in(self._pid, self._folder)
+        try:
+            for folder in reversed(name.parents[:-1]):
+                make_folder(root, folder)
+            descriptor = open_beneath(root, name, _WRITE, mode)
+        finally:
+            os.close(root)
+        with open(descriptor, "wb") as file:  # noqa: PTH123 - opened above, without following.
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise OSError(errno.EINVAL, "it is not a regular file")
+            file.write(data)
+
+    def has(self, name: Path) -> bool:
+        """Return whether something stands there."""
+        root = open_in(self._pid, self._folder)
+        try:
+            os.close(open_beneath(root, name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC))
+        except OSError:
+            return False
+        finally:
+            os.close(root)
+        return True
+
+
+def make_folder(root: int, name: Path) -> None:
+    """Make a folder below an open one, if it is not there."""
+    parent = open_beneath(root, name.parent, _FOLDER_PATH)
+    try:
+        with suppress(FileExistsError):
+            os.mkdir(name.name, dir_fd=parent)
+    finally:
+        os.close(parent)
+
+
+def open_in(pid: int, folder: Path) -> int:
+    """Open a folder as a process sees it, which may have put a link in the way.
+
+    Raises `OSError`.
+    """
+    top = os.open(f"/proc/{pid}/root", _FOLDER_PATH)
+    try:
+        return open_beneath(top, str(folder)[1:] or ".", _READ_FOLDER, how=_BENEATH_NO_LINKS)
+    finally:
+        os.close(top)
+
+
+def open_beneath(
+    root: int,
+    name: Path | str,
+    flags: int,
+    mode: int = 0,
+    *,
+    how: int = _BENEATH_NO_LINKS_NO_XDEV,
+) -> int:
+    """Open what lies below a folder without following a link. Raises `OSError`."""
+    how_to = _OpenHow(flags, mode, how)
+    raw = os.fsencode(name)
+    found = _libc.syscall(_OPENAT2, root, raw, ctypes.byref(how_to), ctypes.sizeof(how_to))
+    if found < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(name))
+    return int(found)

@@ -21,9 +21,8 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.sandbox import bwrap, landlock, seccomp
 from oh_daemon.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
 from oh_daemon.sandbox.choice import Tried, chosen
-from oh_daemon.sandbox.locks import locked
-from oh_daemon.sandbox.mounted import mounts, mounts_below
-from oh_daemon.sandbox.view import remove
+from oh_daemon.sandbox.proc import mounts, mounts_below
+from oh_daemon.sandbox.storage import locked, remove
 from oh_daemon.workspace.paths import real_path
 from oh_daemon.workspace.spawner import Process, Spawner, output_file
 

@@ -1,4 +1,4 @@
-"""The HTTP proxy through which programs in a view reach hosts; runs on an asyncio loop.
+"""The HTTP proxy through which programs in a view reach hosts, and relayed connections; on asyncio.
 
 It looks names up itself and connects to the very address that was decided about, so that no second
 look-up can say otherwise. It serves CONNECT, and requests for `http` URLs, one per connection.
@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from oh_daemon.core.hosts import Host, Reach, parse_host, reach_of
-from oh_daemon.sandbox.relay import Streams, relay
-from oh_daemon.sandbox.upstream import Upstream, upstream_for
 
 _PATIENCE_S = 30.0
 _BAD, _FORBIDDEN, _GATEWAY = 400, 403, 502
@@ -178,3 +177,118 @@ def _answer(refusal: _Refusal) -> bytes:
     body = b"oh-daemon: " + why + b"\n"
     more = b"Content-Type: text/plain\r\nContent-Length: %d\r\nConnection: close\r\n\r\n"
     return head + more % len(body) + body
+
+
+_PORTS = {"http": 3128, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """A proxy of the user."""
+
+    host: str
+    port: int
+    is_encrypted: bool
+    headers: bytes
+    """What identifies the user to it."""
+
+
+def upstream_for(host: Host, scheme: str, environment: Mapping[str, str]) -> Upstream | None:
+    """Return the proxy for a host. Raises `ValueError` if it is one that we cannot speak with."""
+    names = (f"{scheme}_proxy", "all_proxy")
+    found = (environment.get(each) for name in names for each in (name, name.upper()))
+    value = next(filter(None, found), "")
+    if not value or _is_excepted(host, environment):
+        return None
+    url = urlsplit(value if "://" in value else f"http://{value}")
+    if url.scheme not in _PORTS or not url.hostname:
+        raise ValueError(f"the user's proxy is of a kind that cannot be used: {url.scheme}")
+    port = url.port or _PORTS[url.scheme]
+    return Upstream(url.hostname, port, url.scheme == "https", _identity(url))
+
+
+def _is_excepted(host: Host, environment: Mapping[str, str]) -> bool:
+    """Return whether `no_proxy` names the host, a domain that it is in, or all hosts."""
+    named = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    for entry in filter(None, (each.strip().lower() for each in named.split(","))):
+        name = entry.removeprefix("*").removeprefix(".")
+        if entry == "*" or f".{host.name}".endswith(f".{name}") or entry == str(host):
+            return True
+    return False
+
+
+def _identity(url: SplitResult) -> bytes:
+    if url.username is None:
+        return b""
+    pair = f"{unquote(url.username)}:{unquote(url.password or '')}".encode()
+    return b"Proxy-Authorization: Basic " + b64encode(pair) + b"\r\n"
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+MAX_CONNECTIONS = 128
+MAX_HEAD_BYTES = 1 << 16
+IDLE_S = 900.0
+_PIECE_BYTES = 1 << 16
+
+
+class Server:
+    """The connections to one listening socket. Used on the loop only."""
+
+    def __init__(self, serve: Callable[[Streams], Awaitable[None]]) -> None:
+        """Each connection is given to `serve`, and closed after it."""
+        self._serve = serve
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, listener: socket.socket) -> None:
+        """Begin to accept; takes over the socket."""
+        self._server = await asyncio.start_server(
+            self._on_connection, sock=listener, limit=MAX_HEAD_BYTES
+        )
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _on_connection(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        if len(self._tasks) < MAX_CONNECTIONS:
+            task = asyncio.ensure_future(self._serve_one((reader, writer)))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            # What cancels the task must not appear as an error of this one.
+            await asyncio.wait([task])
+        writer.close()
+
+    async def _serve_one(self, streams: Streams) -> None:
+        with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
+            await self._serve(streams)
+
+
+async def relay(one: Streams, other: Streams) -> None:
+    """Return when both sides have said all, or nothing for `IDLE_S`; closes the other."""
+    now = asyncio.get_running_loop().time
+    try:
+        async with asyncio.timeout(IDLE_S) as idle:
+
+            def moved() -> None:
+                idle.reschedule(now() + IDLE_S)
+
+            there = _pass(one[0], other[1], moved)
+            await asyncio.gather(there, _pass(other[0], one[1], moved))
+    finally:
+        other[1].close()
+
+
+async def _pass(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, moved: Callable[[], None]
+) -> None:
+    while data := await reader.read(_PIECE_BYTES):
+        moved()
+        writer.write(data)
+        await writer.drain()
+    if writer.can_write_eof():
+        writer.write_eof()

@@ -11,24 +11,27 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.sandbox import bwrap, keeper, seccomp, sockets
-from oh_daemon.sandbox.caches import cache_layer, lasting_folder
-from oh_daemon.sandbox.inside import Inside, open_in
-from oh_daemon.sandbox.layer import opened
-from oh_daemon.sandbox.limits import limit, n_numbers, reserve_in, too_full
-from oh_daemon.sandbox.locks import LOCK, locked
-from oh_daemon.sandbox.masks import Masks
-from oh_daemon.sandbox.mounted import mounts_below
-from oh_daemon.sandbox.parts import Parts, name_of, take_apart
-from oh_daemon.sandbox.trees import discard
+from oh_daemon.sandbox import bwrap, keeper, seccomp
+from oh_daemon.sandbox.ground import Ground, empty_file, mounts_of, upper_of
+from oh_daemon.sandbox.layer import Inside, open_in
+from oh_daemon.sandbox.proc import mounts_below
+from oh_daemon.sandbox.storage import (
+    LOCK,
+    limit,
+    locked,
+    made,
+    n_numbers,
+    remove,
+    reserve_in,
+    too_full,
+)
 from oh_daemon.workspace.shell_command import ShellPlace
 from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
 
@@ -38,31 +41,6 @@ _MOUNT = (
     "the sandbox cannot cover {}, since {} has been mounted there. "
     "The user can unmount that, or set `sandbox` to `landlock`"
 )
-KEPT = "kept-"
-"""How the names of places begin whose layers outlive the daemon."""
-CACHES = "caches"
-"""The name, beside those of views, of the folder with the layers of caches, which last."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What a view is made from."""
-
-    program: Path
-    """A bubblewrap that can mount overlays."""
-    folders: Sequence[Path]
-    """Real paths of the open folders, whose changes may land."""
-    private: Sequence[Path]
-    """Real paths of other folders that can be written to, whose changes never land."""
-    hidden: Sequence[Path] = ()
-    caches: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """Real paths of folders, by names of their own, whose changes last for the user's views."""
-    masks: Masks | None = None
-    """Finds what may hold secrets; without, nothing is covered."""
-    fixed: Sequence[Path] = ()
-    """Real paths of folders that nothing inside can write to, even below those above."""
-    scratch: Sequence[Path] = ()
-    """Real paths of folders like `private`, which are empty where something is mounted below."""
 
 
 class Network(Protocol):
@@ -125,11 +103,11 @@ class View:
 
     def shells(self) -> ShellPlace:
         """Return where the files of shells in it lie; what they are given they cannot change."""
-        return ShellPlace(_made(self._place / "given"), _made(self._place / "kept"))
+        return ShellPlace(made(self._place / "given"), made(self._place / "kept"))
 
     def upper(self, folder: Path) -> Path:
         """Return where what commands change below an open folder lies."""
-        return self._place / f"upper-{self._places.index(folder)}"
+        return upper_of(self._ground, self._place, folder)
 
     def inside(self, folder: Path) -> Inside:
         """Return the way to write into the view below an open folder, once it has started."""
@@ -172,19 +150,6 @@ class View:
                 raise OSError(errno.ENETDOWN, "the view has ended")
             return self._keeper.socket(family, port)
 
-    @property
-    def _places(self) -> Sequence[Path]:
-        ground = self._ground
-        return [*dict.fromkeys((*ground.folders, *ground.private, *ground.scratch))]
-
-    @property
-    def _empty(self) -> Path:
-        """An empty file that commands can read and not change."""
-        return self._place / "empty"
-
-    def _covered(self) -> Mapping[Path, str]:
-        return self._ground.masks.find() if self._ground.masks else {}
-
     def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
         """Leave out the texts, by real path, that commands must not see."""
         return self._ground.masks.without_secrets(texts) if self._ground.masks else texts
@@ -203,9 +168,11 @@ class View:
             if self._keeper is None or is_new:
                 reserve = reserve_in(self._place)
                 limit(root, self._place, reserve)
-                self._keeper = _Keeper(self._host, root, reserve, self._empty, self._overlays)
+                self._keeper = _Keeper(
+                    self._host, root, reserve, empty_file(self._place), self._overlays
+                )
                 self._why_ended = ""
-            self._keeper.bring_up_to_date(self._covered())
+            self._keeper.bring_up_to_date(self._ground.covered())
         if is_new and self._network is not None:
             self._network.begin(self)
 
@@ -241,7 +208,7 @@ class View:
         for place in self._ground.folders:
             if found := mounts_below(place):
                 raise ToolError(_MOUNT.format(place, next(iter(found))))
-        mounts = self._mounts()
+        mounts, self._overlays = mounts_of(self._ground, self._place, self.shells(), self._open)
         lock = self._locked()
         self._open.callback(os.close, lock)
         refused = seccomp.memory_file(seccomp.for_view())
@@ -249,28 +216,6 @@ class View:
         words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
         return Enclosure(words, [refused, lock])
-
-    def _mounts(self) -> bwrap.Mounts:
-        shells = self.shells()
-        self._empty.touch(0o444)
-        parts = Parts()
-        layers = [*self._layers(parts)]
-        self._overlays = [layer.place for layer in layers]
-        caches = self._caches(parts.shown)
-        own = [at for at in caches if at.is_dir() and not mounts_below(at)]
-        layers += [self._cache_layer(at, caches[at]) for at in own]
-        hidden = [*self._ground.hidden, self._place.parent]
-        folders, single = sockets.to_hide(self._places, hidden, parts.shown)
-        return bwrap.Mounts(
-            layers=layers,
-            shown=parts.shown,
-            shared={at: lasting_folder(kept) for at, kept in caches.items() if at not in own},
-            hidden=[*hidden, *folders],
-            covered=[*self._covered(), *single],
-            empty=self._empty,
-            readable=[shells.given, self._empty, *self._ground.fixed, *parts.needed],
-            writable=[shells.kept],
-        )
 
     def _locked(self) -> int:
         """Return a descriptor that holds the lock; wait for one that is about to be released."""
@@ -287,33 +232,6 @@ class View:
                 raise ToolError("another process has this view open; close it there")
             on_failure.pop_all()
         return lock
-
-    def _caches(self, shown: Sequence[Path]) -> Mapping[Path, Path]:
-        """Return where what lasts of each cache lies, by the place of the cache."""
-        return {
-            place: self._place.parent / CACHES / name
-            for name, place in self._ground.caches.items()
-            if not any(inner.is_relative_to(place) for inner in self._places)
-            and (place.is_dir() or not any(map(place.is_relative_to, shown)))
-        }
-
-    def _cache_layer(self, place: Path, kept: Path) -> bwrap.Layer:
-        return cache_layer(place, kept, self._place / f"cache-{kept.name}", self._open)
-
-    def _layers(self, parts: Parts) -> Iterator[bwrap.Layer]:
-        """Yield a layer for each place, and add what is seen in those with mounts below."""
-        for number, place in enumerate(self._places):
-            is_whole = not mounts_below(place)
-            names = self._place / f"names-{number}"
-            if not is_whole:
-                is_scratch = place not in self._ground.private
-                take_apart(parts, place, names, self._places, is_empty=is_scratch)
-            yield self._layer(str(number), place, [] if is_whole else [names])
-        yield from (self._layer(name_of(place), place) for place in parts.layered)
-
-    def _layer(self, name: str, place: Path, below: Sequence[Path] = ()) -> bwrap.Layer:
-        upper, work = (_made(self._place / f"{what}-{name}") for what in ("upper", "work"))
-        return bwrap.Layer(place, upper, work, below)
 
 
 class _Keeper:
@@ -365,35 +283,3 @@ class _Keeper:
         if answer != b"\0":
             why = os.strerror(answer[0]) if answer else "it has ended; run the command again"
             raise ToolError(f"the view of the commands cannot be brought up to date: {why}")
-
-
-def sweep(places: Path) -> None:
-    """Remove the views of daemons that were killed, except those that outlive them."""
-    with suppress(FileNotFoundError):
-        for place in places.iterdir():
-            if place.name == CACHES or place.name.startswith(KEPT):
-                continue
-            with suppress(OSError):
-                os.close(locked(place))
-                remove(place)
-
-
-def remove(place: Path) -> None:
-    """Remove a view's folder, with what commands left in it."""
-    with suppress(OSError), opened(place.parent) as parent:
-        discard(parent, place.name, place.with_name(f"{place.name}-gone"))
-
-
-def holder(place: Path) -> int | None:
-    """Return the number of process 1 of the view that runs at a place, if one does."""
-    with suppress(OSError, ValueError):
-        try:
-            os.close(locked(place))
-        except BlockingIOError:
-            return int((place / LOCK).read_text())
-    return None
-
-
-def _made(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return folder

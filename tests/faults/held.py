@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 
 from oh_daemon.sandbox import bwrap
-from oh_daemon.sandbox.view import Ground, View
+from oh_daemon.sandbox.ground import Ground
+from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.spawner import Spawner
 
 LEVEL = os.environ.get("OH_TEST_SANDBOX", "off")

@@ -15,7 +15,7 @@ from view_desk import Desk, desk_at
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import keeper
-from oh_daemon.sandbox.limits import MAX_PROCESSES, n_numbers
+from oh_daemon.sandbox.storage import MAX_PROCESSES, n_numbers
 
 
 @pytest.fixture

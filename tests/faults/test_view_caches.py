@@ -6,8 +6,8 @@ from pathlib import Path
 
 from view_desk import desk_at
 
-from oh_daemon.sandbox.caches import cache_places
-from oh_daemon.sandbox.view import sweep
+from oh_daemon.sandbox.ground import cache_places
+from oh_daemon.sandbox.storage import sweep
 
 
 def test_what_is_cached_in_a_view_is_there_in_the_next_and_not_in_the_users_own(

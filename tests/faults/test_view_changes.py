@@ -15,8 +15,8 @@ import pytest
 from view_desk import Desk, desk_at
 
 from oh_daemon.sandbox.changes import Change, Collected, Entry
-from oh_daemon.sandbox.in_use import held_open
 from oh_daemon.sandbox.layer import read
+from oh_daemon.sandbox.proc import held_open
 
 FILES = {"d/1": "1", "d/2": "2", "d/deep/3": "3", "e/x": "x", "e/y": "y", "run.sh": "true\n"}
 

@@ -14,13 +14,13 @@ from leftovers import tagged, wait_until_gone
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import bwrap
-from oh_daemon.sandbox.caches import cache_places
 from oh_daemon.sandbox.changes import Collected, collect
-from oh_daemon.sandbox.ignored import find_ignored
-from oh_daemon.sandbox.in_use import held_open, live
-from oh_daemon.sandbox.masks import Masks
-from oh_daemon.sandbox.taking import take_out
-from oh_daemon.sandbox.view import Ground, View
+from oh_daemon.sandbox.git import find_ignored
+from oh_daemon.sandbox.ground import Ground, cache_places
+from oh_daemon.sandbox.proc import held_open, live
+from oh_daemon.sandbox.removal import take_out
+from oh_daemon.sandbox.secret_files import Masks
+from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 

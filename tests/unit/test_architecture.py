@@ -50,7 +50,7 @@ CYCLES = [{"app/conversations", "app/sub_agents"}]
 
 PROCESSES = (
     *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
-    *("sandbox/landlock", "sandbox/first", "sandbox/joining"),
+    *("sandbox/landlock", "sandbox/entry"),
     "model/litellm_process",
     "sandbox/keeper",
 )

@@ -22,11 +22,13 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.process import say
-from oh_daemon.sandbox import first, joining, landlock
+from oh_daemon.sandbox import entry, landlock
+from oh_daemon.sandbox.ground import Ground
+from oh_daemon.sandbox.isolated_worktree import Worktree
 from oh_daemon.sandbox.levels import Level, Row, places, try_levels, with_mounts
-from oh_daemon.sandbox.masks import Masks
-from oh_daemon.sandbox.view import KEPT, Ground, View, holder
-from oh_daemon.sandbox.worktree import Worktree
+from oh_daemon.sandbox.secret_files import Masks
+from oh_daemon.sandbox.storage import KEPT, holder
+from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.paths import paths_from_uris, real_path
 from oh_daemon.workspace.pty import run_attached
 from oh_daemon.workspace.spawner import Spawner, clean_env
@@ -107,7 +109,7 @@ def _run_in_view(
 def _run_and_list(view: View, folder: Path, command: Sequence[str], env: Mapping[str, str]) -> int:
     with closing(view):
         around = view.enclose()
-        words = [*around.argv, sys.executable, "-I", "-S", first.__file__, *command]
+        words = [*around.argv, *entry.words("run"), *command]
         code = run_attached(words, cwd=folder, env=env, fds=around.fds, is_deaf=True)
         lines = sorted(_changes(view.upper(folder), folder))
     for line in lines[:_MAX_SHOWN]:
@@ -154,8 +156,8 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     process = holder(place)
     if process is None:
         return _mounted(place, folders, state_folder, words, env)
-    argv = (sys.executable, "-I", "-S", joining.__file__, str(process), str(folders[0]))
-    return run_attached([*argv, first.__file__, *words], cwd=Path("/"), env=env, is_deaf=True)
+    argv = [*entry.words("join", str(process), str(folders[0])), *words]
+    return run_attached(argv, cwd=Path("/"), env=env, is_deaf=True)
 
 
 def _summary(folder: Path, start_of_id: str) -> Json:
@@ -180,5 +182,5 @@ def _mounted(
         ground = ground_of(program, folders, Path.home())
         with closing(View(host, ground, place, outlives=True)) as view:
             around = view.enclose()
-            argv = [*around.argv, sys.executable, "-I", "-S", first.__file__, *words]
+            argv = [*around.argv, *entry.words("run"), *words]
             return run_attached(argv, cwd=folders[0], env=env, fds=around.fds, is_deaf=True)

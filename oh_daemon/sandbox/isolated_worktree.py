@@ -20,9 +20,9 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import layer
-from oh_daemon.sandbox.apart import Waiting, replace_file
+from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, described
 from oh_daemon.sandbox.changes import Change, Entry
-from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, described
+from oh_daemon.sandbox.isolated_files import Waiting, replace_file
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.paths import real_path, shown

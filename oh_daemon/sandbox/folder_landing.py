@@ -31,7 +31,7 @@ from oh_daemon.sandbox.layer import (
     target,
     within,
 )
-from oh_daemon.sandbox.trees import discard
+from oh_daemon.sandbox.storage import discard
 
 _RENAME_EXCHANGE = 2  # renameat2(2)
 _FICLONE = 0x40049409  # ioctl_ficlone(2)

@@ -13,8 +13,6 @@ from collections.abc import Collection, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from oh_daemon.sandbox.in_use import Live
-from oh_daemon.sandbox.inside import make_folder, open_beneath, open_in
 from oh_daemon.sandbox.layer import (
     KEPT,
     OPAQUE,
@@ -28,7 +26,10 @@ from oh_daemon.sandbox.layer import (
     is_made,
     is_opaque,
     is_whiteout,
+    make_folder,
     named,
+    open_beneath,
+    open_in,
     opened,
     parents,
     regular,
@@ -36,7 +37,8 @@ from oh_daemon.sandbox.layer import (
     target,
     within,
 )
-from oh_daemon.sandbox.trees import discard
+from oh_daemon.sandbox.proc import Live
+from oh_daemon.sandbox.storage import discard
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 

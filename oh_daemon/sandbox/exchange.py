@@ -18,11 +18,11 @@ from typing import Literal
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.ports import Json
+from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, content_after, described
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
-from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, content_after, described
+from oh_daemon.sandbox.folder_landing import keep_whole
+from oh_daemon.sandbox.git import find_ignored
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
-from oh_daemon.sandbox.ignored import find_ignored
-from oh_daemon.sandbox.in_use import held_open, live
 from oh_daemon.sandbox.layer import (
     is_folder,
     is_whiteout,
@@ -32,9 +32,9 @@ from oh_daemon.sandbox.layer import (
     status,
     within,
 )
-from oh_daemon.sandbox.taking import take_out
+from oh_daemon.sandbox.proc import held_open, live
+from oh_daemon.sandbox.removal import take_out
 from oh_daemon.sandbox.view import View
-from oh_daemon.sandbox.whole import keep_whole
 from oh_daemon.workspace.concurrent_edits import for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, sha256_of

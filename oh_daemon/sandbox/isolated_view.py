@@ -19,15 +19,16 @@ from typing import Any, Literal
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, FileForm
 from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.sandbox.apart import Waiting, replace_file
+from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, content_after, described
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
-from oh_daemon.sandbox.described import MAX_BYTES, cannot_land, content_after, described
+from oh_daemon.sandbox.git import find_ignored
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
-from oh_daemon.sandbox.ignored import find_ignored
-from oh_daemon.sandbox.in_use import live
+from oh_daemon.sandbox.isolated_files import Waiting, replace_file
 from oh_daemon.sandbox.layer import read
-from oh_daemon.sandbox.taking import take_out
-from oh_daemon.sandbox.view import View, remove
+from oh_daemon.sandbox.proc import live
+from oh_daemon.sandbox.removal import take_out
+from oh_daemon.sandbox.storage import remove
+from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import encoded, parse_text, sha256_of
 from oh_daemon.workspace.spawner import Spawner
