@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,22 +17,13 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import StashEntry
 from oh_daemon.core.landing import CACHES
 from oh_daemon.core.plain_text import well_formed
-from oh_daemon.workspace.spawner import Process, Spawner, clean_env, output_file, refusals
+from oh_daemon.workspace.spawner import Completed, Spawner, clean_env
 
 _TIMEOUT_S = 60.0
 _WORDS = (
     *("git", "--no-replace-objects", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What git said."""
-
-    exit_code: int
-    output: bytes
-    error: str
 
 
 def run_git(
@@ -44,37 +33,16 @@ def run_git(
     stdin: bytes = b"",
     variables: Mapping[str, str] | None = None,
     timeout_s: float = _TIMEOUT_S,
-) -> Answer:
+) -> Completed:
     """Run git to its end. Raises `ToolError` when it cannot start or takes too long."""
     env = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
-    with ExitStack() as stack, refusals("git"):
-        given = stack.enter_context(tempfile.TemporaryFile())
-        given.write(stdin)
-        given.seek(0)
-        out, err = output_file(), output_file()
-        stack.callback(os.close, out)
-        stack.callback(os.close, err)
-        process = spawner.spawn(
-            (*_WORDS, *arguments),
-            cwd=cwd,
-            env={**env, "LC_ALL": "C", **(variables or {})},
-            fds=[given.fileno(), out, err],
-        )
-        return Answer(
-            _exit_code(process, timeout_s), _written(out), _written(err).decode("utf-8", "replace")
-        )
-
-
-def _exit_code(process: Process, timeout_s: float) -> int:
-    code = process.wait(timeout_s)
-    if code is None:
-        process.kill_tree()
-        raise ToolError(f"git took more than {timeout_s:g} s and was ended")
-    return code
-
-
-def _written(descriptor: int) -> bytes:
-    return os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_CUR), 0)
+    return spawner.run(
+        (*_WORDS, *arguments),
+        cwd=cwd,
+        env={**env, "LC_ALL": "C", **(variables or {})},
+        stdin=stdin,
+        timeout_s=timeout_s,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +58,7 @@ def init(host: Spawner, work_tree: Path) -> None:
     """Make a repository with the user's own settings. Raises `ToolError`."""
     answer = run_git(host, "init", "-q", "--", str(work_tree))
     if answer.exit_code:
-        raise ToolError(f"git init: {answer.error.strip()}")
+        raise ToolError(f"git init: {answer.stderr.decode('utf-8', 'replace').strip()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +69,7 @@ class Git:
     repository: Repository
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def ask(self, *arguments: str, stdin: bytes = b"") -> Answer:
+    def ask(self, *arguments: str, stdin: bytes = b"") -> Completed:
         # The folder is outside of every repository: else names would be relative to it.
         where = [f"--git-dir={self.repository.git_dir}"]
         if self.repository.work_tree is not None:
@@ -112,9 +80,9 @@ class Git:
     def run(self, *arguments: str, stdin: bytes = b"") -> bytes:
         answer = self.ask(*arguments, stdin=stdin)
         if answer.exit_code:
-            why = answer.error.strip().partition("\n")[0]
+            why = answer.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
             raise ToolError(f"git {arguments[0]}: {why or f'exit code {answer.exit_code}'}")
-        return answer.output
+        return answer.stdout
 
     def rows(self, *arguments: str, stdin: bytes = b"") -> list[str]:
         return os.fsdecode(self.run(*arguments, stdin=stdin)).split("\n")[:-1]
@@ -182,7 +150,7 @@ def ask_git(
     except ToolError as exc:
         logger.warning("git says nothing about %s: %s", repository, exc)
         return []
-    return os.fsdecode(told.output).split("\0")[:-1]
+    return os.fsdecode(told.stdout).split("\0")[:-1]
 
 
 HEAD = "HEAD"
@@ -215,11 +183,11 @@ def head_of(git: Git, *, peeled: bool = False) -> str | None:
     """Return the branch that HEAD is on, else its commit; `peeled` always returns the commit."""
     if not peeled:
         answer = git.ask("symbolic-ref", "-q", HEAD)
-        ref = answer.output.decode("utf-8", "surrogateescape").removesuffix("\n")
+        ref = answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
         if not answer.exit_code:
             return ref if _REF.fullmatch(ref) else None
     answer = git.ask("rev-parse", "--verify", "-q", HEAD)
-    commit = answer.output.decode("ascii", "replace").removesuffix("\n")
+    commit = answer.stdout.decode("ascii", "replace").removesuffix("\n")
     return commit if is_object(commit) else None
 
 

@@ -260,7 +260,7 @@ def _lines(rows: Sequence[str]) -> bytes:
 
 def _top(disk: Git) -> Path:
     answer = disk.ask("rev-parse", "--show-toplevel")
-    told = answer.output.decode("utf-8", "surrogateescape").removesuffix("\n")
+    told = answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
     return Path(told) if told and not answer.exit_code else disk.repository.git_dir
 
 
@@ -274,7 +274,7 @@ def _moved(names: Names, found: _Found, disk: Git, since_ns: int) -> str | None:
     if found.index is not None and _is_newer(names.repository.git_dir / "index", since_ns):
         # Whoever looks at the index may write it, too: the times of files are in it.
         answer = disk.ask("diff-index", "--cached", "--name-only", "-z", "HEAD", "--")
-        staged = set(answer.output.split(b"\0")) & found.index.paths
+        staged = set(answer.stdout.split(b"\0")) & found.index.paths
         return "what is staged" if staged or answer.exit_code else None
     return None
 

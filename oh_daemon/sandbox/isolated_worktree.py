@@ -18,7 +18,6 @@ from typing import Any
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import FileChange, FileForm
-from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import layer
 from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, described
 from oh_daemon.sandbox.changes import Change, Entry
@@ -240,9 +239,7 @@ class Worktree:
 
     def _git(self, folder: Path, *words: str) -> bytes:
         try:
-            done = self._host.run(
-                (*_GIT, *words), cwd=folder, timeout_s=_TIMEOUT_S, cancel=CancelToken()
-            )
+            done = self._host.run((*_GIT, *words), cwd=folder, timeout_s=_TIMEOUT_S)
         except ToolError as exc:
             raise ToolError(f"the worktree cannot be used: {exc.message}") from exc
         if done.exit_code != 0:
@@ -265,7 +262,7 @@ def has_commit(host: Spawner, folder: Path) -> bool:
     """Whether a folder is in a repository from which a worktree can be made."""
     words = (*_GIT, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     try:
-        done = host.run(words, cwd=folder, timeout_s=_TIMEOUT_S, cancel=CancelToken())
+        done = host.run(words, cwd=folder, timeout_s=_TIMEOUT_S)
     except ToolError:
         return False
     return done.exit_code == 0

@@ -24,7 +24,7 @@ from oh_daemon.sandbox.choice import Tried, chosen
 from oh_daemon.sandbox.proc import mounts, mounts_below
 from oh_daemon.sandbox.storage import locked, remove
 from oh_daemon.workspace.paths import real_path
-from oh_daemon.workspace.spawner import Process, Spawner, output_file
+from oh_daemon.workspace.spawner import Process, Spawner, output_file, written_to
 
 if TYPE_CHECKING:
     from oh_daemon.contract.settings import SandboxSetting
@@ -265,8 +265,7 @@ class _Trial:
         return "" if said else "git"
 
     def _start(self, stack: ExitStack, argv: Sequence[str], *more: int) -> _Started:
-        out = output_file()
-        stack.callback(os.close, out)
+        out = output_file(stack)
         env = {"PATH": self.path, "LC_ALL": "C", "HOME": "/nowhere"}
         fds = [None, out, out, *more]
         return _Started(self.spawner.spawn(argv, cwd=Path("/"), env=env, fds=fds), out)
@@ -282,8 +281,7 @@ class _Started:
         if self.process.wait(_PATIENCE_S) is None:
             self.process.kill_tree()
             return f"the try was ended after {_PATIENCE_S:g} s"
-        size = os.lseek(self.output, 0, os.SEEK_CUR)
-        return os.pread(self.output, size, 0).decode(errors="replace").strip()
+        return written_to(self.output).decode(errors="replace").strip()
 
 
 def _own(folder: Path) -> Path:

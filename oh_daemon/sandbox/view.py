@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Protocol
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import bwrap, keeper, seccomp
 from oh_daemon.sandbox.ground import Ground, empty_file, mounts_of, upper_of
 from oh_daemon.sandbox.layer import Inside, open_in
@@ -118,7 +117,7 @@ class View:
         if (root := self.spawner.root) is not None and root == self._noted:
             return root
         words = (sys.executable, "-I", "-S", "-c", "")
-        self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S, cancel=CancelToken())
+        self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S)
         if (root := self.spawner.root) is None:
             raise ToolError("the view has ended; try again")
         (self._place / LOCK).write_text(str(root))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -228,17 +227,13 @@ class _Search:
             "limit": args.get("limit", _DEFAULT_LIMIT) if is_content else 0,
             "timeout_s": _MATCH_TIMEOUT_S,
         }
-        # A file for the job, since arguments are limited in size; it has no name.
-        with tempfile.TemporaryFile() as file:
-            file.write(json.dumps(job).encode())
-            file.seek(0)
-            done = self._spawner.run(
-                (sys.executable, "-IS", line_search.__file__),
-                cwd=self._folders.for_programs(self._folders.roots[0]),
-                timeout_s=_SPAWN_TIMEOUT_S,
-                cancel=cancel,
-                stdin=file.fileno(),
-            )
+        done = self._spawner.run(
+            (sys.executable, "-IS", line_search.__file__),
+            cwd=self._folders.for_programs(self._folders.roots[0]),
+            timeout_s=_SPAWN_TIMEOUT_S,
+            cancel=cancel,
+            stdin=json.dumps(job).encode(),  # Arguments are limited in size.
+        )
         if done.exit_code != 0:
             raise ToolError("the search ended early; narrow the pattern, path or glob")
         found: Json = json.loads(done.stdout)

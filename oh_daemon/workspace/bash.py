@@ -22,7 +22,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
 from oh_daemon.workspace.output import Capture, CleanText, Scrollback
-from oh_daemon.workspace.pty import KEYS, LOST, Pty, drain, has_lost_command
+from oh_daemon.workspace.pty import KEYS, LOST, Pty, channel, drain, has_lost_command
 from oh_daemon.workspace.shell_command import (
     INTERRUPTS,
     CommandOutcome,
@@ -36,7 +36,7 @@ from oh_daemon.workspace.shell_command import (
     render_lent,
     write_command,
 )
-from oh_daemon.workspace.spawner import GRACE_S, Spawner, channel, start_thread
+from oh_daemon.workspace.spawner import GRACE_S, Spawner, start_thread
 
 MAX_LIVE_CHARS = 1 << 20
 """Limit of live output per call, so that clients are not flooded; the result has the rest."""

@@ -10,19 +10,18 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.events import CheckpointCreated
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text, read_plain
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
-from oh_daemon.workspace.spawner import Spawner, clean_env
+from oh_daemon.workspace.spawner import Spawner, clean_env, input_file, output_file, written_to
 from oh_daemon.workspace.text_changes import with_newlines
 
 logger = logging.getLogger(__name__)
@@ -31,6 +30,8 @@ _MAX_FILES = 50_000
 _MAX_SAID = 400
 """Of what git says of an error, in bytes."""
 _MAX_BYTES = 1 << 30
+_MAX_OUTPUT_BYTES = (2 << 30) - (1 << 12)
+"""No read takes more; see read(2)."""
 _MAX_IGNORES_BYTES = 1 << 20
 _TIMEOUT_S = 10.0
 _LATE_S = 0.5
@@ -268,12 +269,9 @@ class Checkpoints:
         """Run git and return its output. Raises `ToolError` and `Cancelled`."""
         kept = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
         late = cancel is not None and cancel.is_cancelled
-        with (
-            _file_with(given) as in_,
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as said,
-        ):
-            fds = [in_.fileno(), out.fileno(), said.fileno()]
+        with ExitStack() as stack:
+            out, said = output_file(stack, _MAX_OUTPUT_BYTES), output_file(stack)
+            fds = [input_file(given, stack), out, said]
             process = self._spawner.spawn(argv, cwd=cwd, env={**kept, **variables}, fds=fds)
             code = process.wait(_LATE_S if late else _TIMEOUT_S, None if late else cancel)
             if code is None:
@@ -282,18 +280,9 @@ class Checkpoints:
                     cancel.raise_if_cancelled()
                 raise ToolError("git takes too long in this folder")
             if code != 0:
-                said.seek(0)
-                why = " ".join(said.read(_MAX_SAID).decode("utf-8", "replace").split())
+                why = " ".join(written_to(said)[:_MAX_SAID].decode("utf-8", "replace").split())
                 raise ToolError(f"git ended with {code}: {why}")
-            out.seek(0)
-            return out.read()
-
-
-def _file_with(given: bytes) -> IO[bytes]:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it.
-    file.write(given)
-    file.seek(0)
-    return file
+            return written_to(out)
 
 
 def _top_of(folder: Path) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -12,7 +11,15 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.hooks import Hook, HookRun
-from oh_daemon.workspace.spawner import Process, Spawner, clean_env, output_file, refusals
+from oh_daemon.workspace.spawner import (
+    Process,
+    Spawner,
+    clean_env,
+    input_file,
+    output_file,
+    refusals,
+    written_to,
+)
 
 _MAX_BYTES = 64 << 10
 """How much is read of what a hook writes to stdout, and to stderr."""
@@ -44,10 +51,8 @@ class HookProcesses:
         env = {**clean_env(self.environment), **project}
         try:
             with refusals("bash"):
-                told_file = _kept(os.memfd_create("told", os.MFD_CLOEXEC), stack)
-                out, err = _kept(output_file(), stack), _kept(output_file(), stack)
-                os.write(told_file, told.encode("utf-8", "replace"))
-                os.lseek(told_file, 0, os.SEEK_SET)
+                told_file = input_file(told.encode("utf-8", "replace"), stack)
+                out, err = output_file(stack), output_file(stack)
             inside = self.for_project if scope == "project" else None
             spawner = inside() if inside else self.spawner
             argv = ["bash", "-c", command]
@@ -66,11 +71,6 @@ class _Running:
     err: int
 
 
-def _kept(descriptor: int, stack: ExitStack) -> int:
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
 def _end(process: Process) -> None:
     """End the hook if it still runs; processes that it detached end with the daemon."""
     if not process.exit_code.done():
@@ -78,8 +78,7 @@ def _end(process: Process) -> None:
 
 
 def _text(descriptor: int) -> str:
-    size = os.lseek(descriptor, 0, os.SEEK_CUR)
-    return os.pread(descriptor, min(size, _MAX_BYTES), 0).decode("utf-8", "replace")
+    return written_to(descriptor)[:_MAX_BYTES].decode("utf-8", "replace")
 
 
 def _ended(

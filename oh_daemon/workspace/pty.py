@@ -12,10 +12,12 @@ import fcntl
 import os
 import platform
 import signal
+import socket
 import struct
 import subprocess
 import termios
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 
@@ -177,6 +179,15 @@ def _n_unread(fd: int) -> int:
     unread = array.array("i", [0])
     fcntl.ioctl(fd, termios.FIONREAD, unread)
     return unread[0]
+
+
+def channel(stack: ExitStack) -> tuple[int, int]:
+    """Return a read end and a write end. Unlike a pipe, a child cannot open it through /proc."""
+    read, write = socket.socketpair()
+    fds = (read.detach(), write.detach())
+    for fd in fds:
+        stack.callback(os.close, fd)
+    return fds
 
 
 def run_attached(

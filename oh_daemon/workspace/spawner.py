@@ -95,6 +95,7 @@ class Completed:
 
     exit_code: int
     stdout: bytes
+    stderr: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,26 +209,27 @@ class Spawner:
         *,
         cwd: Path,
         timeout_s: float,
-        cancel: CancelToken,
-        stdin: int | None = None,
+        cancel: CancelToken | None = None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
     ) -> Completed:
-        """Run `argv` to its end; its stderr is dropped.
+        """Run `argv` to its end, by default with our own variables.
 
         It cannot write more than `MAX_OUTPUT_BYTES`. Raises `ToolError` when it cannot start or
         takes too long, and `Cancelled`; neither leaves a process behind.
         """
-        with refusals(argv[0]):
-            out = output_file()
-        try:
-            process = self.spawn(argv, cwd=cwd, env=clean_env(os.environ), fds=[stdin, out, None])
+        with ExitStack() as stack:
+            with refusals(argv[0]):
+                given = input_file(stdin, stack) if stdin else None
+                out, err = output_file(stack), output_file(stack)
+            variables = clean_env(os.environ) if env is None else env
+            process = self.spawn(argv, cwd=cwd, env=variables, fds=[given, out, err])
             if process.wait(timeout_s, cancel) is None:
                 process.kill_tree()
-                cancel.raise_if_cancelled()
-                raise ToolError(f"the program took more than {timeout_s:g} s and was ended")
-            n_written = os.lseek(out, 0, os.SEEK_CUR)
-            return Completed(process.exit_code.result(), os.pread(out, n_written, 0))
-        finally:
-            os.close(out)
+                if cancel is not None:
+                    cancel.raise_if_cancelled()
+                raise ToolError(f"{argv[0]!r} took more than {timeout_s:g} s and was ended")
+            return Completed(process.exit_code.result(), written_to(out), written_to(err))
 
     @property
     def root(self) -> int | None:
@@ -363,21 +365,29 @@ def start_thread(name: str, target: Callable[..., object], *args: object) -> Non
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from exc
 
 
-def channel(stack: ExitStack) -> tuple[int, int]:
-    """Return a read end and a write end. Unlike a pipe, a child cannot open it through /proc."""
-    read, write = socket.socketpair()
-    fds = (read.detach(), write.detach())
-    for fd in fds:
-        stack.callback(os.close, fd)
-    return fds
+def output_file(stack: ExitStack, max_bytes: int = MAX_OUTPUT_BYTES) -> int:
+    """Return a file in memory that takes at most so many bytes; `stack` closes it.
 
-
-def output_file() -> int:
-    """Create a file in memory that takes at most `MAX_OUTPUT_BYTES`; returns its descriptor.
-
-    Unlike a pipe it needs no reader, and a surviving program that has it open blocks nobody.
+    Unlike a pipe it needs no reader, and a surviving program that has it open blocks nobody. For
+    the seals see memfd_create(2).
     """
     file = os.memfd_create("output", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    os.ftruncate(file, MAX_OUTPUT_BYTES)
+    stack.callback(os.close, file)
+    os.ftruncate(file, max_bytes)
     fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
     return file
+
+
+def input_file(data: bytes, stack: ExitStack) -> int:
+    """Return a file in memory with this content, to be read from its start."""
+    file = os.memfd_create("input", os.MFD_CLOEXEC)
+    stack.callback(os.close, file)
+    with open(file, "wb", closefd=False) as opened:
+        opened.write(data)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+def written_to(file: int) -> bytes:
+    """Return what programs wrote to an `output_file`."""
+    return os.pread(file, os.lseek(file, 0, os.SEEK_CUR), 0)

@@ -23,7 +23,6 @@ from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.demo_editor import DemoEditor
 from oh_daemon.workspace.spawner import Spawner
@@ -68,7 +67,7 @@ def _play(folder: Path, spawner: Spawner, console: Console) -> int:
     unsaved = rules.read_text("utf-8").replace(_OLD_RULE, _NEW_RULE)
     rule = editor.open(rules, text=unsaved)
     conversation, turn = _run_task(editor, model, console)
-    green = spawner.run(["python3", "run_tests.py"], cwd=folder, timeout_s=60, cancel=CancelToken())
+    green = spawner.run(["python3", "run_tests.py"], cwd=folder, timeout_s=60)
     checks = {
         "the test is green": green.exit_code == 0,
         "prices.py is saved as the editor shows it": code.is_saved,

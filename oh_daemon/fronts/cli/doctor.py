@@ -66,7 +66,7 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
 def _shell(folder: Path) -> tuple[str, str]:
     with closing(Spawner()) as spawner:
         try:
-            ran = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10, cancel=CancelToken())
+            ran = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10)
         except DaemonError as exc:
             return "✗", f"no command can be run: {exc.message}"
     return "✓", f"commands run: {ran.stdout.decode(errors='replace').splitlines()[0]}"
