@@ -20,7 +20,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import ToolContext
 from oh_daemon.core.secrets import Masker
 from oh_daemon.sandbox import bwrap
-from oh_daemon.sandbox.exchange import Began, InStep
+from oh_daemon.sandbox.exchange import CommandStart, Exchange
 from oh_daemon.sandbox.ground import Ground
 from oh_daemon.sandbox.view import View
 from oh_daemon.store.blobs import Blobs
@@ -52,7 +52,7 @@ class _Desk:
     project: Path
     editor: ScriptedEditor
     documents: Documents
-    step: InStep
+    step: Exchange
     shells: Shells
 
     def run(self, command: str) -> None:
@@ -70,7 +70,7 @@ def _desk(host: Spawner) -> Generator[_Desk]:
         documents = Documents(folders, editor, history, PathLocks())
         program = next(bwrap.candidates(os.environ["PATH"], [project]))
         view = View(host, Ground(program, [project], [], [Path("/run")]), Path(place, "views/one"))
-        step = InStep(view, documents, host, Began(), Path(place, "aside"))
+        step = Exchange(view, documents, host, CommandStart(), Path(place, "aside"))
         shells = Shells(view.spawner, project, os.environ, view=view)
         try:
             yield _Desk(project, editor, documents, step, shells)

@@ -31,7 +31,7 @@ from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import ToolContext
 from oh_daemon.core.turns import BUSY
-from oh_daemon.sandbox.isolated_files import Keep, Waiting
+from oh_daemon.sandbox.isolated_files import IsolatedFiles, Waiting
 from oh_daemon.tools.landing import LandingTool
 from oh_daemon.tools.landing_texts import plan_text
 from oh_daemon.tools.language import Watch
@@ -74,7 +74,7 @@ class _WaitingFile:
 class IsolatedChanges:
     """Blocks. Safe from any thread while no turn is under way."""
 
-    keep: Keep
+    keep: IsolatedFiles
     conversation: Conversation
     disk: Documents
     own: Documents

@@ -21,7 +21,7 @@ from oh_daemon.contract.status import Isolation
 from oh_daemon.core.landing import Keep as Durably
 from oh_daemon.core.landing import LeftInside
 from oh_daemon.core.ports import EventLog, Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
-from oh_daemon.sandbox.isolated_files import HELD, Keep
+from oh_daemon.sandbox.isolated_files import CHANGES_APART, IsolatedFiles
 from oh_daemon.sandbox.isolated_worktree import Worktree, has_commit
 from oh_daemon.sandbox.levels import Row, Sandbox
 from oh_daemon.store.event_log import LogFile
@@ -45,7 +45,7 @@ class ConversationFiles:
     own: Documents
     """As the conversation has them; the same unless it is isolated."""
     shared_view: SharedView | None = None
-    keep: Keep | None = None
+    keep: IsolatedFiles | None = None
     refusal: str | None = None
     """Why no command can run."""
 
@@ -70,7 +70,7 @@ def files_of(
         )
     if isolated is None:
         return ConversationFiles(disk, disk, shared_view)
-    keep: Keep | None = shared_view.kept if shared_view else None
+    keep: IsolatedFiles | None = shared_view.isolated if shared_view else None
     if isolated == "worktree":
         places = Places(shared.environment)
         keep = Worktree(shared.spawner, roots, places.worktrees / owner_id)
@@ -142,7 +142,7 @@ def _refuse(refusal: str, _folder: Path) -> int:
 class NoLandings:
     """Implements `core.landing.Landings` where the user lands changes, not the turn."""
 
-    keep: Keep
+    keep: IsolatedFiles
     documents: Documents
     watch: Watch
 
@@ -189,7 +189,9 @@ class ApartTool:
     def plan(self, args: Json) -> Intent:
         intent = self.tool.plan(args)
         return (
-            replace(intent, held=HELD, outside_floor=False) if intent.footprint.writes else intent
+            replace(intent, held=CHANGES_APART, outside_floor=False)
+            if intent.footprint.writes
+            else intent
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:

@@ -229,8 +229,8 @@ class Live:
             bench.keep.begin(bench.disk)
         except OSError as exc:
             raise ToolError(f"the conversation cannot be isolated: {exc}") from exc
-        if bench.keep.told is not None:
-            title, description, note = bench.keep.told
+        if bench.keep.notice is not None:
+            title, description, note = bench.keep.notice
             notice = NoticeItem(id=new_id(), title=title, description=description, note=note)
             self.conversation.journal.append(e.ItemCompleted(item=notice))
 

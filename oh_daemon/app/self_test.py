@@ -108,7 +108,7 @@ class SelfTest:
         spawner.close()
         told = {
             "machine": machine(self.environment),
-            "rows": [row.told for row in with_mounts(rows, ())],
+            "rows": [row.as_tried for row in with_mounts(rows, ())],
         }
         with suppress(OSError, DaemonError):
             replace_file(file, json.dumps(told).encode())

@@ -16,11 +16,11 @@ from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.landing import Keep, LeftInside
 from oh_daemon.core.ports import Json
-from oh_daemon.sandbox.exchange import Began, InStep, Stands
+from oh_daemon.sandbox.exchange import CommandStart, Exchange, Stands
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.sandbox.git_repositories import git_dirs_outside
 from oh_daemon.sandbox.ground import Ground, cache_places
-from oh_daemon.sandbox.isolated_view import KeptView
+from oh_daemon.sandbox.isolated_view import IsolatedView
 from oh_daemon.sandbox.levels import Row
 from oh_daemon.sandbox.secret_files import Masks
 from oh_daemon.sandbox.storage import KEPT, sweep
@@ -41,10 +41,10 @@ class SharedView:
 
     view: View
     network: ViewNetwork
-    kept: KeptView | None = None
+    isolated: IsolatedView | None = None
     """Set for an isolated conversation."""
     shells: list[Shells] = field(default_factory=list[Shells])
-    began: Began = field(default_factory=Began)
+    command_start: CommandStart = field(default_factory=CommandStart)
     changing: threading.Lock = field(default_factory=threading.Lock)
     """Held while unsaved texts are put in, or changes taken out."""
 
@@ -111,7 +111,7 @@ class Views:
                 place = tried.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)
                 network = make_network()
                 view = View(self._spawner, ground, place, network, outlives=outlives)
-                kept = KeptView(view, self._spawner, folders, place) if isolated else None
+                kept = IsolatedView(view, self._spawner, folders, place) if isolated else None
                 self._views[owner_id] = SharedView(view, network, kept)
             return self._views[owner_id]
 
@@ -147,7 +147,7 @@ class ViewLandings:
         self,
         shared: SharedView,
         shells: Shells,
-        step: InStep,
+        step: Exchange,
         documents: Documents,
         watch: Watch,
         host: Spawner,
@@ -190,7 +190,7 @@ class ViewLandings:
     def collect_rest(self, observed: Json, keep: Keep, *, ends_turn: bool) -> bool:
         if not (self.has_news or (ends_turn and (self._is_owner or self._shells.jobs))):
             return False
-        return self._collect(observed, keep, with_held=ends_turn)
+        return self._collect(observed, keep, with_unfinished=ends_turn)
 
     def left_inside(self) -> Sequence[LeftInside]:
         if not self._is_owner:
@@ -230,12 +230,12 @@ class ViewLandings:
     def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
         return LandingTool(self._documents, self._watch, landing, self._git.land, asks=asks)
 
-    def _collect(self, observed: Json, keep: Keep, *, with_held: bool = False) -> bool:
+    def _collect(self, observed: Json, keep: Keep, *, with_unfinished: bool = False) -> bool:
         with self._shared.changing:
             if self._shared.is_busy:
                 return False  # Its changes are collected together, when the last command has ended.
             self._jobs = self._shells.jobs
-            planned = self._plan(observed, with_held=with_held)
+            planned = self._plan(observed, with_unfinished=with_unfinished)
             if planned is None:
                 return False
             if not keep(planned):
@@ -244,9 +244,9 @@ class ViewLandings:
             self._step.settle()
             return True
 
-    def _plan(self, observed: Json, *, with_held: bool) -> LandingPlanned | None:
+    def _plan(self, observed: Json, *, with_unfinished: bool) -> LandingPlanned | None:
         try:
-            return self._step.plan(observed, with_held=with_held)
+            return self._step.plan(observed, with_unfinished=with_unfinished)
         except (ToolError, OSError) as exc:
             logger.warning("the changes of a command cannot be collected: %s", exc)
             left_out = {"what the command changed": f"it cannot be collected: {exc}"}

@@ -28,7 +28,7 @@ from oh_daemon.core.runtime import no_watch
 from oh_daemon.core.secrets import LentSecrets
 from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.sandbox import landlock
-from oh_daemon.sandbox.exchange import InStep
+from oh_daemon.sandbox.exchange import Exchange
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import patch
 from oh_daemon.tools.ask import AskTool
@@ -116,8 +116,12 @@ class Workbench:
         if shared_view is None:
             return None
         kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
-        step = InStep(
-            shared_view.view, self.documents, shared.spawner, shared_view.began, kept / "replaced"
+        step = Exchange(
+            shared_view.view,
+            self.documents,
+            shared.spawner,
+            shared_view.command_start,
+            kept / "replaced",
         )
         documents, host = self.documents, shared.spawner
         landings = ViewLandings(shared_view, self.shells, step, documents, watch, host)

@@ -1,20 +1,90 @@
-"""Turns what differs in a view into a change of a file, with both contents kept as blobs."""
+"""The files that differ in the layers of a view: found, taken out, and as changes with contents.
+
+Both contents of a change are kept as blobs.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract.items import FileChange
-from oh_daemon.sandbox.changes import Change, Entry
+from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
+from oh_daemon.sandbox.git import find_ignored
 from oh_daemon.sandbox.layer import read
+from oh_daemon.sandbox.proc import live
+from oh_daemon.sandbox.removal import take_out
+from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, FileText, parse_text
 from oh_daemon.workspace.paths import uri_from_path
+from oh_daemon.workspace.spawner import Spawner
 from oh_daemon.workspace.text_changes import with_newlines
 
 MAX_BYTES = MAX_TEXT_BYTES
+
+
+class Layers:
+    """The layers of a view over open folders. Blocks; raises `OSError` and `ToolError`."""
+
+    def __init__(self, view: View, host: Spawner, folders: Sequence[Path]) -> None:
+        self._view = view
+        self._host = host
+        self._folders = folders
+
+    def split(self, path: Path) -> tuple[Path, Path]:
+        """Return the open folder of a real path, and its name there."""
+        folders = [folder for folder in self._folders if path.is_relative_to(folder)]
+        folder = max(folders, key=lambda folder: len(folder.parts))
+        return folder, path.relative_to(folder)
+
+    def read(self, path: Path) -> bytes | None:
+        """Return what the layer has of a file; None if it has no regular one."""
+        folder, name = self.split(path)
+        return _content_of_file(self._view.upper(folder), name)
+
+    def place(self, path: Path) -> Path:
+        """Return where the layer has what is at a path; what runs in the view may change that."""
+        folder, name = self.split(path)
+        return self._view.upper(folder) / name
+
+    def write(self, path: Path, data: bytes) -> None:
+        """Write a file inside, so that watchers there hear of it."""
+        folder, name = self.split(path)
+        self._view.inside(folder).write(name, data)
+
+    def collect(
+        self,
+        folder: Path,
+        handed_in: Mapping[Path, str],
+        since_ns: int,
+        held: Callable[[], Collection[Path]] = tuple,
+    ) -> Collected:
+        """Return what differs below an open folder, and take out what is no change.
+
+        `handed_in` has hashes by real path; for the others see `changes.collect`.
+        """
+        below = {path: sha256 for path, sha256 in handed_in.items() if path.is_relative_to(folder)}
+        collected = collect(
+            self._view.upper(folder),
+            folder,
+            handed_in={path.relative_to(folder): sha256 for path, sha256 in below.items()},
+            since_ns=since_ns,
+            held=held,
+            are_ignored=partial(find_ignored, self._host, folder),
+        )
+        self.take_out(folder, collected.same)
+        return collected
+
+    def take_out(self, folder: Path, names: Sequence[Path]) -> None:
+        """Let the disk be seen again under these names; `View.refresh` must follow."""
+        if names:
+            root = self._view.spawner.root
+            running = live(root, folder) if root is not None else None
+            take_out(self._view.upper(folder), folder, names, running)
 
 
 def cannot_land(change: Change) -> str | None:
@@ -27,15 +97,27 @@ def cannot_land(change: Change) -> str | None:
     return None
 
 
-def content_after(upper: Path, change: Change) -> bytes | None:
-    """Return what the layer has: the bytes of a file, the target of a link. Raises `OSError`."""
-    match change.after:
+def content(top: Path, name: Path, entry: Entry | None) -> bytes | None:
+    """Return the bytes of a file below `top`, or the target of a link. Raises `OSError`."""
+    match entry:
         case Entry(kind="link", target=target):
             return os.fsencode(target or "")
         case Entry(kind="file"):
-            return read(upper, change.name, MAX_BYTES)
+            return read(top, name, MAX_BYTES)
         case _:
             return None
+
+
+def content_on_disk(path: Path) -> bytes | None:
+    """Return what a file has; None if it is no regular file or cannot be read."""
+    return _content_of_file(path.parent, Path(path.name))
+
+
+def _content_of_file(top: Path, name: Path) -> bytes | None:
+    try:
+        return read(top, name, MAX_BYTES)
+    except OSError:
+        return None
 
 
 def described(

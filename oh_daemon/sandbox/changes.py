@@ -256,13 +256,14 @@ def _on_disk(root: int, above: _Pair, names: Collection[str] | None) -> dict[str
 def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
     return Change(
         name=Path(pair.name),
-        before=_entry(roots.disk, pair.name, pair.disk),
-        after=_entry(roots.layer, pair.name, pair.layer),
+        before=entry_of(roots.disk, pair.name, pair.disk),
+        after=entry_of(roots.layer, pair.name, pair.layer),
         is_stale=pair.disk is not None and pair.disk.st_ctime_ns > since_ns - SLACK_NS,
     )
 
 
-def _entry(root: int, name: str, found: os.stat_result | None) -> Entry | None:
+def entry_of(root: int, name: str, found: os.stat_result | None) -> Entry | None:
+    """Return what stands under a name below an open folder, of which this is the status."""
     if found is None:
         return None
     mode = stat.S_IMODE(found.st_mode)

@@ -16,28 +16,25 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract.checkpoints import LandingPlanned
-from oh_daemon.contract.items import FileChange, FileForm
+from oh_daemon.contract.items import FileChange
 from oh_daemon.core.ports import Json
-from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, content_after, described
-from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
+from oh_daemon.sandbox.changed_files import Layers, cannot_land, content, content_on_disk, described
+from oh_daemon.sandbox.changes import Change, Collected
 from oh_daemon.sandbox.folder_landing import keep_whole
-from oh_daemon.sandbox.git import find_ignored
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 from oh_daemon.sandbox.layer import (
     is_folder,
     is_whiteout,
     names_below,
     opened,
-    read,
     status,
     within,
 )
-from oh_daemon.sandbox.proc import held_open, live
-from oh_daemon.sandbox.removal import take_out
+from oh_daemon.sandbox.proc import held_open
 from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.concurrent_edits import for_each
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.files import encoded, sha256_of
+from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.spawner import Spawner
 
 _MAX_NAMES = 1_000_000
@@ -45,7 +42,7 @@ Stands = Literal["folder", "file", "deleted"]
 
 
 @dataclass(slots=True)
-class Began:
+class CommandStart:
     """What the last command in a view began with, whoever ran it."""
 
     at_ns: int = 0
@@ -54,7 +51,7 @@ class Began:
     open_texts: Mapping[Path, str] = field(default_factory=dict[Path, str])
     shown_over: dict[Path, bytes] = field(default_factory=dict[Path, bytes])
     """What it began with, of texts that were put in since: a program may have read either one."""
-    held: dict[Path, str] = field(default_factory=dict[Path, str])
+    unfinished: dict[Path, str] = field(default_factory=dict[Path, str])
     """Hashes of what was planned of files that stay in the layer, since a process writes them."""
 
 
@@ -62,21 +59,21 @@ class Began:
 class _Found:
     folder: Path
     collected: Collected
-    held: frozenset[Path]
+    unfinished: frozenset[Path]
     """What a process holds open for writing."""
 
 
-class InStep:
+class Exchange:
     """One view and the documents of its conversation. Blocks; raises `OSError` and `ToolError`."""
 
     def __init__(
-        self, view: View, documents: Documents, host: Spawner, began: Began, aside: Path
+        self, view: View, documents: Documents, host: Spawner, start: CommandStart, aside: Path
     ) -> None:
         """`aside` gets what the disk loses when a whole folder is kept."""
         self._view = view
         self._documents = documents
-        self._host = host
-        self._began = began
+        self._layers = Layers(view, host, documents.folders.roots)
+        self._start = start
         self._aside = aside
         self._planned: list[tuple[Path, list[Path]]] = []
         self._has_taken_out = False
@@ -87,23 +84,23 @@ class InStep:
 
     def begin(self) -> None:
         """Let the view show the disk with the unsaved texts above it; call before a command."""
-        wanted = {path: self._bytes(path, text) for path, text in self._unsaved().items()}
-        for path, data in self._began.handed_in.items():
+        encoded, unsaved = self._documents.encoded, self._unsaved()
+        wanted = {path: encoded(path, text) for path, text in unsaved.items()}
+        for path, data in self._start.handed_in.items():
             if path in wanted:
                 continue
-            folder, name = self._split(path)
-            if self._is_as_on_disk(folder, name, data):
+            if self._is_as_on_disk(path, data):
                 wanted[path] = data  # Watchers in the view would take it for deleted.
             else:
+                folder, name = self._layers.split(path)
                 self._take_out(folder, [name])
         self._view.refresh()
         for path, data in wanted.items():
-            folder, name = self._split(path)
-            if self._in_layer(folder, name) != data:
-                self._view.inside(folder).write(name, data)
-        began = self._began
-        began.at_ns, began.handed_in = time.time_ns(), wanted
-        began.open_texts, began.shown_over = self._documents.open_texts(), {}
+            if self._layers.read(path) != data:
+                self._layers.write(path, data)
+        start = self._start
+        start.at_ns, start.handed_in = time.time_ns(), wanted
+        start.open_texts, start.shown_over = self._documents.open_texts(), {}
 
     def show(self, paths: Collection[Path], *, is_busy: bool) -> None:
         """Put texts in as they are now, on disk or unsaved, unless a command has changed them.
@@ -113,7 +110,7 @@ class InStep:
         """
         if not self._view.is_running:
             return
-        handed_in = {**self._began.handed_in}
+        handed_in = {**self._start.handed_in}
         unsaved = self._documents.unsaved_texts()
         # The usual case is one more keystroke in a text that is in the view already.
         known = [path for path in paths if path in handed_in and path in unsaved]
@@ -122,47 +119,41 @@ class InStep:
             self._view.refresh()
         inside = [path for path in others if self._documents.folders.contains(path)]
         for path in (*known, *self._view.without_secrets(dict.fromkeys(inside, ""))):
-            folder, name = self._split(path)
             text = unsaved.get(path)
-            data = _read(path) if text is None else self._bytes(path, text)
-            is_shown = data == handed_in.get(path) == self._in_layer(folder, name)
+            data = content_on_disk(path) if text is None else self._documents.encoded(path, text)
+            is_shown = data == handed_in.get(path) == self._layers.read(path)
             before = handed_in.get(path) or self._began_with(path, is_unsaved=text is not None)
             if data is None or is_shown or (is_busy and before is None):
                 continue
-            if self._is_untouched(folder, name):
-                self._view.inside(folder).write(name, data)
+            if self._is_untouched(path):
+                self._layers.write(path, data)
                 handed_in[path] = data
                 if before is not None:
-                    self._began.shown_over.setdefault(path, before)
-        self._began.handed_in = handed_in
+                    self._start.shown_over.setdefault(path, before)
+        self._start.handed_in = handed_in
 
     def _began_with(self, path: Path, *, is_unsaved: bool) -> bytes | None:
         """Return what the last command began with of a text that was not handed in, if known."""
-        if path in self._began.open_texts:
-            return self._bytes(path, self._began.open_texts[path])
-        return _read(path) if is_unsaved else None
+        if path in self._start.open_texts:
+            return self._documents.encoded(path, self._start.open_texts[path])
+        return content_on_disk(path) if is_unsaved else None
 
-    def _is_untouched(self, folder: Path, name: Path) -> bool:
+    def _is_untouched(self, path: Path) -> bool:
         """Return whether the view has what was handed in or what the disk has."""
-        if os.path.lexists(self._view.upper(folder) / name):
-            return self._in_layer(folder, name) == self._began.handed_in.get(folder / name, b"")
-        was_deleted = os.path.lexists(folder / name) and not self._view.inside(folder).has(name)
+        if os.path.lexists(self._layers.place(path)):
+            return self._layers.read(path) == self._start.handed_in.get(path, b"")
+        folder, name = self._layers.split(path)
+        was_deleted = os.path.lexists(path) and not self._view.inside(folder).has(name)
         return not was_deleted
 
-    def _is_as_on_disk(self, folder: Path, name: Path, data: bytes) -> bool:
+    def _is_as_on_disk(self, path: Path, data: bytes) -> bool:
         try:
-            modes = {(top / name).lstat().st_mode for top in (folder, self._view.upper(folder))}
+            modes = {place.lstat().st_mode for place in (path, self._layers.place(path))}
         except OSError:
             return False
-        return len(modes) == 1 and data == _read(folder / name) == self._in_layer(folder, name)
+        return len(modes) == 1 and data == content_on_disk(path) == self._layers.read(path)
 
-    def _in_layer(self, folder: Path, name: Path) -> bytes | None:
-        try:
-            return read(self._view.upper(folder), name, MAX_BYTES)
-        except OSError:
-            return None
-
-    def plan(self, observed: Json, *, with_held: bool = False) -> LandingPlanned | None:
+    def plan(self, observed: Json, *, with_unfinished: bool = False) -> LandingPlanned | None:
         """Keep what has changed since the last call as blobs; None when nothing has.
 
         Until `settle` the view has it. What a process holds open for writing is left out, or else
@@ -172,19 +163,19 @@ class InStep:
         left_out: dict[str, str] = {}
         self._planned = []
         self.ignored = {}
-        all_found = [*self._collected(with_held=with_held)]
+        all_found = [*self._collected(with_unfinished=with_unfinished)]
         for found in all_found:
             folder, collected = found.folder, found.collected
             all_planned = for_each(partial(self._planned_change, folder), collected.changes)
             for change, planned in zip(collected.changes, all_planned, strict=True):
-                if change.name in found.held:
-                    changes += self._new_of_held(folder / change.name, planned)
+                if change.name in found.unfinished:
+                    changes += self._new_of_unfinished(folder / change.name, planned)
                 elif isinstance(planned, str):
                     left_out[str(change.name)] = planned
                 else:
                     changes.append(planned)
             self.ignored |= {folder / name: n for name, n in collected.ignored.items()}
-            names = [c.name for c in collected.changes if c.name not in found.held]
+            names = [c.name for c in collected.changes if c.name not in found.unfinished]
             self._planned.append((folder, names))
         git = self._git_planned(all_found)
         if not (changes or left_out or git.landings or git.notes):
@@ -202,7 +193,7 @@ class InStep:
         changed = [(found.folder, found.collected.git) for found in all_found]
         if any(changes for _, changes in changed):
             self._view.refresh()
-        planned = self._git.plan(changed, self._began.at_ns)
+        planned = self._git.plan(changed, self._start.at_ns)
         self._planned += [(folder, [*names]) for folder, names in planned.taken.items()]
         return planned
 
@@ -211,7 +202,7 @@ class InStep:
         for folder, names in self._planned:
             self._take_out(folder, names)
             for name in names:
-                self._began.shown_over.pop(folder / name, None)
+                self._start.shown_over.pop(folder / name, None)
         self._planned = []
         if self._has_taken_out:
             self._has_taken_out = False
@@ -219,7 +210,7 @@ class InStep:
 
     def keep_whole(self, path: Path) -> None:
         """Give the disk what the view has there, and take it out of the view."""
-        folder, name = self._split(path)
+        folder, name = self._layers.split(path)
         upper = self._view.upper(folder)
         keep_whole(upper, folder, str(name), self._aside)
         self._take_out(folder, [name, *names_below(upper, name, _MAX_NAMES)])
@@ -227,7 +218,7 @@ class InStep:
 
     def stands(self, path: Path) -> Stands | None:
         """Return what the layer has there, if it is not as on the disk."""
-        folder, name = self._split(path)
+        folder, name = self._layers.split(path)
         with (
             suppress(OSError),
             opened(self._view.upper(folder)) as root,
@@ -247,53 +238,33 @@ class InStep:
         self._git.forget()
         self._view.refresh()
 
-    def _new_of_held(self, path: Path, planned: FileChange | str) -> Sequence[FileChange]:
+    def _new_of_unfinished(self, path: Path, planned: FileChange | str) -> Sequence[FileChange]:
         """Return what a process has written since it was planned the last time."""
-        if isinstance(planned, str) or self._began.held.get(path) == planned.sha256_after:
+        if isinstance(planned, str) or self._start.unfinished.get(path) == planned.sha256_after:
             return ()
-        self._began.held[path] = planned.sha256_after or ""
+        self._start.unfinished[path] = planned.sha256_after or ""
         return (planned,)
 
     def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
         root = self._view.spawner.root
         if root is not None and names:
             self._has_taken_out = True
-            take_out(self._view.upper(folder), folder, names, live(root, folder))
+            self._layers.take_out(folder, names)
 
     def _unsaved(self) -> Mapping[Path, str]:
         return self._view.without_secrets(self._documents.unsaved_texts())
 
-    def _bytes(self, path: Path, text: str) -> bytes:
-        file = self._documents.look(path).file
-        return file.encode(text) if file is not None else encoded(text, FileForm())
-
-    def _split(self, path: Path) -> tuple[Path, Path]:
-        """Return the open folder of a real path, and its name there."""
-        roots = [root for root in self._documents.folders.roots if path.is_relative_to(root)]
-        root = max(roots, key=lambda root: len(root.parts))
-        return root, path.relative_to(root)
-
-    def _collected(self, *, with_held: bool = False) -> Iterator[_Found]:
+    def _collected(self, *, with_unfinished: bool = False) -> Iterator[_Found]:
         root = self._view.spawner.root
         if root is None:
             return
+        handed_in = {path: sha256_of(data) for path, data in self._start.handed_in.items()}
         for folder in self._documents.folders.roots:
-            upper = self._view.upper(folder)
-            handed_in = {
-                path.relative_to(folder): sha256_of(data)
-                for path, data in self._began.handed_in.items()
-                if path.is_relative_to(folder)
-            }
             held = cache(partial(held_open, root, folder))
-            collected = collect(
-                upper,
-                folder,
-                handed_in=handed_in,
-                since_ns=self._began.at_ns,
-                held=tuple if with_held else held,
-                are_ignored=partial(find_ignored, self._host, folder),
+            collected = self._layers.collect(
+                folder, handed_in, self._start.at_ns, tuple if with_unfinished else held
             )
-            self._take_out(folder, collected.same)
+            self._has_taken_out |= bool(collected.same)
             yield _Found(folder, collected, held() if collected.changes else frozenset())
 
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
@@ -302,35 +273,21 @@ class InStep:
         if why := cannot_land(change):
             return why
         before = self._before(path, change)
-        after = content_after(self._view.upper(folder), change)
+        after = content(self._view.upper(folder), change.name, change.after)
         return described(self._documents, path, change, before, after)
 
     def _before(self, path: Path, change: Change) -> bytes | None:
         """Return what the command began with; of what changed meanwhile it is not known."""
-        for known in (self._began.shown_over, self._began.handed_in):
+        for known in (self._start.shown_over, self._start.handed_in):
             if path in known:
                 return known[path]
-        if change.is_stale and path in self._began.open_texts:
-            return self._bytes(path, self._began.open_texts[path])
+        if change.is_stale and path in self._start.open_texts:
+            return self._documents.encoded(path, self._start.open_texts[path])
         if change.is_stale and not self._is_landed(path):
             return None
-        match change.before:
-            case Entry(kind="link"):
-                return os.fsencode(path.readlink())
-            case Entry(kind="file"):
-                return read(path.parent, Path(path.name), MAX_BYTES)
-            case _:
-                return None
+        return content(path.parent, Path(path.name), change.before)
 
     def _is_landed(self, path: Path) -> bool:
         """Return whether the disk has what a process that goes on writing had written before."""
-        kept = self._began.held.get(path)
-        return kept is not None and kept == sha256_of(read(path.parent, Path(path.name), MAX_BYTES))
-
-
-def _read(path: Path) -> bytes | None:
-    """Return what a file on the disk has; None if it is no regular file or cannot be read."""
-    try:
-        return read(path.parent, Path(path.name), MAX_BYTES)
-    except OSError:
-        return None
+        planned = self._start.unfinished.get(path)
+        return planned is not None and planned == sha256_of(content_on_disk(path) or b"")

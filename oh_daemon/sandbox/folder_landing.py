@@ -22,12 +22,14 @@ from pathlib import Path
 from oh_daemon.sandbox.layer import (
     PIECE,
     entries,
+    holding,
     is_folder,
     is_opaque,
     is_whiteout,
     opened,
     regular,
     status,
+    status_below,
     target,
     within,
 )
@@ -91,7 +93,7 @@ class _Building:
         self._staged = staged
 
     def build(self, name: str, last: str) -> None:
-        own, lower = _found(self._layer, name), _found(self._disk, name)
+        own, lower = status_below(self._layer, name), status_below(self._disk, name)
         left = [*self._one(_Place(name, name if lower else None, last), own, lower)]
         folders: list[tuple[str, int]] = []
         while left:
@@ -107,8 +109,7 @@ class _Building:
 
     def _made(self, place: _Place) -> int:
         """Make the folder, and return the mode that it gets at last."""
-        parent, _, last = place.staged.rpartition("/")
-        with within(self._staged, parent) as folder:
+        with holding(self._staged, place.staged) as (folder, last):
             os.mkdir(last, 0o700, dir_fd=folder)
         root, name = (self._layer, place.layer) if place.layer else (self._disk, place.disk)
         with within(root, name or "") as folder:
@@ -153,9 +154,8 @@ class _Building:
         elif own is None:
             self._link(place)
         elif stat.S_ISLNK(own.st_mode):
-            with within(self._staged, _parent(place.staged)) as folder:
-                leads_to = target(self._layer, place.layer or "") or ""
-                os.symlink(leads_to, _last(place.staged), dir_fd=folder)
+            with holding(self._staged, place.staged) as (folder, last):
+                os.symlink(target(self._layer, place.layer or "") or "", last, dir_fd=folder)
         elif stat.S_ISREG(own.st_mode):
             self._copy(self._layer, place.layer or "", place.staged)
 
@@ -163,19 +163,18 @@ class _Building:
         """Give what only the disk has a second name, until the first is gone."""
         name = place.disk or ""
         with (
-            within(self._disk, _parent(name)) as source,
-            within(self._staged, _parent(place.staged)) as folder,
+            holding(self._disk, name) as (source, last),
+            holding(self._staged, place.staged) as (folder, new),
         ):
-            last, new = _last(name), _last(place.staged)
             try:
                 os.link(last, new, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
             except OSError:
                 self._copy(self._disk, name, place.staged)
 
     def _copy(self, root: int, name: str, staged: str) -> None:
-        with regular(root, name) as source, within(self._staged, _parent(staged)) as folder:
+        with regular(root, name) as source, holding(self._staged, staged) as (folder, last):
             found = os.fstat(source)
-            new = os.open(_last(staged), _NEW, 0o600, dir_fd=folder)
+            new = os.open(last, _NEW, 0o600, dir_fd=folder)
             try:
                 _fill(source, new)
                 os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
@@ -208,7 +207,7 @@ def _exchange(one: int, name: str, other: int) -> None:
 
 def _drop_what_both_have(old: int, new: int, name: str) -> None:
     """Remove from the old tree each file that is the same one in the new tree."""
-    if not is_folder(_found(old, name)):
+    if not is_folder(status_below(old, name)):
         return
     left, folders = [name], list[str]()
     while left:
@@ -217,27 +216,11 @@ def _drop_what_both_have(old: int, new: int, name: str) -> None:
         with within(old, place) as folder:
             listed = entries(folder)
             for last, found in listed.items():
-                kept = _found(new, f"{place}/{last}")
+                kept = status_below(new, f"{place}/{last}")
                 if is_folder(found):
                     left.append(f"{place}/{last}")
                 elif kept and (kept.st_dev, kept.st_ino) == (found.st_dev, found.st_ino):
                     os.unlink(last, dir_fd=folder)
     for place in reversed(folders):
-        with within(old, _parent(place)) as folder, suppress(OSError):
-            os.rmdir(_last(place), dir_fd=folder)
-
-
-def _found(root: int, name: str) -> os.stat_result | None:
-    try:
-        with within(root, _parent(name)) as folder:
-            return status(folder, _last(name))
-    except OSError:
-        return None
-
-
-def _parent(name: str) -> str:
-    return name.rpartition("/")[0]
-
-
-def _last(name: str) -> str:
-    return name.rpartition("/")[2]
+        with holding(old, place) as (folder, last), suppress(OSError):
+            os.rmdir(last, dir_fd=folder)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from oh_daemon.contract.items import FileChange
+from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.git_plan import GitPlanned
 from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.files import sha256_of
 
-HELD = "it changes only what the isolated conversation keeps apart"
+Value = TypeVar("Value")
+
+CHANGES_APART = "it changes only what the isolated conversation keeps apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +33,11 @@ class Waiting:
     """All of git's own files that differ, below each open folder."""
 
 
-class Keep(Protocol):
+class IsolatedFiles(Protocol):
     """Safe from any thread. Blocks; raises `OSError` and `ToolError`."""
 
     @property
-    def told(self) -> tuple[str, str, str] | None:
+    def notice(self) -> tuple[str, str, str] | None:
         """What the user is told of a new conversation: title, description; a note for the model."""
         ...
 
@@ -70,7 +76,36 @@ class Keep(Protocol):
         ...
 
 
-def replace_file(file: Path, data: bytes) -> None:
+class Notes:
+    """What is noted of a conversation in a folder of ours: contents by hash, and one JSON file."""
+
+    def __init__(self, place: Path, name: str) -> None:
+        self._file = place / name
+        self._contents = place / "began"
+
+    def put(self, data: bytes) -> str:
+        """Keep a content and return its hash."""
+        sha256 = sha256_of(data)
+        self._contents.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not (self._contents / sha256).exists():
+            _replace_file(self._contents / sha256, data)
+        return sha256
+
+    def content(self, sha256: str | None) -> bytes | None:
+        return (self._contents / sha256).read_bytes() if sha256 else None
+
+    def load(self, parse: Callable[[Json], Value]) -> Value | None:
+        """Return what an earlier run noted, if there was one."""
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            return parse(json.loads(self._file.read_bytes()))
+        return None
+
+    def store(self, values: Json) -> None:
+        if self._file.parent.is_dir():
+            _replace_file(self._file, json.dumps(values).encode())
+
+
+def _replace_file(file: Path, data: bytes) -> None:
     """Give a file of ours this content; a crash leaves the old one or the new."""
     new = file.with_name(f"{file.name}.new")
     new.write_bytes(data)

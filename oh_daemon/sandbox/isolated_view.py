@@ -5,37 +5,30 @@ What each change began with is noted as soon as it is seen, since the disk may c
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import FileChange, FileForm
+from oh_daemon.contract.items import FileChange
 from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, content_after, described
-from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
-from oh_daemon.sandbox.git import find_ignored
+from oh_daemon.core.ports import Json
+from oh_daemon.sandbox.changed_files import MAX_BYTES, Layers, cannot_land, content, described
+from oh_daemon.sandbox.changes import Change, Collected, Entry
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
-from oh_daemon.sandbox.isolated_files import Waiting, replace_file
-from oh_daemon.sandbox.layer import read
-from oh_daemon.sandbox.proc import live
-from oh_daemon.sandbox.removal import take_out
+from oh_daemon.sandbox.isolated_files import Notes, Waiting
 from oh_daemon.sandbox.storage import remove
 from oh_daemon.sandbox.view import View
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.files import encoded, parse_text, sha256_of
+from oh_daemon.workspace.files import parse_text
 from oh_daemon.workspace.spawner import Spawner
 from oh_daemon.workspace.text_changes import applied, located
 
 _NOTES = "began.json"
-_CONTENTS = "began"
 _RACE = "somebody else changed it outside while it was changed here; discard it, or copy it by hand"
 
 
@@ -50,7 +43,7 @@ class _Base:
 
 
 @dataclass(slots=True)
-class _Notes:
+class _Record:
     """What is kept beside the layers, by real path."""
 
     since_ns: int = 0
@@ -62,10 +55,10 @@ class _Notes:
     bases: dict[str, _Base] = field(default_factory=dict[str, _Base])
 
 
-class KeptView:
-    """Implements `sandbox.apart.Keep`."""
+class IsolatedView:
+    """Implements `isolated_files.IsolatedFiles`."""
 
-    told = None
+    notice = None
 
     def __init__(self, view: View, host: Spawner, folders: Sequence[Path], place: Path) -> None:
         """`place` is that of the view."""
@@ -74,7 +67,9 @@ class KeptView:
         self._folders = folders
         self._place = place
         self._lock = threading.RLock()
-        self._notes = _loaded(place)
+        self._layers = Layers(view, host, folders)
+        self._notes = Notes(place, _NOTES)
+        self._record = self._notes.load(_parsed)
 
     def open_root(self, folder: Path, documents: Documents) -> int:
         try:
@@ -101,10 +96,10 @@ class KeptView:
 
     def settle(self, paths: Sequence[Path], documents: Documents) -> None:
         with self._lock:
-            notes = self._loaded_notes()
+            notes = self._known()
             for folder in self._folders:
-                below = [path for path in paths if self._folder_of(path) == folder]
-                self._take_out(folder, [path.relative_to(folder) for path in below])
+                below = [path for path in paths if self._layers.split(path)[0] == folder]
+                self._layers.take_out(folder, [path.relative_to(folder) for path in below])
             for path in map(str, paths):
                 notes.bases.pop(path, None)
                 notes.given.pop(path, None)
@@ -115,17 +110,17 @@ class KeptView:
     def take_out(self, names: Mapping[Path, Sequence[Path]]) -> None:
         with self._lock:
             for folder, below in names.items():
-                self._take_out(folder, below)
+                self._layers.take_out(folder, below)
         self._view.refresh()
 
     def rebase(self, path: Path, text: str) -> None:
         with self._lock:
-            bases = self._loaded_notes().bases
+            bases = self._known().bases
             base = bases[str(path)]
-            data = self._content(base) or b""
+            data = self._notes.content(base.sha256) or b""
             old = parse_text(data)
             new = old.encode(_with_line_ends(old.text, text)) if old else text.encode()
-            bases[str(path)] = replace(base, sha256=self._put(new), size=len(new))
+            bases[str(path)] = replace(base, sha256=self._notes.put(new), size=len(new))
             self._keep_notes()
 
     def remove(self) -> None:
@@ -134,8 +129,8 @@ class KeptView:
     def _start(self, documents: Documents) -> None:
         with self._lock:
             self._view.start()
-            if self._notes is None:
-                self._notes = _Notes(since_ns=time.time_ns())
+            if self._record is None:
+                self._record = _Record(since_ns=time.time_ns())
                 self._give(documents, [*documents.unsaved_texts()])
                 self._keep_notes()
 
@@ -143,25 +138,19 @@ class KeptView:
         """Put in the unsaved texts of these files, as the editor has them now."""
         texts = documents.unsaved_texts()
         for path in [path for path in paths if path in texts]:
-            file = documents.look(path).file
-            data = file.encode(texts[path]) if file else encoded(texts[path], FileForm())
+            data = documents.encoded(path, texts[path])
             self._view.start()
-            folder = self._folder_of(path)
-            self._view.inside(folder).write(path.relative_to(folder), data)
-            self._loaded_notes().given[str(path)] = self._put(data)
+            self._layers.write(path, data)
+            self._known().given[str(path)] = self._notes.put(data)
 
-    def _folder_of(self, path: Path) -> Path:
-        folders = [folder for folder in self._folders if path.is_relative_to(folder)]
-        return max(folders, key=lambda folder: len(folder.parts))
-
-    def _loaded_notes(self) -> _Notes:
-        if self._notes is None:
-            self._notes = _Notes(since_ns=time.time_ns())
-        return self._notes
+    def _known(self) -> _Record:
+        if self._record is None:
+            self._record = _Record(since_ns=time.time_ns())
+        return self._record
 
     def _noted(self) -> list[tuple[Path, Collected]]:
         """Return what the layers have, after noting what each new change began with."""
-        notes, now = self._loaded_notes(), time.time_ns()
+        notes, now = self._known(), time.time_ns()
         rows = [*self._collected()]
         changed = [(folder, change) for folder, found in rows for change in found.changes]
         notes.bases = {
@@ -176,51 +165,29 @@ class KeptView:
         return rows
 
     def _collected(self) -> Iterator[tuple[Path, Collected]]:
-        notes = self._loaded_notes()
+        notes = self._known()
         for folder in self._folders:
-            upper = self._view.upper(folder)
-            if not upper.is_dir():
+            if not self._view.upper(folder).is_dir():
                 continue
             given = {Path(path): sha256 for path, sha256 in notes.given.items()}
-            collected = collect(
-                upper,
-                folder,
-                handed_in={
-                    path.relative_to(folder): sha256
-                    for path, sha256 in given.items()
-                    if path.is_relative_to(folder)
-                },
-                since_ns=notes.since_ns,
-                held=tuple,
-                are_ignored=partial(find_ignored, self._host, folder),
-            )
-            self._take_out(folder, collected.same)
+            collected = self._layers.collect(folder, given, notes.since_ns)
             for name in collected.same:
                 notes.given.pop(str(folder / name), None)
             yield folder, collected
 
-    def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
-        if names:
-            root = self._view.spawner.root
-            take_out(self._view.upper(folder), folder, names, live(root, folder) if root else None)
-
     def _base(self, folder: Path, change: Change) -> _Base:
         path, before = folder / change.name, change.before
-        if given := self._loaded_notes().given.get(str(path)):
+        if given := self._known().given.get(str(path)):
             return _Base("file", before.mode if before else 0o644, given)
         if before is None:
             return _Base(None)
         if change.is_stale:
             return _Base("unknown")
-        if before.kind == "link":
-            target = os.fsencode(before.target or "")
-            return _Base("link", before.mode, self._put(target))
-        if before.kind != "file":
-            return _Base(before.kind, before.mode)
         if before.size > MAX_BYTES:
-            return _Base("file", before.mode, None, before.size)
-        data = read(path.parent, Path(path.name), MAX_BYTES)
-        return _Base("file", before.mode, self._put(data), len(data))
+            return _Base(before.kind, before.mode, None, before.size)
+        data = content(path.parent, Path(path.name), before)
+        sha256 = None if data is None else self._notes.put(data)
+        return _Base(before.kind, before.mode, sha256, before.size)
 
     def _waiting(self, documents: Documents) -> Waiting:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
@@ -228,7 +195,7 @@ class KeptView:
         for folder, collected in rows:
             for change in collected.changes:
                 path = folder / change.name
-                base = self._loaded_notes().bases[str(path)]
+                base = self._known().bases[str(path)]
                 if base.kind == "unknown":
                     left_out[path] = _RACE
                     continue
@@ -236,8 +203,10 @@ class KeptView:
                 if why := cannot_land(since):
                     left_out[path] = why
                     continue
-                after = content_after(self._view.upper(folder), change)
-                changes[path] = described(documents, path, since, self._content(base), after)
+                after = content(self._view.upper(folder), change.name, change.after)
+                changes[path] = described(
+                    documents, path, since, self._notes.content(base.sha256), after
+                )
         of_git = [(folder, collected.git) for folder, collected in rows if collected.git]
         names = {folder: [each.name for each in found] for folder, found in of_git}
         return Waiting(changes, left_out, self._git_planned(of_git, documents), names)
@@ -250,27 +219,17 @@ class KeptView:
         self._view.start()
         self._view.refresh()
         repositories = Repositories.of(self._view.spawner, self._host, documents)
-        return repositories.plan(found, self._loaded_notes().git_since_ns)
+        return repositories.plan(found, self._known().git_since_ns)
 
     def _entry(self, base: _Base) -> Entry | None:
         if base.kind is None or base.kind == "unknown":
             return None
-        target = self._content(base) if base.kind == "link" else None
+        target = self._notes.content(base.sha256) if base.kind == "link" else None
         return Entry(base.kind, base.mode, base.size, os.fsdecode(target) if target else None)
 
-    def _put(self, data: bytes) -> str:
-        contents, sha256 = self._place / _CONTENTS, sha256_of(data)
-        contents.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (contents / sha256).exists():
-            replace_file(contents / sha256, data)
-        return sha256
-
-    def _content(self, base: _Base) -> bytes | None:
-        return (self._place / _CONTENTS / base.sha256).read_bytes() if base.sha256 else None
-
     def _keep_notes(self) -> None:
-        if self._notes is not None and self._place.is_dir():
-            replace_file(self._place / _NOTES, json.dumps(asdict(self._notes)).encode())
+        if self._record is not None:
+            self._notes.store(asdict(self._record))
 
 
 def _with_line_ends(old: str, text: str) -> str:
@@ -278,10 +237,6 @@ def _with_line_ends(old: str, text: str) -> str:
     return applied(old, located(old, lambda plain: [TextEdit(0, len(plain), text)]))
 
 
-def _loaded(place: Path) -> _Notes | None:
-    """Return the notes of an earlier run, if there was one."""
-    with suppress(OSError, ValueError, TypeError):
-        kept: dict[str, Any] = json.loads((place / _NOTES).read_bytes())
-        bases = {path: _Base(**base) for path, base in kept["bases"].items()}
-        return _Notes(kept["since_ns"], kept.get("git_since_ns", 0), kept["given"], bases)
-    return None
+def _parsed(stored: Json) -> _Record:
+    bases = {path: _Base(**base) for path, base in stored["bases"].items()}
+    return _Record(stored["since_ns"], stored.get("git_since_ns", 0), stored["given"], bases)

@@ -5,7 +5,6 @@ It begins with what the user sees, but for what git ignores. Nothing holds the c
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
@@ -14,16 +13,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.items import FileChange, FileForm
+from oh_daemon.contract.items import FileChange
+from oh_daemon.core.ports import Json
 from oh_daemon.sandbox import layer
-from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, described
-from oh_daemon.sandbox.changes import Change, Entry
-from oh_daemon.sandbox.isolated_files import Waiting, replace_file
+from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, content, described
+from oh_daemon.sandbox.changes import Change, Entry, entry_of
+from oh_daemon.sandbox.isolated_files import Notes, Waiting
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.files import encoded, sha256_of
 from oh_daemon.workspace.paths import real_path, shown
 from oh_daemon.workspace.spawner import Spawner
 
@@ -35,7 +33,6 @@ _NOTE = """This conversation is isolated in a git worktree: {where}. File tools 
 the folder and reach the worktree. Commands start in the worktree; use relative names in them. \
 {lacks} The user lands your changes from there."""
 _NOTES = "worktrees.json"
-_CONTENTS = "began"
 _TIMEOUT_S = 60.0
 _GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _EXECUTABLE = 0o100
@@ -60,7 +57,7 @@ class _Tree:
 
 
 @dataclass(slots=True)
-class _Notes:
+class _Trees:
     branch: str
     trees: list[_Tree] = field(default_factory=list[_Tree])
     bases: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
@@ -68,18 +65,19 @@ class _Notes:
 
 
 class Worktree:
-    """Implements `sandbox.apart.Keep`."""
+    """Implements `isolated_files.IsolatedFiles`."""
 
     def __init__(self, host: Spawner, folders: Sequence[Path], place: Path) -> None:
         self._host = host
         self._folders = folders
         self._place = place
         self._lock = threading.RLock()
-        self._notes = _loaded(place)
+        self._notes = Notes(place, _NOTES)
+        self._trees = self._notes.load(_parsed)
 
     @property
-    def told(self) -> tuple[str, str, str]:
-        """See `sandbox.apart.Keep`."""
+    def notice(self) -> tuple[str, str, str]:
+        """See `isolated_files.IsolatedFiles`."""
         trees = self._known().trees
         where = ", ".join(f"{shown(tree.place)} for {shown(tree.folder)}" for tree in trees)
         note = _NOTE.format(where=where, lacks=LACKS)
@@ -104,12 +102,12 @@ class Worktree:
     def begin(self, documents: Documents) -> None:
         """Make it, with the changes that the user has not committed."""
         with self._lock:
-            if self._notes is not None:
+            if self._trees is not None:
                 return
-            notes = _Notes(self.branch)
+            notes = _Trees(self.branch)
             for number, folder in enumerate(self._folders):
-                notes.trees.append(self._made(folder, number))
-            self._notes = notes
+                notes.trees.append(self._tree(folder, number))
+            self._trees = notes
             for tree in notes.trees:
                 names = self._changed(Path(tree.folder), "HEAD")
                 self.settle([Path(tree.folder, name) for name in names], documents)
@@ -139,19 +137,19 @@ class Worktree:
         with self._lock:
             for path in paths:
                 data = self._as_on_disk(path, documents)
-                self._known().bases[str(path)] = None if data is None else self._put(data)
+                self._known().bases[str(path)] = None if data is None else self._notes.put(data)
             self._keep_notes()
 
     def take_out(self, names: Mapping[Path, Sequence[Path]]) -> None: ...
 
     def rebase(self, path: Path, text: str) -> None:
         with self._lock:
-            self._known().bases[str(path)] = self._put(text.encode())
+            self._known().bases[str(path)] = self._notes.put(text.encode())
             self._keep_notes()
 
     def remove(self) -> None:
         """Remove the worktrees; a branch with commits of its own stays."""
-        for tree in self._notes.trees if self._notes else ():
+        for tree in self._trees.trees if self._trees else ():
             folder = Path(tree.top)
             with suppress(ToolError):
                 self._git(folder, "worktree", "remove", "--force", tree.tree)
@@ -159,10 +157,10 @@ class Worktree:
                     self._git(folder, "branch", "-D", self.branch)
         shutil.rmtree(self._place, ignore_errors=True)
 
-    def _known(self) -> _Notes:
-        if self._notes is None:
-            return _Notes(self.branch)
-        return self._notes
+    def _known(self) -> _Trees:
+        if self._trees is None:
+            return _Trees(self.branch)
+        return self._trees
 
     def _tree_of(self, path: Path) -> _Tree:
         trees = [tree for tree in self._known().trees if path.is_relative_to(tree.folder)]
@@ -170,7 +168,7 @@ class Worktree:
             raise ToolError(f"{shown(path)!r} is in no worktree of this conversation")
         return max(trees, key=lambda tree: len(tree.folder))
 
-    def _made(self, folder: Path, number: int) -> _Tree:
+    def _tree(self, folder: Path, number: int) -> _Tree:
         top = Path(os.fsdecode(self._git(folder, "rev-parse", "--show-toplevel")).rstrip("\n"))
         commit = self._git(folder, "rev-parse", "HEAD^{commit}").decode().strip()
         self._place.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -207,8 +205,7 @@ class Worktree:
         mode, data = committed or (0o100644, None)
         bases = self._known().bases
         if str(path) in bases:
-            sha256 = bases[str(path)]
-            data = None if sha256 is None else (self._place / _CONTENTS / sha256).read_bytes()
+            data = self._notes.content(bases[str(path)])
         before = None if data is None else _entry(mode, data)
         if after is not None and before is not None and after.kind == before.kind == "file":
             is_same = not (after.mode ^ before.mode) & _EXECUTABLE
@@ -222,8 +219,7 @@ class Worktree:
         target, unsaved = self.for_programs(path), documents.unsaved_texts().get(path)
         entry, data = _found(path.parent, path.name)
         if unsaved is not None:
-            form = documents.look(path).file
-            data = form.encode(unsaved) if form else encoded(unsaved, FileForm())
+            data = documents.encoded(path, unsaved)
             entry = entry or Entry("file", 0o644, len(data))
         with suppress(FileNotFoundError):
             target.unlink()
@@ -246,16 +242,9 @@ class Worktree:
             raise ToolError(f"`git {words[0]}` ended with {done.exit_code} in {shown(folder)!r}")
         return done.stdout
 
-    def _put(self, data: bytes) -> str:
-        contents, sha256 = self._place / _CONTENTS, sha256_of(data)
-        contents.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not (contents / sha256).exists():
-            replace_file(contents / sha256, data)
-        return sha256
-
     def _keep_notes(self) -> None:
-        if self._notes is not None:
-            replace_file(self._place / _NOTES, json.dumps(asdict(self._notes)).encode())
+        if self._trees is not None:
+            self._notes.store(asdict(self._trees))
 
 
 def has_commit(host: Spawner, folder: Path) -> bool:
@@ -272,16 +261,9 @@ def _found(folder: Path, name: str) -> tuple[Entry | None, bytes | None]:
     """Return what stands under a name below a folder, without following a link."""
     try:
         with layer.opened(folder) as root, layer.named(root, name) as place:
-            status = os.fstat(place)
-            mode = stat.S_IMODE(status.st_mode)
-            if stat.S_ISLNK(status.st_mode):
-                target = layer.target(root, name) or ""
-                return Entry("link", 0o777, 0, target), os.fsencode(target)
-            if not stat.S_ISREG(status.st_mode):
-                return Entry("other", mode, 0), None
-        if status.st_size > MAX_BYTES:
-            return Entry("file", mode, status.st_size), None
-        return Entry("file", mode, status.st_size), layer.read(folder, Path(name), MAX_BYTES)
+            entry = entry_of(root, name, os.fstat(place))
+        is_large = entry is not None and entry.size > MAX_BYTES
+        return entry, None if is_large else content(folder, Path(name), entry)
     except OSError:
         return None, None
 
@@ -293,10 +275,6 @@ def _entry(mode: int, data: bytes) -> Entry:
     return Entry("file", stat.S_IMODE(mode), len(data))
 
 
-def _loaded(place: Path) -> _Notes | None:
-    """Return the notes of an earlier run, if there was one."""
-    with suppress(OSError, ValueError, TypeError):
-        kept: dict[str, Any] = json.loads((place / _NOTES).read_bytes())
-        trees = [_Tree(**tree) for tree in kept["trees"]]
-        return _Notes(kept["branch"], trees, kept["bases"])
-    return None
+def _parsed(stored: Json) -> _Trees:
+    trees = [_Tree(**tree) for tree in stored["trees"]]
+    return _Trees(stored["branch"], trees, stored["bases"])

@@ -71,6 +71,14 @@ def within(root: int, name: str) -> Generator[int]:
 
 
 @contextmanager
+def holding(root: int, name: str) -> Generator[tuple[int, str]]:
+    """Open the folder that holds a name, and yield it with the last part of the name."""
+    above, _, last = name.rpartition("/")
+    with within(root, above) as folder:
+        yield folder, last
+
+
+@contextmanager
 def named(root: int, name: str) -> Generator[int]:
     """Open what stands under a name, whatever it is, only to refer to it."""
     place = open_beneath(root, name, _NAME)
@@ -90,6 +98,15 @@ def status(folder: int, name: str) -> os.stat_result | None:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
+        return None
+
+
+def status_below(root: int, name: str) -> os.stat_result | None:
+    """Return what stands under a name below an open folder; None if that cannot be found."""
+    try:
+        with holding(root, name) as (folder, last):
+            return status(folder, last)
+    except OSError:
         return None
 
 

@@ -75,7 +75,7 @@ class Row:
     """The command that cures the cause."""
 
     @property
-    def told(self) -> Tried:
+    def as_tried(self) -> Tried:
         return self.level, self.holds, self.cause, self.cure
 
 
@@ -116,7 +116,7 @@ class Sandbox:
 
 def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
-    held, why = chosen(wanted, [row.told for row in rows])
+    held, why = chosen(wanted, [row.as_tried for row in rows])
     found = Sandbox(wanted, "none", rows)
     if held is not None:
         found = replace(found, level=rows[held].level, held_by=rows[held])

@@ -21,6 +21,7 @@ from oh_daemon.sandbox.layer import (
     chmod,
     entries,
     has,
+    holding,
     is_folder,
     is_kept,
     is_made,
@@ -34,6 +35,7 @@ from oh_daemon.sandbox.layer import (
     parents,
     regular,
     status,
+    status_below,
     target,
     within,
 )
@@ -97,7 +99,7 @@ class _Taking:
         return any(up in in_use and self._is_replaced(up) for up in parents(name))
 
     def _both(self, name: str) -> tuple[os.stat_result | None, os.stat_result | None]:
-        return _found(self._layer, name), _found(self._disk, name)
+        return status_below(self._layer, name), status_below(self._disk, name)
 
     def _is_replaced(self, name: str) -> bool:
         """Whether commands deleted a folder of the disk, or made one in its place."""
@@ -139,13 +141,12 @@ class _Taking:
     def uncover(self, name: str) -> None:
         """Turn what hides a whole folder above into marks for each name in it but the wanted."""
         for above in parents(name):
-            if above not in self._uncovered and is_folder(_found(self._disk, above)):
+            if above not in self._uncovered and is_folder(status_below(self._disk, above)):
                 self._uncover_folder(above)
             self._uncovered.add(above)
 
     def _uncover_folder(self, name: str) -> None:
-        parent, _, last = name.rpartition("/")
-        with within(self._layer, parent) as folder:
+        with holding(self._layer, name) as (folder, last):
             found = status(folder, last)
             if found is None or not (is_folder(found) or is_whiteout(folder, last, found)):
                 return
@@ -157,7 +158,7 @@ class _Taking:
                 self._hide_each(name, folder)
                 with suppress(OSError):
                     os.removexattr(folder, OPAQUE)
-        if not is_folder(found) and (lower := _found(self._disk, name)):
+        if not is_folder(found) and (lower := status_below(self._disk, name)):
             _match_mode(self._layer, name, lower)
 
     def _hide_each(self, name: str, folder: int) -> None:
@@ -175,10 +176,9 @@ class _Taking:
         found, lower = self._both(name)
         if found is None or (is_folder(found) and is_folder(lower)):
             return
-        parent, _, last = name.rpartition("/")
         if self._mount is not None:
             _unlink(self._mount, name)
-        with within(self._layer, parent) as folder, _writable(folder):
+        with holding(self._layer, name) as (folder, last), _writable(folder):
             left = status(folder, last)
             if is_folder(left):
                 discard(folder, last, self._trash)
@@ -196,8 +196,7 @@ class _Taking:
             return
         if self._mount is not None:
             _unlink(self._mount, name)
-        parent, _, last = name.rpartition("/")
-        with within(self._layer, parent) as folder, _writable(folder), suppress(OSError):
+        with holding(self._layer, name) as (folder, last), _writable(folder), suppress(OSError):
             os.rmdir(last, dir_fd=folder)
 
     def _keep(self, name: str, lower: os.stat_result) -> None:
@@ -213,15 +212,6 @@ class _Taking:
                     os.removexattr(f"/proc/self/fd/{place}", OPAQUE)
 
 
-def _found(root: int, name: str) -> os.stat_result | None:
-    parent, _, last = name.rpartition("/")
-    try:
-        with within(root, parent) as folder:
-            return status(folder, last)
-    except OSError:
-        return None
-
-
 def _match_mode(root: int, name: str, lower: os.stat_result) -> None:
     with named(root, name) as place:
         chmod(place, stat.S_IMODE(lower.st_mode))
@@ -229,8 +219,7 @@ def _match_mode(root: int, name: str, lower: os.stat_result) -> None:
 
 def _unlink(mount: int, name: str) -> None:
     """Let a running view forget a name; a folder only when it is empty."""
-    parent, _, last = name.rpartition("/")
-    with suppress(OSError), within(mount, parent) as folder:
+    with suppress(OSError), holding(mount, name) as (folder, last):
         try:
             os.unlink(last, dir_fd=folder)
         except IsADirectoryError:
@@ -238,8 +227,7 @@ def _unlink(mount: int, name: str) -> None:
 
 
 def _link(mount: int, name: str, leads_to: str) -> None:
-    parent, _, last = name.rpartition("/")
-    with within(mount, parent) as folder:
+    with holding(mount, name) as (folder, last):
         os.symlink(leads_to, last, dir_fd=folder)
 
 

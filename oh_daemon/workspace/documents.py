@@ -163,6 +163,11 @@ class Documents:
         }
         return {path: text for path, text in texts.items() if self.folders.contains(path)}
 
+    def encoded(self, path: Path, text: str) -> bytes:
+        """Return the bytes of a text in the form of the file, if there is one."""
+        file = self.look(path).file
+        return file.encode(text) if file is not None else encoded(text, FileForm())
+
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the editor to save these files; returns those whose text is on disk now."""
         documents = [document for path in paths if (document := self.document(path))]
