@@ -21,7 +21,10 @@ _EMPTY = ("--perms", "0555", "--size", "4096")
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """An overlay: what is read at `place` comes from there, what is written goes to `upper`."""
+    """An overlay: what is read at `place` comes from there, what is written goes to `upper`.
+
+    See overlayfs.rst of the kernel.
+    """
 
     place: Path
     upper: Path

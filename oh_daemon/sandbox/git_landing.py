@@ -171,7 +171,8 @@ class _One:
     def _move_head(self, before: str | None, after: str) -> None:
         if not is_object(after):
             was = (before or "").removeprefix("refs/heads/")
-            # git finds the branch before, as in `git switch -`, by these words.
+            # git finds the branch before, as in `git switch -`, by these words; see @{-N} in
+            # gitrevisions(7).
             why = f"checkout: moving from {was} to {after.removeprefix('refs/heads/')}"
             self._git.run("symbolic-ref", "-m", why, HEAD, after)
             return

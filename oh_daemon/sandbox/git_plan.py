@@ -165,6 +165,7 @@ class Repositories:
             found = _compared(names, disk, view)
             if found is None and not names.is_new:
                 return []
+            # See git(1): new objects go to the first, and those of the disk are read, too.
             apart_too = {
                 "GIT_OBJECT_DIRECTORY": f"{apart}/objects",
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
@@ -242,7 +243,7 @@ def _check(checked: Git, pack: bytes, tips: set[str]) -> Sequence[str]:
         checked.run("index-pack", "--stdin", "--strict", stdin=pack)
     if not tips:
         return ()
-    # As git itself does after a fetch: nothing that the tips lead to is missing.
+    # As git itself does after a fetch (connected.c): nothing that the tips lead to is missing.
     words = ("rev-list", "--objects", "--stdin", "--not", "--all")
     rows = checked.rows(*words, stdin=_lines(sorted(tips)))
     return [name for row in rows if (name := row.partition(" ")[2])]

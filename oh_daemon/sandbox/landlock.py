@@ -1,7 +1,8 @@
 """Becomes a program that only reads: no writes, no network; runs by file path, as a child.
 
 What it may still write to is what it was given: open descriptors, its terminal, and /dev/null.
-Rights are from landlock(7); they hold for all that the program starts, and cannot be taken back.
+Rights hold for all that the program starts, and cannot be taken back. Numbers are from landlock(7),
+linux/landlock.h and asm-generic/unistd.h, prctl(2), and capget(2).
 """
 
 from __future__ import annotations

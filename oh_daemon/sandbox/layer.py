@@ -228,7 +228,7 @@ def parents(name: str) -> Iterator[str]:
         at = name.find("/", at + 1)
 
 
-_OPENAT2 = 437  # On every architecture.
+_OPENAT2 = 437  # On every architecture; the bits of RESOLVE_ are from linux/openat2.h.
 _BENEATH_NO_LINKS = 0x08 | 0x04 | 0x02
 _BENEATH_NO_LINKS_NO_XDEV = _BENEATH_NO_LINKS | 0x01
 _READ_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC

@@ -81,7 +81,7 @@ class Pty:
         size = 0
         while size < _READ_BYTES:
             try:
-                # The kernel hands out 4 KiB at most, however much is asked for.
+                # The kernel hands out 4 KiB at most, however much is asked for (drivers/tty/pty.c).
                 chunk = os.read(self.master, _READ_BYTES)
             except OSError as exc:
                 if exc.errno not in {errno.EAGAIN, errno.EIO}:
@@ -109,7 +109,7 @@ class Pty:
             group = os.tcgetpgrp(self.master)
         except OSError:
             return set()
-        # tcgetpgrp gives 0 when no group has the terminal; in a container that is the group of init
+        # tcgetpgrp(3) gives 0 when no group has the terminal; in a container that is init's group
         # and of processes from outside. A freed number may belong to another session by now.
         return {pid for pid, row in among.items() if group and row[1:] == (group, session)}
 
@@ -182,7 +182,10 @@ def _n_unread(fd: int) -> int:
 
 
 def channel(stack: ExitStack) -> tuple[int, int]:
-    """Return a read end and a write end. Unlike a pipe, a child cannot open it through /proc."""
+    """Return a read end and a write end. Unlike a pipe, no child can open it through /proc.
+
+    See ENXIO in open(2).
+    """
     read, write = socket.socketpair()
     fds = (read.detach(), write.detach())
     for fd in fds:

@@ -22,13 +22,13 @@ from pathlib import Path
 GRACE_S = 0.5
 MAX_REQUEST_BYTES = 1 << 18
 MAX_FDS = 8
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 _MAX_STAT_BYTES = 4096
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 Processes = dict[int, tuple[int, int, int]]
-"""pid -> (parent, process group, session)"""
+"""pid -> (parent, process group, session), as /proc/pid/stat has them; see proc(5)"""
 
 
 def processes() -> Processes:
@@ -78,7 +78,7 @@ def inner_number(pid: int) -> int:
 
 
 def send_signal(pids: set[int], number: int) -> None:
-    # To the kernel 0 and -1 mean groups of processes, and 1 is init: none is ever ours to signal.
+    # To kill(2) 0 and -1 mean groups of processes, and 1 is init: none is ever ours to signal.
     for pid in (pid for pid in pids if pid > 1):
         try:
             os.kill(pid, number)
@@ -118,7 +118,8 @@ def _serve(daemon: socket.socket, wake: int) -> bool:
             daemon.send(b"exit %d %d" % (pid, code))
     if daemon not in readable:
         return True
-    # Space for the most descriptors that a request may have: any that do not fit would be lost.
+    # Space for the most descriptors that a request may have: any that do not fit would be lost, of
+    # which MSG_CTRUNC tells; see unix(7).
     request, extra, flags, _ = daemon.recvmsg(
         MAX_REQUEST_BYTES, socket.CMSG_LEN(4 * MAX_FDS), socket.MSG_CMSG_CLOEXEC
     )
@@ -183,7 +184,8 @@ def _reap() -> list[tuple[int, int]]:
 def _end_all(wake: int) -> None:
     """Send SIGTERM, wait for a grace period, then SIGKILL until no descendant is left."""
     deadline = time.monotonic() + GRACE_S
-    # An interactive shell ignores SIGTERM, and a stopped process gets no signal before SIGCONT.
+    # An interactive shell ignores SIGTERM (bash manual, 3.7.6 Signals), and a stopped process gets
+    # no signal before SIGCONT; see signal(7).
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGCONT):
         send_signal(descendants({os.getpid()}, processes()), number)
     while (_reap(), below := descendants({os.getpid()}, processes()))[1]:

@@ -194,8 +194,8 @@ def write_command(scratch: Path, text: str) -> Path:
     """Write the text of a command to the file that `render_command` takes, and return it."""
     file = scratch / _COMMAND
     data = f"{text}\n".encode("utf-8", "surrogateescape")
-    # Not truncated to nothing: ext4 would then write to the disk before the file is closed (mount
-    # option `auto_da_alloc`), which takes a quarter of a millisecond.
+    # Not truncated to nothing: ext4 would then write to the disk before the file is closed (the
+    # mount option `auto_da_alloc` of ext4(5)), which takes a quarter of a millisecond.
     try:
         descriptor = os.open(file, _WRITE, 0o600)
     except FileNotFoundError:
