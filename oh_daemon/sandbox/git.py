@@ -17,12 +17,12 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import StashEntry
 from oh_daemon.core.landing import CACHES
 from oh_daemon.core.plain_text import well_formed
-from oh_daemon.workspace.spawner import Completed, Spawner, clean_env
+from oh_daemon.workspace.spawner import SAFE_GIT, Completed, Spawner, clean_env
 
 _TIMEOUT_S = 60.0
 _WORDS = (
-    *("git", "--no-replace-objects", "-c", "core.hooksPath=/dev/null"),
-    *("-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false"),
+    *(*SAFE_GIT, "--no-replace-objects"),
+    *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),
 )
 
 

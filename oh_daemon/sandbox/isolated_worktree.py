@@ -20,6 +20,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.sandbox import layer
 from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, content, described
 from oh_daemon.sandbox.changes import Change, Entry, entry_of
+from oh_daemon.sandbox.git import run_git
 from oh_daemon.sandbox.isolated_files import Notes, Waiting
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import real_path, shown
@@ -33,8 +34,6 @@ _NOTE = """This conversation is isolated in a git worktree: {where}. File tools 
 the folder and reach the worktree. Commands start in the worktree; use relative names in them. \
 {lacks} The user lands your changes from there."""
 _NOTES = "worktrees.json"
-_TIMEOUT_S = 60.0
-_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
 _EXECUTABLE = 0o100
 
 
@@ -235,7 +234,7 @@ class Worktree:
 
     def _git(self, folder: Path, *words: str) -> bytes:
         try:
-            done = self._host.run((*_GIT, *words), cwd=folder, timeout_s=_TIMEOUT_S)
+            done = run_git(self._host, *words, cwd=folder)
         except ToolError as exc:
             raise ToolError(f"the worktree cannot be used: {exc.message}") from exc
         if done.exit_code != 0:
@@ -249,12 +248,11 @@ class Worktree:
 
 def has_commit(host: Spawner, folder: Path) -> bool:
     """Whether a folder is in a repository from which a worktree can be made."""
-    words = (*_GIT, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
     try:
-        done = host.run(words, cwd=folder, timeout_s=_TIMEOUT_S)
+        words = ("rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        return run_git(host, *words, cwd=folder).exit_code == 0
     except ToolError:
         return False
-    return done.exit_code == 0
 
 
 def _found(folder: Path, name: str) -> tuple[Entry | None, bytes | None]:

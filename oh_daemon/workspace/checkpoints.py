@@ -21,7 +21,14 @@ from oh_daemon.contract.events import CheckpointCreated
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text, read_plain
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
-from oh_daemon.workspace.spawner import Spawner, clean_env, input_file, output_file, written_to
+from oh_daemon.workspace.spawner import (
+    SAFE_GIT,
+    Spawner,
+    clean_env,
+    input_file,
+    output_file,
+    written_to,
+)
 from oh_daemon.workspace.text_changes import with_newlines
 
 logger = logging.getLogger(__name__)
@@ -194,12 +201,13 @@ class Checkpoints:
         """Return a repository's objects folder, and its ignore files other than .gitignore."""
         if not (top / ".git").exists():
             return []
-        safe = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
         asked = ("rev-parse", "--path-format=absolute", "--show-object-format")
         paths = ("--git-path", "objects", "--git-path", "info/exclude")
-        told = self._run((*safe, *asked, *paths), top, {}).decode("utf-8", "replace").splitlines()
+        told = (
+            self._run((*SAFE_GIT, *asked, *paths), top, {}).decode("utf-8", "replace").splitlines()
+        )
         excludes = ("config", "--type=path", "--default", "", "--get", "core.excludesFile")
-        own = self._run((*safe, *excludes), top, {}).decode("utf-8", "replace").strip()
+        own = self._run((*SAFE_GIT, *excludes), top, {}).decode("utf-8", "replace").strip()
         # Objects of another format cannot be shared.
         return [told[1] if told[0] == "sha1" else "", *told[2:], own]
 

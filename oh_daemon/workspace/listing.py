@@ -19,17 +19,17 @@ from pathlib import Path, PurePath
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.workspace.spawner import SAFE_GIT, Spawner
 
 MAX_FILES = 100_000
 _GIT_TIMEOUT_S = 30.0
 _OURS = {"conversations", "memory"}
 """Names in our own folder that git ignores."""
 _MAX_ALTERNATIVES = 100
-# Switches off what a hostile repository could make git run or read.
+# A bare repository below may be hostile, too.
 _LIST = (
-    *("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
-    *("-c", "safe.bareRepository=explicit", "ls-files", "-z", "-co", "--exclude-standard"),
+    *(*SAFE_GIT, "-c", "safe.bareRepository=explicit"),
+    *("ls-files", "-z", "-co", "--exclude-standard"),
 )
 
 

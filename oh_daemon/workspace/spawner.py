@@ -59,6 +59,8 @@ _GIT_STARTS_NOTHING = (
     *(("gc.auto", "0"), ("maintenance.auto", "false")),
 )
 """Settings of git that come last, so they win over those of the user and of the repository."""
+SAFE_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+"""Git that starts nothing which a hostile repository names."""
 _WAYS_OUT = {
     errno.EAGAIN: "no more processes can be started; end some background commands and try again",
     errno.ENOMEM: "memory is short; end some background commands and try again",
