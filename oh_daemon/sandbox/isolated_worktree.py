@@ -200,7 +200,7 @@ class Worktree:
     def _change(
         self, tree: _Tree, name: str, path: Path, committed: tuple[int, bytes] | None
     ) -> tuple[Change, bytes | None, bytes | None] | None:
-        after, content = _found(tree.place, name)
+        after, new = _found(tree.place, name)
         mode, data = committed or (0o100644, None)
         bases = self._known().bases
         if str(path) in bases:
@@ -209,9 +209,9 @@ class Worktree:
         if after is not None and before is not None and after.kind == before.kind == "file":
             is_same = not (after.mode ^ before.mode) & _EXECUTABLE
             before = before if not is_same else Entry("file", after.mode, before.size)
-        if data == content and before == after:
+        if data == new and before == after:
             return None
-        return Change(Path(name), before, after, is_stale=False), data, content
+        return Change(Path(name), before, after, is_stale=False), data, new
 
     def _as_on_disk(self, path: Path, documents: Documents) -> bytes | None:
         """Give the worktree what the user sees at a path; return that content."""
