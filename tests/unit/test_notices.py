@@ -66,9 +66,7 @@ def agent_of(prompt: str, **fields: Any) -> Any:
     return {"model": "m", "label": "m", "systemPrompt": prompt, "tools": [], **fields}
 
 
-def test_skills_of_a_prompt_are_known_by_a_digest_and_in_older_logs_by_their_text() -> (
-    None
-):
+def test_skills_of_a_prompt_are_known_by_a_digest_and_in_older_logs_by_their_text() -> None:
     prompt = "\n".join(prompt_sections([ALWAYS, LISTED], can_load=True))
     today = agent_of("any words", skills=in_prompt([ALWAYS, LISTED], can_load=True))
     for agent in (today, agent_of(prompt)):
