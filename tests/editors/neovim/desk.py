@@ -1,14 +1,14 @@
 """What one test works with: a project, a scripted model, editors with the real daemon."""
 
 import subprocess
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fake_llm import FakeLLM, Step
-from neovim_editor import Neovim
+from neovim_editor import DAEMON, Neovim
 
 CODE = 'def add(a, b):\n    """Add two numbers."""\n    return a - b\n\n\nprint(add(2, 3))\n'
 
@@ -41,8 +41,8 @@ class Desk:
 
 
 @contextmanager
-def desk_in(folder: Path) -> Generator[Desk]:
-    """Make a desk in an empty folder; its editors end with it."""
+def desk_in(folder: Path, daemon: Sequence[str] = DAEMON) -> Generator[Desk]:
+    """Make a desk in an empty folder; its editors end with it, and start this daemon."""
     project, home = folder / "project", folder / "home"
     project.mkdir()
     home.mkdir()
@@ -64,7 +64,7 @@ def desk_in(folder: Path) -> Generator[Desk]:
 
         def start(*, trust: bool | None = True, environ: dict[str, str] | None = None, **o: Any):
             # The tests' keys, however fast, are meant for what is shown, so no delay is needed.
-            options = {"chat": {"inert_ms": 0}, **o}
+            options = {"cmd": daemon, "chat": {"inert_ms": 0}, **o}
             if trust is not None:
                 options = {"trust": trust, **options}
             variables = {**environment, **(environ or {})}

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+import forked_daemons
 import psutil
 import pynvim
 from processes import argv
@@ -19,7 +20,9 @@ Json = dict[str, Any]
 ROOT = Path(__file__).parents[3]
 PLUGIN = ROOT / "editors/neovim"
 DAEMON = [sys.executable, "-m", "oh_daemon", "--stdio"]
-_DEADLINE_S = 90
+QUICK_START = ["--clean", "-n", "--cmd", "let g:loaded_python3_provider = 0"]
+"""Or else the first Python file has Neovim start Python, to see whether it has a library."""
+_DEADLINE_S = 180
 
 # Keeps everything that `User Oh*` events say, for the tests.
 _RECORD_EVENTS = """
@@ -78,7 +81,7 @@ class Neovim:
         nvim = find_nvim()
         assert nvim is not None
         variables = [f"{name}={value}" for name, value in environment.items()]
-        arguments = ["--embed", "--headless", "--clean", "-n", "--cmd", f"set rtp^={PLUGIN}"]
+        arguments = ["--embed", *QUICK_START, "--headless", "--cmd", f"set rtp^={PLUGIN}"]
         argv = ["env", "-u", "NVIM", "-C", str(project), *variables, nvim, *arguments]
         self.nvim = pynvim.attach("child", argv=argv)
         self.pid = int(self.nvim.call("getpid"))
@@ -214,12 +217,15 @@ class Neovim:
 
     def processes(self) -> list[psutil.Process]:
         """Return all processes that this editor has started, directly or not."""
-        return psutil.Process(self.pid).children(recursive=True)
+        started = psutil.Process(self.pid).children(recursive=True)
+        forked = [daemon for each in started if (daemon := forked_daemons.daemon_of(each))]
+        return started + [p for each in forked for p in (each, *each.children(recursive=True))]
 
     def daemon(self) -> psutil.Process:
         # Only Neovim's own children: for a moment, a child of the daemon looks like the daemon.
         started = psutil.Process(self.pid).children()
-        [daemon] = [p for p in started if "oh_daemon" in argv(p)]
+        real = [p for p in started if "oh_daemon" in argv(p)]
+        [daemon] = real + [p for each in started if (p := forked_daemons.daemon_of(each))]
         return daemon
 
     def quit(self) -> None:

@@ -15,7 +15,7 @@ def test_quitting_leaves_no_process(desk: Desk) -> None:
     # The process leaves its session before it prints.
     away = "setsid bash -c 'echo begun; exec sleep 300' & sleep 300"
     desk.script(call("terminal", command=away, timeout_s=600))
-    editor = desk.start(settings={"approval": "askNever"})
+    editor = desk.start(cmd=DAEMON, settings={"approval": "askNever"})
     editor.edit(desk.file)
     editor.command("Oh sleep")
     editor.wait_for_chat("```console\nbegun")
@@ -64,7 +64,7 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     desk: Desk,
 ) -> None:
     desk.script(say("Here I am."), say("Still here."), say("And now too."))
-    editor = desk.start()
+    editor = desk.start(cmd=DAEMON)
     editor.edit(desk.file)
     editor.command("Oh hello")
     editor.wait_for_chat("Here I am.")
@@ -104,7 +104,7 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
 def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(held(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
-    editor = desk.start()
+    editor = desk.start(cmd=DAEMON)
     editor.edit(desk.file)
     editor.command("Oh tell me")
     editor.wait_for_chat("Half of")

@@ -2,6 +2,7 @@
 
 from desk import CODE, Desk
 from fake_llm import call, calls, say
+from neovim_editor import DAEMON
 
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
 VIEW = {"command": "view", "path": "calc.py"}
@@ -16,7 +17,7 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
         call("edit", **FIX),
         say("The sign in `add` is mended.", n_chunks=5),
     )
-    editor = desk.start()
+    editor = desk.start(cmd=DAEMON)
     buffer = editor.edit(desk.file)
     editor.command("Oh mode autoEdit")
     editor.type("Go# ünsaved 🙂<Esc>3G^i🙂; ü; <Esc>gg")

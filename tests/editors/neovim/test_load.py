@@ -3,6 +3,7 @@
 import threading
 
 import psutil
+import pytest
 from desk import Desk
 from fake_llm import call, chunks, held, say
 from long_log import grow
@@ -10,6 +11,7 @@ from long_log import grow
 N_EVENTS = 20_000
 
 
+@pytest.mark.full
 def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Desk) -> None:
     desk.script(call("terminal", command="echo one; echo two"), say("Ready."))
     # Before the model is asked, its view of such a long log is summarized.

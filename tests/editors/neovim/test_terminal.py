@@ -11,9 +11,9 @@ import psutil
 import pytest
 from desk import Desk
 from fake_llm import call, held, say
-from neovim_editor import DAEMON, PLUGIN, find_nvim
+from neovim_editor import DAEMON, PLUGIN, QUICK_START, find_nvim
 
-_DEADLINE_S = 90
+_DEADLINE_S = 180
 
 
 class Terminal:
@@ -22,7 +22,8 @@ class Terminal:
     def __init__(self, desk: Desk, socket: Path, init: Path) -> None:
         self._tmux = ["tmux", "-S", str(socket), "-f", "/dev/null"]
         variables = [f"{name}={value}" for name, value in desk.environment.items()]
-        nvim = ["env", *variables, str(find_nvim()), "--clean", "-n", "-u", str(init), "calc.py"]
+        start = [str(find_nvim()), *QUICK_START, "-u", str(init), "calc.py"]
+        nvim = ["env", *variables, *start]
         size = ["-x", "100", "-y", "30", "-c", str(desk.project)]
         self._run("new-session", "-d", *size, *nvim)
         [server] = self._run("display-message", "-p", "#{pid}").split()
