@@ -149,10 +149,8 @@ def share_for_user(
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)
     spawner = Spawner()
-    # The package also raises what it logs; without a handler, its log would go to stderr.
-    logging.getLogger("mcp").addHandler(logging.NullHandler())
-    keep = KeptFiles(places.state_folder / "mcp")
-    surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), keep)
+    tokens = KeptFiles(places.state_folder / "mcp")
+    surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), tokens)
     shared = Shared(
         spawner=spawner,
         views=Views(
@@ -162,7 +160,7 @@ def share_for_user(
             own=places.private,
             allowed=lambda: settings(None).settings.sandbox_reads,
         ),
-        mcp=McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings),
+        mcp=_mcp_servers(settings, surroundings),
         settings=settings,
         model_for=models.model_for,
         default_model=models.require_default,
@@ -182,3 +180,11 @@ def share_for_user(
         spend=user_state.spend,
     )
     return shared, models
+
+
+def _mcp_servers(
+    settings: Callable[[Path | None], Merged], surroundings: Surroundings
+) -> McpServers:
+    # The package also raises what it logs; without a handler, its log would go to stderr.
+    logging.getLogger("mcp").addHandler(logging.NullHandler())
+    return McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings)
