@@ -36,7 +36,7 @@ _parents: list[_WarmParent] = []
 def start(
     argv: Sequence[str | Path], *, env: Mapping[str, str], **options: Any
 ) -> subprocess.Popen[Any]:
-    """Start a program in an environment; the product from the warm parent."""
+    """Start a program in an environment; the product and MCP servers from the warm parent."""
     words = [str(word) for word in argv]
     arguments = _arguments_of(words)
     if arguments and options.keys() <= _OPTIONS and not REAL:
@@ -55,10 +55,11 @@ def end() -> None:
 
 
 def _arguments_of(words: list[str]) -> list[str] | None:
-    """Return the command line from the program on, None if it is not the product's."""
-    if words[:3] == [sys.executable, "-m", "oh_daemon"]:
-        return words[1:]
-    return words if words[0] == str(SCRIPT) else None
+    """Return the command line from the program on, None if its modules are not there already."""
+    if words[0] != sys.executable:
+        return words if words[0] == str(SCRIPT) else None
+    is_known = words[1:3] == ["-m", "oh_daemon"] or words[1] in warm_parent.SERVERS
+    return words[1:] if is_known else None
 
 
 class _WarmParent:

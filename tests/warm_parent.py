@@ -30,6 +30,10 @@ from pydantic import BaseModel, TypeAdapter
 import oh_daemon
 import oh_daemon.__main__
 
+SERVERS = [
+    str(Path(__file__).with_name(f"{name}.py")) for name in ("mcp_server", "mcp_auth_server")
+]
+"""Programs that it can be besides the product."""
 _LEFT_OUT = re.compile(
     r"litellm\b|oh_daemon\.model\..*litellm|oh_daemon\.fronts\.cli\.demo_project"
 )
@@ -76,8 +80,11 @@ def _import_everything() -> None:
     for module in pkgutil.walk_packages([str(root)], "oh_daemon."):
         _import(module.name)
     ours = [module for name, module in sys.modules.items() if name.startswith("oh_daemon")]
-    for module in ours:
-        for match in _INNER_IMPORT.finditer(Path(module.__file__ or "").read_text()):
+    _import("uvicorn")
+    for path in SERVERS:
+        _import(Path(path).stem)
+    for path in [*SERVERS, *(module.__file__ for module in ours if module.__file__)]:
+        for match in _INNER_IMPORT.finditer(Path(path).read_text()):
             _import(match[1] or match[2])
 
 

@@ -1,5 +1,6 @@
 """Daemons with MCP servers, and servers that listen on a port."""
 
+import os
 import random
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any
 
 import mcp_auth_server
 import mcp_server
+import starts
 from raw_client import RawClient
 from world import World
 
@@ -65,7 +67,7 @@ def serving(
     """Run one of these servers on a port of this machine; yield the port once it listens."""
     port = port or free_port()
     argv = [sys.executable, program, transport, str(port), *words]
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+    with starts.start(argv, env=os.environ, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr
             next(line for line in process.stderr if "running on" in line)

@@ -6,6 +6,7 @@ import os
 import random
 import re
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -86,12 +87,17 @@ _DISGUISES = {
 @pytest.mark.parametrize("name", _DISGUISES)
 def test_no_disguise_lowers_the_risk(name: str) -> None:
     lowered = [
-        (command, expected, plain.risk, hidden.risk)
+        (command, expected, plain, hidden)
         for command, expected in _ROWS
-        for plain, hidden in [(rate(command), rate(_DISGUISES[name](command)))]
-        if _order(hidden.risk) < max(_order(expected), _order(plain.risk))
+        for plain, hidden in [(_plain_risk(command), rate(_DISGUISES[name](command)).risk)]
+        if _order(hidden) < max(_order(expected), _order(plain))
     ]
     assert lowered == []
+
+
+@cache
+def _plain_risk(command: str) -> str:
+    return rate(command).risk
 
 
 @settings(max_examples=300)
