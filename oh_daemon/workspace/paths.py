@@ -21,7 +21,7 @@ from pathlib import Path, PurePath
 from typing import Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
+from oh_daemon.contract.errors import InvalidParamsError, PathOutsideWorkspaceError, ToolError
 from oh_daemon.core.risk.paths import guarded
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -371,3 +371,12 @@ def _has_second_name(path: Path) -> bool:
         status = path.lstat()
         return stat.S_ISREG(status.st_mode) and status.st_nlink > 1
     return False
+
+
+def parse_folder(name: str, field: str) -> Path:
+    """Return the folder of a URI or absolute path. Raises `InvalidParamsError` naming the field."""
+    path = path_from_uri(name) if ":" in name.split("/", maxsplit=1)[0] else Path(name)
+    if path is None or not path.is_absolute():
+        what = f"{name!r} must be a file URI or an absolute path"
+        raise InvalidParamsError.at(field, what, "not_a_path")
+    return path

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from oh_daemon.app import images
 from oh_daemon.contract import composing, content, messages, protocol, summaries
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
-from oh_daemon.fronts.lsp import routes, sync
+from oh_daemon.fronts.lsp import methods, sync
+from oh_daemon.fronts.lsp.calls import handler_name
 from oh_daemon.fronts.wire import dispatch, framing
 from oh_daemon.workspace import output
 
@@ -224,16 +226,26 @@ def _front_of(name: str) -> str:
     return f"{name}...".split(".")[2] if name.startswith(f"{PACKAGE}.fronts.") else ""
 
 
-def test_each_method_has_a_handler_where_its_route_leads() -> None:
-    found = {
-        noun: tuple(import_module(f"{PACKAGE}.fronts.lsp.handlers_{noun}").HANDLERS)
-        for noun in routes.ROUTES
-    }
-    assert {noun: set(names) for noun, names in routes.ROUTES.items()} == {
-        noun: set(names) for noun, names in found.items()
-    }
-    registered = {method.name for method in protocol.REQUESTS}
-    assert registered == {name for names in found.values() for name in names}
+HANDLERS_TAKE = {
+    *("daemon", "params", "context", "folders", "request", "conversation_id", "live", "history"),
+}
+
+
+def test_each_method_has_a_handler_that_takes_what_its_row_gives() -> None:
+    assert methods.NEEDS.keys() == {method.name for method in protocol.REQUESTS}
+    problems: list[str] = []
+    for module, rows in methods.METHODS.items():
+        handlers = vars(import_module(f"{PACKAGE}.fronts.lsp.{module}"))
+        for name, needs in rows.items():
+            takes = set(signature(handlers[handler_name(name)]).parameters)
+            of = needs.conversation
+            is_history, is_live = of == "history", of not in {"none", "new", "history"}
+            if takes - HANDLERS_TAKE or ("history" in takes, "live" in takes) != (
+                is_history,
+                is_live,
+            ):
+                problems.append(f"{handler_name(name)} takes {takes}, its row says {of!r}")
+    _check(problems)
 
 
 def test_no_modules_need_each_other() -> None:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -17,23 +17,18 @@ def serial() -> Iterator[Serial]:
         yield Serial(workers)
 
 
-def waited(answer: Future[object] | None) -> Future[object]:
-    assert answer is not None
-    return answer
-
-
 def test_a_request_does_not_overtake_what_follows_from_the_one_before(serial: Serial) -> None:
     heard: list[str] = []
     is_acting, may_go_on = threading.Event(), threading.Event()
 
-    def send_with_an_image(_image: object) -> None:
+    def send_with_an_image() -> None:
         is_acting.set()
         assert may_go_on.wait(WITHIN_S)
         heard.append("image")
 
-    first = serial.run("c", lambda: None, send_with_an_image)
+    first = serial.run("c", send_with_an_image)
     assert is_acting.wait(WITHIN_S)
-    second = waited(serial.wait("c", lambda _failure: heard.append("words")))
+    second = serial.after("c", lambda _failure: heard.append("words"))
     may_go_on.set()
     first.result(WITHIN_S)
     second.result(WITHIN_S)
@@ -44,8 +39,8 @@ def test_what_an_act_starts_comes_before_all_that_waits(serial: Serial) -> None:
     heard: list[str] = []
     is_open = threading.Event()
     opening = serial.run("c", lambda: is_open.wait(WITHIN_S))
-    image = waited(serial.wait("c", lambda _: serial.run("c", lambda: "image", heard.append)))
-    words = waited(serial.wait("c", lambda _: heard.append("words")))
+    image = serial.after("c", lambda _: serial.run("c", lambda: heard.append("image")))
+    words = serial.after("c", lambda _: heard.append("words"))
     is_open.set()
     for each in (opening, image, words):
         each.result(WITHIN_S)
@@ -60,7 +55,7 @@ def test_a_failure_is_told_to_what_waits_and_nothing_stays_under_way(serial: Ser
         raise ValueError("no log")
 
     opening = serial.run("c", fail)
-    told = waited(serial.wait("c", repr))
+    told = serial.after("c", repr)
     assert serial.ids() == ["c"]
     is_asked.set()
     with pytest.raises(ValueError, match="no log"):

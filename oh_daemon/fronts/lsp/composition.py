@@ -20,22 +20,22 @@ from oh_daemon.app.shared import Shared, share_for_user
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.mcp import McpServers
 from oh_daemon.core.ports import Json
+from oh_daemon.fronts.lsp.calls import bind
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.client_tools import ClientTools
 from oh_daemon.fronts.lsp.daemon import Daemon
-from oh_daemon.fronts.lsp.editor import ClientEditor
-from oh_daemon.fronts.lsp.editor_context import EditorContext
-from oh_daemon.fronts.lsp.handlers_mcp import connect
+from oh_daemon.fronts.lsp.editor import ClientEditor, ClientServers, EditorContext
 from oh_daemon.fronts.lsp.handlers_standard import standard_methods
-from oh_daemon.fronts.lsp.language_servers import ClientServers
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
-from oh_daemon.fronts.lsp.routes import bind
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.fronts.wire.client import Client, ClientAnswer
 from oh_daemon.fronts.wire.dispatch import Method, Notification, RequestContext
 from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.mcp_servers.servers import McpServers as Servers
 from oh_daemon.model.warm_up import warm_up
 from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.workspace.paths import path_from_uri
@@ -75,7 +75,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     stop_sharing = _share_tools(places, shared, documents)
     tell_level = partial(_tell_level, server)
     self_test.verify(lambda: sources.merged().settings, documents.folders, tell_level)
-    connect(shared.mcp, server.outbox, server.client, facts)
+    _connect(shared.mcp, server.outbox, server.client, facts)
     daemon = Daemon(
         shared, Conversations(shared), documents, server.outbox, publisher, models, client_tools
     )
@@ -110,6 +110,22 @@ def _tell_ports(server: Server, conversation_id: str, ports: Sequence[OpenPort])
     """A command in a view listens, or does no more. Called on any thread."""
     told = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
     server.outbox.notify("port/changed", encode(told.model_dump(by_alias=True, exclude_none=True)))
+
+
+def _connect(mcp: Servers, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
+    """Let the client open pages, and tell it when a server starts, fails or changes its tools."""
+
+    def open_page(url: str) -> bool:
+        can_show = facts.offers("window", "showDocument", "support")
+        if can_show:
+            page = {"uri": url, "external": True}
+            client.request_async("window/showDocument", page)
+        return can_show
+
+    mcp.open_page = open_page
+    mcp.on_change = lambda: outbox.notify(
+        "mcp/statusChanged", encode(McpServers(servers=mcp.infos()))
+    )
 
 
 def _share_tools(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:

@@ -11,10 +11,9 @@ from oh_daemon.app.listing import catalogs_of, describe_closed, list_summaries, 
 from oh_daemon.app.places import Places
 from oh_daemon.contract.summaries import ListParams, ListResult
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.folder_names import parse_folder
 from oh_daemon.fronts.lsp.lifecycle import Service
 from oh_daemon.fronts.wire.serial import on_own_thread
-from oh_daemon.workspace.paths import path_from_uri
+from oh_daemon.workspace.paths import parse_folder, path_from_uri
 
 Json = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""The open editor as the core sees it: edits, saves and snapshots through the client.
+"""The open editor as the core sees it: edits, saves, language servers, what the user looks at.
 
 Edits are sent as one undo step, with the document version they were made for. The client's word on
 an edit is only passed on; the caller checks by hash whether the text came out right.
@@ -6,23 +6,48 @@ an edit is only passed on; the caller checks by hash whether the text came out r
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
-from oh_daemon.contract.to_client import ReadDocumentResult
+from oh_daemon.contract.base import Contract, Range
+from oh_daemon.contract.daemon_messages import ContextChangedParams, ShownSelection
+from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.language import Diagnostic, parse_answer
+from oh_daemon.contract.to_client import (
+    DiagnosticsResult,
+    LanguageRequestResult,
+    ReadDocumentResult,
+)
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.editor_ports import MAX_LABEL_CHARS, EditOutcome, OpenDocument, TextEdit
+from oh_daemon.core.context import NOTHING
+from oh_daemon.core.editor_ports import (
+    ANSWER_DEADLINE_S,
+    MAX_LABEL_CHARS,
+    EditOutcome,
+    Offsets,
+    OpenDocument,
+    TextEdit,
+)
+from oh_daemon.core.ports import Json
+from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.workspace.paths import Folders, path_from_uri
 
 EDIT_DEADLINE_S = 10.0
 READ_DEADLINE_S = 5.0
 _FAILURES = {"deadline": "timeout", "gone": "gone", "refused": "rejected"}
 
-Json = dict[str, Any]
+
+T = TypeVar("T", bound=Contract)
+
+
+_MAX_OPEN = 20
+_MAX_SELECTED_CHARS = 4000
 
 
 class ClientEditor:
@@ -181,3 +206,139 @@ def _outcome(answer: ClientAnswer) -> EditOutcome:
     reason = result.get("failureReason")
     is_known = reason in ("stale", "readonly", "rejected", "missing")
     return EditOutcome(applied=False, failure=cast("str", reason) if is_known else "rejected")
+
+
+class ClientServers:
+    """Implements `core.editor_ports.LanguageServers`; the calls that ask the client block."""
+
+    def __init__(self, documents: OpenDocuments, client: Client, facts: ClientFacts) -> None:
+        self._client = client
+        self._synced = documents
+        self.can_report = "diagnostics" in facts.features
+        self.can_look_up = "languageRequests" in facts.features
+
+    def diagnostics(
+        self,
+        paths: Sequence[Path] | None,
+        *,
+        min_severity: int,
+        timeout_s: float = ANSWER_DEADLINE_S,
+        cancel: CancelToken,
+    ) -> list[tuple[str, tuple[Diagnostic, ...]]]:
+        """Ask for diagnostics; drop what the client sends beyond what was asked for."""
+        params: Json = {"minSeverity": min_severity}
+        if paths is not None:
+            params["uris"] = [self._synced.uri_of(path) for path in paths]
+        told = self._ask("editor/diagnostics", params, DiagnosticsResult, timeout_s, cancel)
+        return [
+            (item.uri, tuple(d for d in item.diagnostics if (d.severity or 1) <= min_severity))
+            for item in told.items
+            if paths is None or item.uri in params["uris"]
+        ]
+
+    def look_up(
+        self,
+        method: str,
+        params: Json,
+        *,
+        about: Path | None = None,
+        timeout_s: float = ANSWER_DEADLINE_S,
+        cancel: CancelToken,
+    ) -> Any:
+        document = {"textDocument": {"uri": self._synced.uri_of(about)}} if about else {}
+        asked = {"method": method, "params": {**document, **params}}
+        wanted = LanguageRequestResult
+        return self._ask("editor/languageRequest", asked, wanted, timeout_s, cancel).result
+
+    def offsets(self, text: str) -> Offsets:
+        # pygls takes 0.3 s to import, so it is loaded only when needed.
+        from oh_daemon.fronts.lsp.positions import Offsets as Counted  # noqa: PLC0415
+
+        return Counted(text, self._synced.encoding)
+
+    def _ask(
+        self, method: str, params: Json, result: type[T], timeout_s: float, cancel: CancelToken
+    ) -> T:
+        answer = self._client.request(method, params, deadline_s=timeout_s, cancel=cancel)
+        if answer.outcome != "answered":
+            raise ToolError(
+                f"the editor did not say: {answer.message}. Its language servers may be busy or"
+                " missing; search with grep, or try again later"
+            )
+        return parse_answer(result, answer.result)
+
+
+class EditorContext:
+    """Set on the main loop, read by any thread: the value is replaced as a whole."""
+
+    def __init__(self, masker: Masker) -> None:
+        self._masker = masker
+        self._shown: ContextChangedParams | None = None
+
+    def on_changed(self, params: Json) -> None:
+        """Handle the notification. Raises `ValidationError`; then the previous context stays."""
+        self._shown = ContextChangedParams.model_validate(params)
+
+    def seen_in(self, folders: Folders) -> dict[str, str]:
+        """Return what a conversation in these folders may know, by kind.
+
+        Empty until the client has sent the notification.
+        """
+        shown = self._shown
+        if shown is None:
+            return {}
+        selection, counts = shown.selection, shown.diagnostics_summary
+        problems = f"errors {counts.errors}, warnings {counts.warnings}" if counts else NOTHING
+        return {
+            "active": _active(folders, shown),
+            "selection": _selection(folders, selection, self._masker) if selection else NOTHING,
+            "open": _open_names(folders, shown.open_uris),
+            "problems": problems,
+        }
+
+
+def _active(folders: Folders, shown: ContextChangedParams) -> str:
+    name = _name(folders, shown.active_uri)
+    if name is None:
+        return NOTHING
+    selection = shown.selection
+    if selection and selection.uri == shown.active_uri and _is_empty(selection.range):
+        name += f", cursor in line {selection.range.start.line + 1}"
+    if shown.visible_ranges:
+        first, last = shown.visible_ranges[0].start.line, shown.visible_ranges[-1].end.line
+        name += f", lines {first + 1}-{last + 1} on screen"
+    return name
+
+
+def _selection(folders: Folders, selection: ShownSelection, masker: Masker) -> str:
+    name, span = _name(folders, selection.uri), selection.range
+    if name is None or _is_empty(span):
+        return NOTHING
+    text = selection.text or ""
+    cut = len(text) - _MAX_SELECTED_CHARS
+    if cut > 0:
+        start = masker.mask_start(text[:_MAX_SELECTED_CHARS])
+        text = f"{start}\n[cut, {cut:,} characters more]"
+    return f"{name} lines {span.start.line + 1}-{span.end.line + 1}\n{text}"
+
+
+def _open_names(folders: Folders, uris: tuple[str, ...]) -> str:
+    names = [name for uri in uris if (name := _name(folders, uri))]
+    more = [f"{len(names) - _MAX_OPEN} more"] if len(names) > _MAX_OPEN else []
+    return ", ".join([*names[:_MAX_OPEN], *more]) or NOTHING
+
+
+def _is_empty(span: Range) -> bool:
+    return span.start == span.end
+
+
+def _name(folders: Folders, uri: str | None) -> str | None:
+    """Name a file by its path's text alone: the caller holds a lock, so the disk is not read."""
+    path = path_from_uri(uri or "")
+    if path is None:
+        return None
+    path = Path(os.path.normpath(path))
+    for folder, root in zip(folders.folders, folders.roots, strict=True):
+        if path.is_relative_to(folder):
+            path = root / path.relative_to(folder)
+    return folders.name(path) if folders.contains(path) and not folders.is_left_out(path) else None

@@ -1,25 +1,32 @@
-"""The methods about a conversation as a whole: export, fork, rollback, checkpoints.
+"""The methods about a conversation as a whole: export, fork, rollback, checkpoints, usage.
 
 Each runs on a worker thread, since it reads the log from its start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from oh_daemon.app import history
 from oh_daemon.app.description import describe
 from oh_daemon.app.export import export_conversation
+from oh_daemon.app.live import Live
 from oh_daemon.contract import branches as m
+from oh_daemon.contract import plain
+from oh_daemon.contract.asking import UsageReadParams, UsageReadResult
 from oh_daemon.contract.errors import PayloadTooLargeError
 from oh_daemon.contract.messages import ConversationResult
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, in_turn, on_open_worker, on_worker
+from oh_daemon.core.usage import Bill
+from oh_daemon.fronts.lsp.daemon import Daemon
 
 _MAX_EXPORT_CHARS = 32 << 20
 """A client holds the whole answer in memory, in several copies while it parses it."""
 
 
-def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.ExportResult:
+def conversation_export(
+    daemon: Daemon, params: m.ExportParams, folders: list[Path]
+) -> m.ExportResult:
     text = export_conversation(daemon.conversations, params.conversation_id, folders, params.format)
     if len(text) > _MAX_EXPORT_CHARS:
         raise PayloadTooLargeError(
@@ -29,16 +36,33 @@ def export(daemon: Daemon, params: m.ExportParams, folders: list[Path]) -> m.Exp
     return m.ExportResult(text=text)
 
 
-def fork(daemon: Daemon, params: m.ForkParams, folders: list[Path]) -> ConversationResult:
+def conversation_fork(
+    daemon: Daemon, params: m.ForkParams, folders: list[Path]
+) -> ConversationResult:
     live = history.fork(daemon.conversations, params, folders)
     daemon.publisher.on_forked(live.conversation.journal)
     return ConversationResult(conversation=describe(live.conversation.journal))
 
 
-HANDLERS: dict[str, Handler] = {
-    "conversation/export": on_worker(export),
-    "conversation/fork": on_worker(fork),
-    "conversation/rollback": in_turn(history.rollback),
-    "checkpoint/list": on_open_worker(lambda live, _params: history.checkpoints(live)),
-    "checkpoint/restore": in_turn(history.restore_checkpoint),
-}
+def conversation_rollback(live: Live, params: m.RollbackParams) -> m.RollbackResult:
+    return history.rollback(live, params)
+
+
+def checkpoint_list(live: Live) -> m.CheckpointListResult:
+    return history.checkpoints(live)
+
+
+def checkpoint_restore(live: Live, params: m.CheckpointRestoreParams) -> m.RestoreResult:
+    return history.restore_checkpoint(live, params)
+
+
+def usage_read(daemon: Daemon, params: UsageReadParams, folders: list[Path]) -> UsageReadResult:
+    conversations, bill = daemon.conversations, Bill(params.since or "")
+    records: Iterable[plain.Record]
+    if params.conversation_id is None:
+        records = (r for each in conversations.catalogs(folders) for r in each.usage_records())
+    else:
+        records = conversations.read(params.conversation_id, folders)[1]
+    for record in records:
+        bill.add(record)
+    return UsageReadResult.model_validate(bill.rendered())

@@ -29,7 +29,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.state import Review
 from oh_daemon.core.turns import BUSY
-from oh_daemon.fronts.lsp.daemon import Handler, documents_of, in_turn, on_open_worker
+from oh_daemon.fronts.lsp.daemon import documents_of
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import path_from_uri
 from oh_daemon.workspace.review import hunks_of, merged
@@ -98,7 +98,7 @@ def _text(documents: Documents, sha256: str | None) -> str | None:
     return None if sha256 is None else with_newlines(documents.history.text(sha256))
 
 
-def list_(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
+def changes_list(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
     documents = documents_of(live)
     if live.isolated is not None and params.turn_id is None:
         return live.isolated.list()
@@ -149,7 +149,7 @@ def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Revie
     return {review.uri: review for review in found if review.is_pending}
 
 
-def diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
+def changes_diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
     documents, turn_id = documents_of(live), params.turn_id
     if live.isolated is not None and turn_id is None:
         return live.isolated.diff(params.uri)
@@ -168,7 +168,7 @@ def diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
     )
 
 
-def accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
+def changes_accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     if live.isolated is not None:
         return live.isolated.land(params)
 
@@ -180,7 +180,7 @@ def accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     return _settle(live, params, act)
 
 
-def revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
+def changes_revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     status = live.conversation.journal.status
     if status in BUSY:
         way_on = "answer it" if status == "waiting" else "wait"
@@ -247,11 +247,3 @@ def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
         base, now = map(documents.history.put, (after.base, after.now))
     decision = "accepted" if after.decision == "accepted" else "reverted"
     return ChangesReviewed(uri=after.uri, decision=decision, base=base, now=now)
-
-
-HANDLERS: dict[str, Handler] = {
-    "changes/list": on_open_worker(list_),
-    "changes/diff": on_open_worker(diff),
-    "changes/accept": in_turn(accept),
-    "changes/revert": in_turn(revert),
-}

@@ -17,34 +17,25 @@ from oh_daemon.app.workbench import Workbench, render_tool_info
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.errors import (
-    ApprovalNotFoundError,
-    ConversationLockedError,
-    InvalidParamsError,
-)
+from oh_daemon.contract.composing import AttachmentPutParams, AttachmentPutResult
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.settings import Layer, merge_settings
+from oh_daemon.core.ports import Json
 from oh_daemon.core.rules import check_rules
 from oh_daemon.fronts.lsp.asker import chosen_option
-from oh_daemon.fronts.lsp.daemon import (
-    Daemon,
-    Handler,
-    on_open_if_named,
-    once_durable,
-    parse_folder,
-)
-from oh_daemon.fronts.wire.dispatch import RequestContext
+from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
+from oh_daemon.workspace.paths import parse_folder
 
 _HIDDEN = "***"
 
 
-@on_open_if_named
-def approval_list(daemon: Daemon, live: Live | None, _params: object) -> m.ApprovalListResult:
-    conversations, found = daemon.conversations, list[Approval]()
+def approval_list(daemon: Daemon, live: Live | None) -> m.ApprovalListResult:
+    conversations, pending = daemon.conversations, list[Approval]()
     if live is None:
         asking = [each.conversation.journal for each in conversations.all_live()]
     else:
@@ -52,46 +43,26 @@ def approval_list(daemon: Daemon, live: Live | None, _params: object) -> m.Appro
     for each in asking:
         with each.changed:
             waiting = each.state.approvals.values()
-            found.extend(Approval.model_validate(approval) for approval in waiting)
-    return m.ApprovalListResult(pending=tuple(found))
+            pending.extend(Approval.model_validate(approval) for approval in waiting)
+    return m.ApprovalListResult(pending=tuple(pending))
 
 
-def approval_respond(
-    daemon: Daemon, params: m.ApprovalRespondParams, context: RequestContext
-) -> Any:
-    live = _asked_by(daemon, params.approval_id)
-    context.hold(live.id)
-    journal = live.conversation.journal
-    with journal.changed:
-        approval = journal.state.approvals.get(params.approval_id)
+def approval_respond(live: Live, params: m.ApprovalRespondParams) -> Json:
+    with live.conversation.journal.changed:
+        approval = live.conversation.state.approvals.get(params.approval_id)
         # If it is resolved already, this decision is not used: the answer holds the first one.
         decision = _decision(approval, params) if approval else Decision(effect="reject")
-        result = live.conversation.decisions.respond(
+        return live.conversation.decisions.respond(
             params.approval_id,
             params.digest,
             decision,
             feedback=params.feedback,
             edited_subject=params.edited_subject,
         )
-    return once_durable(live, result)
 
 
-def input_respond(daemon: Daemon, params: InputRespondParams, context: RequestContext) -> Any:
-    live = _asked_by(daemon, params.input_id)
-    context.hold(live.id)
-    result = live.conversation.decisions.answer(params.input_id, params.action, params.content)
-    return once_durable(live, result)
-
-
-def _asked_by(daemon: Daemon, request_id: str) -> Live:
-    for live in daemon.conversations.all_live():
-        state = live.conversation.state
-        if request_id in state.pending or request_id in state.resolutions:
-            return live
-    for followed in daemon.conversations.all_followed():
-        if request_id in followed.state.pending:
-            raise ConversationLockedError(followed.id, followed.owner)
-    raise ApprovalNotFoundError(request_id)
+def input_respond(live: Live, params: InputRespondParams) -> Json:
+    return live.conversation.decisions.answer(params.input_id, params.action, params.content)
 
 
 def _decision(approval: plain.Approval, params: m.ApprovalRespondParams) -> Decision:
@@ -109,12 +80,10 @@ def _decision(approval: plain.Approval, params: m.ApprovalRespondParams) -> Deci
     return chosen
 
 
-@on_open_if_named
-def tool_list(daemon: Daemon, live: Live | None, _params: object) -> Any:
+def tool_list(daemon: Daemon, live: Live | None, folders: list[Path]) -> Any:
     if live is not None:
         return _tools_of(live.workbench)
-    shared, folders = daemon.shared, daemon.folders()
-    return daemon.workers.submit(lambda: _tools_of(_workbench_of_new(shared, folders)))
+    return daemon.workers.submit(lambda: _tools_of(_workbench_of_new(daemon.shared, folders)))
 
 
 def _tools_of(bench: Workbench) -> m.ToolListResult:
@@ -130,9 +99,9 @@ def _workbench_of_new(shared: Shared, folders: list[Path]) -> Workbench:
 
 
 def config_read(
-    daemon: Daemon, params: m.ConfigReadParams, _context: RequestContext
+    daemon: Daemon, params: m.ConfigReadParams, folders: list[Path]
 ) -> m.ConfigReadResult:
-    merged = daemon.shared.settings(next(iter(daemon.folders()), None))
+    merged = daemon.shared.settings(next(iter(folders), None))
     value = merged.settings.model_dump(mode="json")
     for settings in (value, *value["profiles"].values()):
         settings["llm"] = {k: _HIDDEN if _is_secret(k) else v for k, v in settings["llm"].items()}
@@ -151,40 +120,35 @@ def _is_secret(name: str) -> bool:
     return any(word in name.lower() for word in ("key", "headers"))
 
 
-def config_validate(
-    _daemon: Daemon, params: m.ConfigValidateParams, _context: RequestContext
-) -> m.ConfigValidateResult:
+def config_validate(params: m.ConfigValidateParams) -> m.ConfigValidateResult:
     merged = merge_settings([Layer(params.source, params.settings)])
     wrong_rules = check_rules(merged.settings.rules)[1]
     problems = tuple(map(render_problem, (*merged.problems, *wrong_rules)))
     return m.ConfigValidateResult(problems=problems)
 
 
-def secret_set(daemon: Daemon, params: m.SecretSetParams, context: RequestContext) -> m.SecretNames:
+def secret_set(daemon: Daemon, params: m.SecretSetParams) -> m.SecretNames:
     value = params.value.get_secret_value()
     daemon.shared.masker.add(value)
     lent = daemon.shared.lent if params.for_commands else daemon.models.secrets
     lent[params.name] = value
-    return secret_list(daemon, params, context)
+    return secret_list(daemon)
 
 
-def secret_remove(
-    daemon: Daemon, params: m.SecretRemoveParams, context: RequestContext
-) -> m.SecretNames:
+def secret_remove(daemon: Daemon, params: m.SecretRemoveParams) -> m.SecretNames:
     daemon.models.secrets.pop(params.name, None)
     daemon.shared.lent.pop(params.name, None)
-    return secret_list(daemon, params, context)
+    return secret_list(daemon)
 
 
-def secret_list(daemon: Daemon, _params: object, _context: RequestContext) -> m.SecretNames:
+def secret_list(daemon: Daemon) -> m.SecretNames:
     return m.SecretNames(
         names=tuple(sorted(daemon.models.secrets)), for_commands=tuple(sorted(daemon.shared.lent))
     )
 
 
-def daemon_status(daemon: Daemon, _params: m.DaemonStatusParams, _context: RequestContext) -> Any:
+def daemon_status(daemon: Daemon, folders: list[Path]) -> Any:
     """Answer at once: on a worker, it would wait for all conversations that are being opened."""
-    folders = daemon.folders()
     if daemon.shared.is_sandbox_known():
         return _status(daemon, folders)
     return daemon.workers.submit(_status, daemon, folders)
@@ -223,26 +187,15 @@ def _statm() -> int:
     return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
-def set_trust(
-    daemon: Daemon, params: m.SetTrustParams, _context: RequestContext
-) -> m.SetTrustResult:
+def workspace_set_trust(daemon: Daemon, params: m.SetTrustParams) -> m.SetTrustResult:
     trust = daemon.shared.trust
     trust.decide(parse_folder(params.folder, "folder"), params.trusted)
     return m.SetTrustResult(folders=trust.listed())
 
 
-HANDLERS: dict[str, Handler] = {
-    "approval/list": approval_list,
-    "approval/respond": approval_respond,
-    "input/respond": input_respond,
-    "tool/list": tool_list,
-    # On the main loop, since pieces are taken in the order in which they arrive.
-    "attachment/put": lambda daemon, params, _context: daemon.attachments.put(params),
-    "config/read": config_read,
-    "config/validate": config_validate,
-    "secret/set": secret_set,
-    "secret/remove": secret_remove,
-    "secret/list": secret_list,
-    "daemon/status": daemon_status,
-    "workspace/setTrust": set_trust,
-}
+def attachment_put(daemon: Daemon, params: AttachmentPutParams) -> AttachmentPutResult:
+    return daemon.attachments.put(params)
+
+
+def model_list(daemon: Daemon) -> m.ModelListResult:
+    return m.ModelListResult(models=daemon.models.listed(), default=daemon.models.default_name())

@@ -20,9 +20,9 @@ from oh_daemon.contract.language import ChangesShown, ChosenAction, CodeActionPa
 from oh_daemon.contract.protocol import COMMANDS, OWN_COMMANDS
 from oh_daemon.contract.to_client import OpenDiffParams
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.lsp import handlers_changes
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, newest
+from oh_daemon.fronts.lsp.handlers_changes import changes_diff, changes_list
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Method, RequestContext
 from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
@@ -149,7 +149,7 @@ def _text(daemon: Daemon, uri: str) -> str:
             file = unquote(parts.query).removeprefix("uri=")
             params = m.ChangesDiffParams(conversation_id=conversation_id, uri=file)
             live = daemon.conversations.live(conversation_id)
-            diff = handlers_changes.diff(live, params)
+            diff = changes_diff(live, params)
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
@@ -176,7 +176,7 @@ def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> 
     def work() -> None:
         live = daemon.conversations.live(asked.conversation_id)
         params = m.ChangesListParams(conversation_id=live.id)
-        files = handlers_changes.list_(live, params).files
+        files = changes_list(live, params).files
         pending = [file.uri for file in files if file.state == "pending"]
         for uri in [asked.uri] if asked.uri else pending[:_MAX_DIFFS]:
             _open_diff(client, live.id, uri, has_own=has_own)

@@ -1,35 +1,19 @@
-"""The `terminal/*` methods: people watch the agent's terminals, type into them, stop commands."""
+"""The `terminal/*` and `port/*` methods: people watch terminals, stop commands, reach servers."""
 
 from __future__ import annotations
-
-from concurrent.futures import Future
 
 from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.messages import Empty
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler, on_open, on_open_worker
-from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.workspace.shell import Shells
 
 
-def list_(
-    daemon: Daemon, params: m.TerminalListParams, context: RequestContext
-) -> Future[m.TerminalListResult] | m.TerminalListResult:
-    conversation_id = params.conversation_id
-    is_opening = conversation_id in daemon.serial.ids()
-    if is_opening or daemon.conversations.find_live(conversation_id):
-        return _listed(daemon, params, context)
-    return m.TerminalListResult(terminals=())
+def terminal_list(live: Live | None) -> m.TerminalListResult:
+    return m.TerminalListResult(terminals=live.workbench.shells.listed() if live else ())
 
 
-@on_open
-def _listed(_daemon: Daemon, live: Live, _params: object, _context: object) -> m.TerminalListResult:
-    return m.TerminalListResult(terminals=live.workbench.shells.listed())
-
-
-@on_open_worker
-def read(live: Live, params: m.TerminalReadParams) -> m.TerminalReadResult:
+def terminal_read(live: Live, params: m.TerminalReadParams) -> m.TerminalReadResult:
     shells = _shells(live, params)
     shell, screen = shells.existing(params.terminal_id), shells.screen(params.terminal_id)
     is_running = shell.is_running
@@ -38,10 +22,7 @@ def read(live: Live, params: m.TerminalReadParams) -> m.TerminalReadResult:
     return m.TerminalReadResult(data=data, next_offset=end, eof=eof)
 
 
-@on_open
-def write(
-    _daemon: Daemon, live: Live, params: m.TerminalWriteParams, _context: RequestContext
-) -> Empty:
+def terminal_write(live: Live, params: m.TerminalWriteParams) -> Empty:
     shell = _shells(live, params).existing(params.terminal_id)
     if not shell.is_running:
         raise InvalidStateError(
@@ -51,8 +32,7 @@ def write(
     return Empty()
 
 
-@on_open_worker
-def kill(live: Live, params: m.TerminalKillParams) -> Empty:
+def terminal_kill(live: Live, params: m.TerminalKillParams) -> Empty:
     _shells(live, params).existing(params.terminal_id).stop_for_user()
     return Empty()
 
@@ -68,9 +48,17 @@ def _shells(live: Live, params: m.OfTerminal) -> Shells:
     return shells
 
 
-HANDLERS: dict[str, Handler] = {
-    "terminal/list": list_,
-    "terminal/read": read,
-    "terminal/write": write,
-    "terminal/kill": kill,
-}
+def port_list(live: Live) -> m.PortListResult:
+    network = live.workbench.network
+    return m.PortListResult(ports=network.ports() if network else ())
+
+
+def port_open(live: Live, params: m.PortOpenParams) -> m.PortOpenResult:
+    network = live.workbench.network
+    if network is None or params.port not in {each.port for each in network.ports()}:
+        what = f"no command listens on port {params.port} in a view; port/list has the ports"
+        raise InvalidParamsError.at("port", what, "unknown")
+    try:
+        return m.PortOpenResult(address=network.forward(params.port))
+    except OSError as exc:
+        raise InvalidStateError(f"port {params.port} cannot be opened: {exc.strerror}") from exc

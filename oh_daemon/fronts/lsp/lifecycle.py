@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from queue import SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from oh_daemon.contract import protocol
 from oh_daemon.contract.errors import (
@@ -31,13 +31,14 @@ from oh_daemon.contract.errors import (
 from oh_daemon.fronts.lsp.boot import SIGNALS, Opening, answer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts, parse_client_facts
 from oh_daemon.fronts.lsp.methods import OUTGOING, URGENT
-from oh_daemon.fronts.lsp.waiting import Stop, Waiting, message_of
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, Method, Notification, RequestContext
 from oh_daemon.fronts.wire.framing import (
     ContentLength,
     Frame,
     FramingLost,
+    Message,
+    RequestId,
     TooLarge,
     read_frames,
     unrecorded,
@@ -57,6 +58,56 @@ EXIT_CANNOT_START = 4
 _STOP_DEADLINE_S = 2.0
 _HANG_DEADLINE_S = 5.0
 _MAX_WAITING_FRAMES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The end of the main loop."""
+
+    reason: str
+    exit_code: int
+    awaits_answers: bool
+    """Whether requests that wait are served first."""
+
+
+class Waiting:
+    """Frames in order of arrival, perhaps with a stop behind them."""
+
+    def __init__(self) -> None:
+        self._entries: list[Frame | Stop] = []
+
+    @property
+    def has_request(self) -> bool:
+        """Whether the client waits for an answer."""
+        return any({"id", "method"} <= message_of(entry).keys() for entry in self._entries)
+
+    @property
+    def changes_folders(self) -> bool:
+        name = "workspace/didChangeWorkspaceFolders"
+        return any(message_of(entry).get("method") == name for entry in self._entries)
+
+    def add(self, entry: Frame | Stop) -> None:
+        self._entries.append(entry)
+
+    def take(self) -> list[Frame | Stop]:
+        """Return all; nothing waits any more."""
+        taken, self._entries = self._entries, []
+        return taken
+
+    def cancel(self, params: object) -> RequestId | None:
+        """Forget the request that `$/cancelRequest` names; return its id if it waited."""
+        for entry in self._entries:
+            message = message_of(entry)
+            if "method" in message and "id" in message and {"id": message["id"]} == params:
+                self._entries.remove(entry)
+                return message["id"]
+        return None
+
+
+def message_of(entry: object) -> Json:
+    """Return the object in a frame, empty if there is none."""
+    value: object = entry.value if isinstance(entry, Message) else None
+    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Futures of one connection: chained, run on their own thread, or run in turn by conversation.
+"""Futures of one connection: chained, run on their own thread, or in order by conversation.
 
 Invariant of `Serial`: work on a conversation as a whole, and each request that arrives meanwhile,
 runs in the order of arrival.
@@ -12,17 +12,14 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar, cast
-
-T = TypeVar("T")
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """Work to run, and `act` on its outcome; without work, on the outcome of the last one."""
-
-    work: Callable[[], Any] | None
-    act: Callable[[Future[Any]], Any]
+    act: Callable[[BaseException | None], Any]
+    """Gets what the last work raised, if it failed."""
+    is_work: bool
     done: Future[Any] = field(default_factory=Future[Any])
 
 
@@ -41,14 +38,12 @@ class Serial:
         with self._lock:
             return list(self._steps)
 
-    def run(
-        self, conversation_id: str, work: Callable[[], T], act: Callable[[T], Any] | None = None
-    ) -> Future[Any]:
-        """Do `work` that opens, changes or closes it on a worker thread, then `act` on the result.
+    def run(self, conversation_id: str, work: Callable[[], Any]) -> Future[Any]:
+        """Do `work` that opens, changes or closes it on a worker thread.
 
-        A step that an `act` asks for comes before all that are waiting.
+        Work that a step asks for comes before all that are waiting.
         """
-        step = _Step(work, lambda ended: act(ended.result()) if act else ended.result())
+        step = _Step(lambda _failure: work(), is_work=True)
         with self._lock:
             steps = self._steps.get(conversation_id)
             if steps is None:
@@ -60,30 +55,27 @@ class Serial:
                 steps.append(step)
         return step.done
 
-    def wait(
-        self, conversation_id: str, act: Callable[[BaseException | None], Any]
-    ) -> Future[Any] | None:
+    def after(self, conversation_id: str, act: Callable[[BaseException | None], Any]) -> Any:
         """Call `act` after all steps under way, with what the last work raised, if it failed.
 
-        Return None when nothing is under way.
+        When nothing is under way, this thread calls it, and returns what it returns.
         """
-        step = _Step(None, lambda ended: act(ended.exception()))
         with self._lock:
             steps = self._steps.get(conversation_id)
-            if steps is None:
-                return None
-            steps.append(step)
-        return step.done
+            if steps is not None:
+                step = _Step(act, is_work=False)
+                steps.append(step)
+                return step.done
+        return act(None)
 
     def _work_off(self, conversation_id: str) -> None:
         with self._lock:
             self._threads[conversation_id] = threading.get_ident()
-        ended: Future[Any] = Future()
+        failure: BaseException | None = None
         while (step := self._next(conversation_id)) is not None:
-            if step.work is not None:
-                ended = Future()
-                settle(ended, step.work)
-            settle(step.done, partial(step.act, ended))
+            outcome = settle(step.done, partial(step.act, failure))
+            if step.is_work:
+                failure = outcome
 
     def _next(self, conversation_id: str) -> _Step | None:
         with self._lock:
@@ -110,14 +102,23 @@ def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
     return done
 
 
-def settle(done: Future[Any], compute: Callable[[], Any]) -> None:
+def settle(done: Future[Any], compute: Callable[[], Any]) -> BaseException | None:
+    """Give `done` the result of `compute`, or of the future that it returns.
+
+    Returns what `compute` raised.
+    """
     try:
         result = compute()
     except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
         done.set_exception(exc)
-        return
+        return exc
     if isinstance(result, Future):
         future = cast("Future[Any]", result)
-        future.add_done_callback(lambda second: settle(done, second.result))
+        future.add_done_callback(lambda second: _pass_on(done, second))
     else:
         done.set_result(result)
+    return None
+
+
+def _pass_on(done: Future[Any], second: Future[Any]) -> None:
+    settle(done, second.result)

@@ -1,31 +1,119 @@
-"""`context/search`: files, symbols, conversations, commands and skills that a message can mention.
+"""The methods about what there is to choose and to mention: MCP servers, agents, skills, commands.
 
-Runs on a worker thread and does not wait for a slow language server.
+`context/search` also finds files, symbols and conversations, and does not wait for a slow server.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
+from oh_daemon.app.knowledge import skills_in
+from oh_daemon.app.sub_agents import agents_in
 from oh_daemon.contract import composing as m
+from oh_daemon.contract.agents import AgentListParams, AgentListResult, AgentSummary
 from oh_daemon.contract.content import CommandPart, ResourceLinkPart, SkillPart
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.language import CodeSymbol, parse_answer
+from oh_daemon.contract.mcp import (
+    McpAuthenticateParams,
+    McpAuthenticateResult,
+    McpRestartParams,
+    McpServers,
+    McpSetEnabledParams,
+)
+from oh_daemon.contract.skills import SkillInfo, SkillListParams, SkillListResult
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import LOG_SCHEME
-from oh_daemon.core.skills import COMMANDS
-from oh_daemon.fronts.lsp.daemon import Daemon, Handler
-from oh_daemon.fronts.lsp.handlers_skills import skills_for
+from oh_daemon.core.skills import COMMANDS, Skill
+from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.workspace.listing import Query, Rank
-from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+from oh_daemon.workspace.paths import parse_folder, path_from_uri, uri_from_path
 
 _SYMBOLS_WITHIN_S = 1.0
 _WORST: Rank = (5, 0, 0)
+
+
+def mcp_list(daemon: Daemon) -> McpServers:
+    daemon.shared.mcp.begin()
+    return McpServers(servers=daemon.shared.mcp.infos())
+
+
+def mcp_set_enabled(daemon: Daemon, params: McpSetEnabledParams) -> McpServers:
+    daemon.shared.mcp.set_enabled(params.server, enabled=params.enabled)
+    return McpServers(servers=daemon.shared.mcp.infos())
+
+
+def mcp_restart(daemon: Daemon, params: McpRestartParams) -> McpServers:
+    daemon.shared.mcp.restart(params.server)
+    return McpServers(servers=daemon.shared.mcp.infos())
+
+
+def mcp_authenticate(daemon: Daemon, params: McpAuthenticateParams) -> McpAuthenticateResult:
+    mcp = daemon.shared.mcp
+    url = mcp.authenticate(params.server)
+    opened = bool(url and mcp.open_page(url))
+    return McpAuthenticateResult(url=url, opened=opened, servers=mcp.infos())
+
+
+def skills_for(
+    daemon: Daemon, conversation_id: str | None, folders: Sequence[Path]
+) -> tuple[Skill, ...]:
+    """Return the current skills of an open conversation, or else those of the folders."""
+    live = daemon.conversations.find_live(conversation_id or "")
+    if live is None:
+        return skills_in(daemon.shared, folders)
+    live.workbench.skills.refresh()
+    return live.workbench.skills.all
+
+
+def skill_list(daemon: Daemon, params: SkillListParams, folders: list[Path]) -> SkillListResult:
+    wanted = folders if params.folder is None else [parse_folder(params.folder, "folder")]
+    found = skills_for(daemon, params.conversation_id, wanted)
+    return SkillListResult(
+        skills=tuple(
+            SkillInfo(
+                name=skill.name,
+                description=skill.description,
+                kind=skill.kind,
+                source=skill.source,
+                path=str(skill.path),
+                argument_hint=skill.argument_hint,
+                problem=skill.problem,
+            )
+            for skill in found
+        )
+    )
+
+
+def command_list(
+    daemon: Daemon, params: m.CommandListParams, folders: list[Path]
+) -> m.CommandListResult:
+    """List our commands and the task skills; a skill replaces our command of the same name."""
+    found = skills_for(daemon, params.conversation_id, folders)
+    tasks = [skill for skill in found if skill.kind == "task" and skill.problem is None]
+    taken = {skill.name for skill in tasks}
+    return m.CommandListResult(
+        commands=tuple(
+            m.CommandInfo.model_validate(each, from_attributes=True)
+            for each in (*(each for each in COMMANDS if each.name not in taken), *tasks)
+        )
+    )
+
+
+def agent_list(daemon: Daemon, params: AgentListParams, folders: list[Path]) -> AgentListResult:
+    if params.conversation_id is not None:
+        folders = [*daemon.conversations.live(params.conversation_id).workbench.folders.folders]
+    elif params.folder is not None:
+        folders = [parse_folder(params.folder, "folder")]
+    agents = agents_in(daemon.shared, folders).values()
+    return AgentListResult(
+        agents=tuple(AgentSummary.model_validate(a, from_attributes=True) for a in agents)
+    )
+
 
 Key = tuple[int, int, int, int]
 Found = tuple[Key, m.ContextItem]
@@ -41,14 +129,12 @@ class _Search:
     cancel: CancelToken
 
 
-def search(
-    daemon: Daemon, params: m.ContextSearchParams, context: RequestContext
-) -> Future[m.ContextSearchResult]:
+def context_search(
+    daemon: Daemon, params: m.ContextSearchParams, folders: list[Path], context: RequestContext
+) -> m.ContextSearchResult:
     live = daemon.conversations.find_live(params.conversation_id or "")
     own = live.workbench.folders.folders if live else ()
-    folders = own or daemon.folders()
-    wanted = _Search(daemon, params, Query(params.query), folders, context.cancel)
-    return daemon.workers.submit(_find, wanted)
+    return _find(_Search(daemon, params, Query(params.query), own or folders, context.cancel))
 
 
 def _find(search: _Search) -> m.ContextSearchResult:
@@ -159,4 +245,3 @@ _SOURCES: dict[m.ContextKind, Callable[[_Search], Iterable[Found]]] = {
     "command": _commands,
     "skill": _skills,
 }
-HANDLERS: dict[str, Handler] = {"context/search": search}

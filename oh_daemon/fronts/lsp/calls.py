@@ -1,0 +1,178 @@
+"""Calls the handler of a method as its row in `methods` says.
+
+Most handlers are imported at the first request for one. Such an import runs on a worker thread and
+holds nothing up but later requests for the same conversation, or, if they name none, for the same
+module: these run in the order of arrival.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, cast
+
+from oh_daemon.app.following import Followed
+from oh_daemon.app.idempotency import Repeatable, new_conversation_id
+from oh_daemon.app.live import Live
+from oh_daemon.app.message_content import refers
+from oh_daemon.contract import protocol
+from oh_daemon.fronts.lsp.daemon import Daemon, once_durable
+from oh_daemon.fronts.lsp.methods import AT_ONCE, METHODS, Needs
+from oh_daemon.fronts.wire.dispatch import Json, Method, RequestContext
+from oh_daemon.fronts.wire.serial import Serial, on_own_thread, then
+
+
+def bind(daemon: Daemon) -> dict[str, Method]:
+    """Return what serves each method of the registry."""
+    imports, registry = Serial(daemon.workers), {each.name: each for each in protocol.REQUESTS}
+    bound = {
+        name: _Bound(daemon, imports, module, registry[name], needs)
+        for module, rows in METHODS.items()
+        for name, needs in rows.items()
+    }
+    for method in bound.values():
+        if method.module in AT_ONCE:
+            method.load()
+    return {name: method.call for name, method in bound.items()}
+
+
+def handler_name(method: str) -> str:
+    """Return `conversation_send_message` for `conversation/sendMessage`."""
+    return re.sub(r"[A-Z]", lambda upper: f"_{upper[0].lower()}", method.replace("/", "_"))
+
+
+@dataclass(slots=True)
+class _Call:
+    """One request on its way to its handler."""
+
+    params: Any
+    context: RequestContext
+    request: Repeatable
+    folders: list[Path]
+    conversation_id: str = ""
+    subject: Live | Followed | None = None
+
+
+@dataclass(slots=True)
+class _Bound:
+    """One method of this daemon."""
+
+    daemon: Daemon
+    imports: Serial
+    module: str
+    method: protocol.Method
+    needs: Needs
+    is_loaded: bool = False
+    handler: Callable[..., Any] = field(init=False)
+    takes: tuple[str, ...] = field(init=False)
+
+    def load(self) -> None:
+        # The model is built here too, since that takes as long as an import.
+        self.method.params.model_rebuild()
+        module = import_module(f"oh_daemon.fronts.lsp.{self.module}")
+        self.handler = vars(module)[handler_name(self.method.name)]
+        code = self.handler.__code__
+        self.takes = code.co_varnames[: code.co_argcount]
+        self.is_loaded = True
+
+    def call(self, params: Json, context: RequestContext) -> Any:
+        """Serve a request. Called on the main loop."""
+        # Who interrupts something does not wait for what else was asked of it.
+        is_urgent = self.needs.is_urgent
+        key = self.module if is_urgent else str(params.get("conversationId", self.module))
+        begin = partial(self._begin, params, context)
+        if not self.is_loaded:
+            return self.imports.run(key, lambda: self.load() or begin())
+        return self.imports.after(key, lambda _failure: begin())
+
+    def _begin(self, json: Json, context: RequestContext) -> Any:
+        params: Any = self.method.params.model_validate(json)
+        request = Repeatable(self.method.name, params)
+        call = _Call(params, context, request, self.daemon.folders())
+        match self.needs.conversation:
+            case "none":
+                call.conversation_id = json.get("conversationId", "")
+            case "new":
+                call.conversation_id = new_conversation_id(request.id)
+            case "asking":
+                call.subject = self.daemon.asking(request.params)
+                call.conversation_id = call.subject.id
+            case _ if params.conversation_id is not None:
+                call.conversation_id = params.conversation_id
+                on_open = partial(self._on_open, call)
+                return self.daemon.serial.after(call.conversation_id, on_open)
+            case _:
+                pass
+        return self._run(call)
+
+    def _on_open(self, call: _Call, failure: BaseException | None) -> Any:
+        conversations, conversation_id = self.daemon.conversations, call.conversation_id
+        followed = conversations.find_followed(conversation_id)
+        if self.needs.conversation == "history" and followed is not None:
+            call.subject = followed
+        else:
+            call.subject = conversations.find_live(conversation_id)
+            if call.subject is None and failure is not None:
+                raise failure
+            if call.subject is None and self.needs.conversation != "open if there":
+                call.subject = conversations.live(conversation_id)
+        return self._run(call)
+
+    def _run(self, call: _Call) -> Any:
+        """Run the handler on its thread, and the answer in its place among the events."""
+        if self.needs.events == "after":
+            call.context.hold(call.conversation_id)
+        result = self._on_thread(call, partial(self._handle, call))
+        if self.needs.events != "around":
+            return result
+        in_order = partial(call.context.in_order, call.conversation_id)
+        if isinstance(result, Future):
+            return then(cast("Future[Any]", result), in_order)
+        return in_order(result)
+
+    def _on_thread(self, call: _Call, handle: Callable[[], Any]) -> Any:
+        match self.needs.thread:
+            case "worker":
+                return self.daemon.workers.submit(handle)
+            case "own":
+                return on_own_thread(f"aside-{call.conversation_id[:8]}", handle)
+            case "in order":
+                return self.daemon.serial.run(call.conversation_id, handle)
+            case "in order if it refers" if refers(call.params):
+                return self.daemon.serial.run(call.conversation_id, handle)
+            case _:
+                return handle()
+
+    def _handle(self, call: _Call) -> Any:
+        earlier: Json | None = None
+        if self.needs.is_once and isinstance(call.subject, Live):
+            earlier = call.request.earlier(call.subject.conversation)
+        result: object = self._result(call) if earlier is None else earlier
+        if not self.needs.is_durable or isinstance(result, Future):
+            return result
+        subject = call.subject
+        live = (
+            subject
+            if isinstance(subject, Live)
+            else self.daemon.conversations.live(call.conversation_id)
+        )
+        return once_durable(live, result)
+
+    def _result(self, call: _Call) -> Any:
+        subject = call.subject
+        given = {
+            "daemon": self.daemon,
+            "params": call.params,
+            "context": call.context,
+            "folders": call.folders,
+            "request": call.request,
+            "conversation_id": call.conversation_id,
+            "live": subject,
+            "history": subject.conversation.journal if isinstance(subject, Live) else subject,
+        }
+        return self.handler(*(given[name] for name in self.takes))
