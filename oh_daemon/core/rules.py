@@ -15,9 +15,9 @@ from functools import lru_cache
 from oh_daemon.contract.problems import Problem
 from oh_daemon.contract.rules import Rule
 from oh_daemon.core.approval import Ruling
+from oh_daemon.core.risk.effects import bare_name, find_program
 from oh_daemon.core.risk.paths import UNKNOWN
 from oh_daemon.core.risk.rating import rate_command
-from oh_daemon.core.risk.uses import bare_name, find_program
 
 Segments = Sequence[Sequence[str]]
 

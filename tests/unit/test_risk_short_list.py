@@ -19,7 +19,7 @@ import pytest
 
 from oh_daemon.core.risk.paths import Disk, Ground
 from oh_daemon.core.risk.rating import rate_command
-from oh_daemon.core.risk.short_list import Form, Plain, short_list, why_not_plain
+from oh_daemon.core.risk.short_list import Form, ShortList, short_list, why_not_plain
 from oh_daemon.workspace.paths import Folders, in_bare_repository
 from oh_daemon.workspace.spawner import clean_env
 
@@ -163,7 +163,7 @@ _BATCH = 100
 class Fuzzer:
     """Random scripts; what is plain is run by bash in a folder of its own."""
 
-    def __init__(self, template: Path, scratch: Path, plain: Plain) -> None:
+    def __init__(self, template: Path, scratch: Path, plain: ShortList) -> None:
         self._choose = random.Random(os.environ["OH_TEST_SEED"])
         self._project, self._repository = template / "project", template / "git"
         self._as_it_was = _contents(self._project), _contents(self._repository)
@@ -271,7 +271,7 @@ def test_the_same_holds_for_many_scripts(template: Path, tmp_path: Path) -> None
     _check(template, tmp_path, 60_000)
 
 
-def _with(program: str, operands: str, **options: str) -> Plain:
+def _with(program: str, operands: str, **options: str) -> ShortList:
     """Return the short list with a wrong row."""
     wrong = Form(operands, {f"-{name}".replace("_", "-"): sign for name, sign in options.items()})
     return short_list()._replace(forms={**short_list().forms, program: wrong})

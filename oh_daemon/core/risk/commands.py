@@ -1,7 +1,7 @@
 """Rates one command whose words are known: by its program, its options and the paths it names.
 
 Pure and lexical. Words that only the shell knows contain `UNKNOWN` and never lower a rating. Text
-that a shell would run is handed back as `Code`, for `script` to walk.
+that a shell would run is handed back as `Inner`, for `script` to walk.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from itertools import filterfalse, pairwise
 from typing import Literal, NamedTuple
 
 from oh_daemon.contract.items import Risk
-from oh_daemon.core.risk.paths import UNKNOWN, Ground, Place, holds_secrets
-from oh_daemon.core.risk.programs import EFFECTS, Use
-from oh_daemon.core.risk.uses import (
+from oh_daemon.core.risk.effects import (
     Program,
     bare_name,
     decides_others,
@@ -24,6 +22,8 @@ from oh_daemon.core.risk.uses import (
     is_known,
     is_option,
 )
+from oh_daemon.core.risk.paths import UNKNOWN, Ground, Place, holds_secrets
+from oh_daemon.core.risk.programs import EFFECTS, Use
 
 
 class Finding(NamedTuple):
@@ -46,10 +46,10 @@ class Inner(NamedTuple):
     """Whether it is only a guess that these words are a command."""
 
 
-Found = Iterator[Finding | Inner]
+Findings = Iterator[Finding | Inner]
 
 
-def rate_words(words: Sequence[str], ground: Ground) -> Found:
+def rate_words(words: Sequence[str], ground: Ground) -> Findings:
     """Yield findings for all that a command, given as its words with the name first, does."""
     if not words:
         return
@@ -79,7 +79,7 @@ _SYNTAX = re.compile(
 """Words that name no program: where the grammar sees a command, bash reads something else."""
 
 
-def _rate_call(program: Program, args: Sequence[str], ground: Ground) -> Found:
+def _rate_call(program: Program, args: Sequence[str], ground: Ground) -> Findings:
     inner = find_inner(program, args)
     own = args[: len(args) - len(inner)]
     effect, shown = find_effect(program, own)
@@ -113,7 +113,7 @@ def _rate_folders(program: Program, args: Sequence[str], ground: Ground) -> Iter
         yield Finding("high", "rm may delete the whole workspace")
 
 
-def _rate_texts(program: Program, args: Sequence[str], ground: Ground) -> Found:
+def _rate_texts(program: Program, args: Sequence[str], ground: Ground) -> Findings:
     """Rate what a program may hand to a shell: `CC='sh -c id'`, or all from a known name on."""
     for arg in args:
         text = re.sub(r"^[A-Z_]+=", "", arg)
@@ -133,7 +133,7 @@ def _without_pattern(args: Sequence[str]) -> Sequence[str]:
     return [*args[:first], *args[first + 1 :]]
 
 
-def _rate_inner(program: Program, _: str, args: Sequence[str], ground: Ground) -> Found:
+def _rate_inner(program: Program, _: str, args: Sequence[str], ground: Ground) -> Findings:
     """Rate what comes before another command, such as `env` and `xargs`, and that command."""
     words = list(find_inner(program, args))
     n_before = len(args) - len(words)
@@ -152,7 +152,7 @@ def _rate_inner(program: Program, _: str, args: Sequence[str], ground: Ground) -
     yield Inner(words, ground)
 
 
-def _rate_text(program: Program, _: str, args: Sequence[str], ground: Ground) -> Found:
+def _rate_text(program: Program, _: str, args: Sequence[str], ground: Ground) -> Findings:
     """Rate text that is run as a command now (`eval`) or later (`trap`, `watch`)."""
     is_later = program.name in ("trap", "watch")
     yield Finding("medium" if is_later else "low", f"{program.name} runs text as a command")
@@ -161,7 +161,9 @@ def _rate_text(program: Program, _: str, args: Sequence[str], ground: Ground) ->
     yield _UNSEEN if UNKNOWN in text else Inner(text, ground)
 
 
-def _rate_interpreter(program: Program, effect: str, args: Sequence[str], ground: Ground) -> Found:
+def _rate_interpreter(
+    program: Program, effect: str, args: Sequence[str], ground: Ground
+) -> Findings:
     """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
     operands = program.operands(args)
     options = args[: len(args) - len(operands)]
@@ -182,7 +184,7 @@ def _rate_interpreter(program: Program, effect: str, args: Sequence[str], ground
         yield from rate_paths(operands[1:], ground, "write" if is_shell else "read")
 
 
-def _rate_find(_: Program, __: str, args: Sequence[str], ground: Ground) -> Found:
+def _rate_find(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findings:
     """Rate the commands that find runs on what it finds."""
     end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
     yield from rate_paths(args[:end], ground, "read")
@@ -193,7 +195,7 @@ def _rate_find(_: Program, __: str, args: Sequence[str], ground: Ground) -> Foun
             yield Inner(words, ground)
 
 
-def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Found:
+def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findings:
     """Rate a command of git, which stands after options that all commands take."""
     rest, there, is_safe = list(args), ground, True
     folders: list[str] = []
@@ -234,7 +236,7 @@ def _rate_repository(ground: Ground) -> Finding:
 _UNSEEN = Finding(
     "high", "it runs code that is not in a file of the project", "run", words=(UNKNOWN,)
 )
-_RUNNERS: dict[str, Callable[[Program, str, Sequence[str], Ground], Found]] = {
+_RUNNERS: dict[str, Callable[[Program, str, Sequence[str], Ground], Findings]] = {
     "inner": _rate_inner,
     "evals": _rate_text,
     "shell": _rate_interpreter,

@@ -48,7 +48,7 @@ def rate_command(
 ) -> Rating:
     """Rate a command for bash that starts in `cwd`, by default the first folder. Never raises.
 
-    Only what is on the short list of `plain` is low, so nothing is without a look at `disk`.
+    Only what is on the list in `short_list` is low, so nothing is without a look at `disk`.
     """
     if len(command) > _MAX_CHARS:
         return Rating("high", (f"it has more than {_MAX_CHARS:,} characters",))

@@ -15,71 +15,7 @@ from typing import NamedTuple
 
 from oh_daemon.core.risk.commands import rate_path
 from oh_daemon.core.risk.paths import Ground
-from oh_daemon.core.risk.table import read_rows
-
-# A row, as `table` reads it, says what the operands of programs are (see `_OPERANDS`), and has all
-# the options that they may have: `-ab` are two letters; `-n#` has a number after it and `-e=` a
-# text, in the same word or as the next; `-#` is a number alone; a long one stands here in full,
-# with `=` when it has a value. The tests of find stand here with a second dash.
-#
-# What may stand here: no option that writes a file, starts a program, follows links, reads folders
-# with all that is in them, or reads settings or names of files from a file; none that GNU, BSD and
-# busybox read differently, unless each reading is harmless; nothing that is seldom needed to read a
-# project. A branch is only listed, so `git branch` has no operand; the second one of uniq is
-# written to.
-ROWS = """
-echo true false: words
-pwd: none -LP
-which: texts -a
-type: texts -at
-basename: texts -az -s=
-dirname: texts -z
-tr: texts -cCdst --delete --squeeze-repeats
-date: formats -uR
-ls: names -1AaBCcdFghiklmnopqrRsStuUxX --all --almost-all --color= --directory --full-time
-    --group-directories-first --human-readable --recursive --reverse --size --sort=
-stat: names -c= --format=
-du: names -abchkms -d# --apparent-size --human-readable --max-depth= --summarize --total
-file: names -bi --brief --mime --mime-type
-find: search --iname= --ipath= --maxdepth= --mindepth= --mmin= --mtime= --name= --path= --size=
-    --type= --a --and --empty --not --o --or --print --print0 --prune
-cat: files -AbeEnstTuv --number --show-all
-head tail: files -qv -c# -n# -# --lines= --bytes=
-nl: files -b= -s= -w#
-wc: files -cmlLw --bytes --chars --lines --words
-cut: files -nsz -b= -c= -d= -f= --characters= --complement --delimiter= --fields=
-sort: files -bcCdfghimMnrsuVz -k= -t= --human-numeric-sort --ignore-case --key= --numeric-sort
-    --reverse --unique --version-sort
-uniq: file -cdDiuz -f# -s# -w# --count --repeated --unique
-comm: files -123
-cmp: files -bls -n#
-diff: files -abBcdinpqstuwy -C# -U# -W# --brief --color= --side-by-side --unified --unified=
-md5sum sha256sum: files -b
-grep: pattern -abcEFGhHilLnoPqsvwx -A# -B# -C# -m# -# -e= --after-context= --before-context=
-    --color= --context= --count --extended-regexp --files-with-matches --files-without-match
-    --fixed-strings --ignore-case --invert-match --line-number --max-count= --only-matching
-    --perl-regexp --regexp= --word-regexp
-"""
-GIT_ROWS = """
-status: tracked -bsv --branch --ignored --long --porcelain --porcelain= --short
-    --untracked-files=
-diff: tracked -bpwz -U# --cached --color= --diff-filter= --exit-code --ignore-all-space
-    --ignore-space-change --merge-base --name-only --name-status --no-color --no-renames --numstat
-    --patch --raw --shortstat --staged --stat --stat= --summary --unified= --word-diff
-log: tracked -Eipw -n# -# -G= -S= -U# --abbrev-commit --after= --all --author= --before=
-    --branches --color= --date= --decorate --diff-filter= --first-parent --follow --graph --grep=
-    --max-count= --merges --name-only --name-status --no-color --no-decorate --no-merges --numstat
-    --oneline --patch --raw --remotes --reverse --shortstat --since= --skip= --stat --stat= --tags
-    --until=
-show: tracked -bpw -U# --color= --name-only --name-status --no-color --no-patch --numstat
-    --oneline --patch --raw --shortstat --stat --stat= --summary
-blame: tracked -elstw -L= --date= --line-porcelain --porcelain
-ls-files: tracked -cdmostz --cached --deleted --exclude-standard --modified --others --stage
-rev-parse: tracked -q --abbrev-ref --git-dir --is-inside-work-tree --short --show-prefix
-    --show-toplevel --symbolic-full-name --verify
-branch: none -arv --all --list --remotes --show-current
---version: none
-"""
+from oh_daemon.core.risk.programs import read_table
 
 
 class Form(NamedTuple):
@@ -99,7 +35,7 @@ def _options(texts: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield from (("-" + letter, "") for letter in text[1:])
 
 
-class Plain(NamedTuple):
+class ShortList(NamedTuple):
     """What is plain: the forms of programs, and a pattern for words without quotes."""
 
     forms: Mapping[str, Form]
@@ -112,13 +48,15 @@ WORD = r"-[\w./:=@%+,^-]*|([\w./:@%+,^-]|(?<=[\w^])~)+"
 
 
 @cache
-def short_list() -> Plain:
-    rows = {**read_rows(ROWS), **read_rows(GIT_ROWS, "git ")}
-    forms = {name: Form(part.kind, dict(_options(part.words))) for name, [part] in rows.items()}
-    return Plain(forms, WORD)
+def short_list() -> ShortList:
+    forms = {
+        name: Form(part.kind, dict(_options(part.words)))
+        for name, [part] in read_table("short_list.txt").items()
+    }
+    return ShortList(forms, WORD)
 
 
-def why_not_plain(command: str, ground: Ground, plain: Plain | None = None) -> str | None:
+def why_not_plain(command: str, ground: Ground, plain: ShortList | None = None) -> str | None:
     """Return why a command may not run unasked, in words for people, or None if it may."""
     parts = _split(command, (plain or short_list()).word)
     if parts is None:

@@ -13,8 +13,7 @@ from functools import cache
 from typing import NamedTuple
 
 from oh_daemon.core.risk.paths import UNKNOWN
-from oh_daemon.core.risk.programs import CHANGES, EFFECTS, GIT_ROWS, ROWS
-from oh_daemon.core.risk.table import Part, read_rows
+from oh_daemon.core.risk.programs import CHANGES, EFFECTS, Part, read_table
 
 _ORDER = {effect: n for n, effect in enumerate(EFFECTS)}
 _HIGH = _ORDER["send"]
@@ -171,7 +170,7 @@ def _next(word: str, before: Mapping[str, bool], args: Args) -> Args | None:
 
 @cache
 def _rows() -> Mapping[str, Sequence[Part]]:
-    return {**read_rows(ROWS), **read_rows(GIT_ROWS, "git ")}
+    return read_table("programs.txt")
 
 
 @cache
