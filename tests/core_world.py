@@ -24,7 +24,7 @@ from oh_daemon.core.runtime import Runtime
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.tools.finish import FinishTool
+from oh_daemon.tools.control import FinishTool
 from oh_daemon.tools.function import FunctionTool
 
 DEADLINE_S = 120

@@ -11,7 +11,7 @@ from fake_llm import FakeLLM, Json, Step, raw
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Progress, Retry
-from oh_daemon.model.client import RemoteModel
+from oh_daemon.model.remote_model import RemoteModel
 
 KEY = "sk-test-0123456789abcdefghijklmn"
 HELLO: list[Json] = [{"role": "user", "content": "Hello."}]

@@ -33,7 +33,7 @@ from oh_daemon.core.notices import caveat_of
 from oh_daemon.core.records import begin_of_item, begin_of_message, fork_records, standing
 from oh_daemon.core.recovery import dropped, stopping_events, withdrawn_offers
 from oh_daemon.core.state import is_tool_item
-from oh_daemon.store.forks import write_fork
+from oh_daemon.store.own_logs import write_fork
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
 

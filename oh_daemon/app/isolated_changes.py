@@ -32,8 +32,7 @@ from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import ToolContext
 from oh_daemon.core.turns import BUSY
 from oh_daemon.sandbox.isolated_files import IsolatedFiles, Waiting
-from oh_daemon.tools.landing import LandingTool
-from oh_daemon.tools.landing_texts import plan_text
+from oh_daemon.tools.landing import LandingTool, plan_text
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
@@ -221,10 +220,10 @@ class IsolatedChanges:
         if file.change.raw is not None:
             return None
         try:
-            landed = plan_text(self.disk, file.path, file.change)
+            _, clashes = plan_text(self.disk, file.path, file.change)
         except ToolError as exc:
             return exc.message.partition("\n")[0]
-        return _CLASH if landed.clashes else None
+        return _CLASH if clashes else None
 
     def _part(self, file: _WaitingFile, hunks: Collection[Hunk]) -> _WaitingFile:
         if file.is_whole(hunks):

@@ -35,7 +35,7 @@ from oh_daemon.mcp_servers.servers import tools_of, unusable_of
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
-from oh_daemon.tools import patch
+from oh_daemon.tools import apply_patch
 from oh_daemon.tools.language import unwatched
 from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
 from oh_daemon.workspace.joint_edit import cut_short
@@ -136,8 +136,8 @@ class Live:
         bench = self.workbench
         files = bench.context_files.of_roots()
         sections = [*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools)]
-        if patch.NAME in bench.tools:
-            sections.append(patch.PROMPT_SECTION)
+        if apply_patch.NAME in bench.tools:
+            sections.append(apply_patch.PROMPT_SECTION)
         prompt = render_system_prompt(
             [str(folder) for folder in bench.folders.folders],
             platform=sys.platform,

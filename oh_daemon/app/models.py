@@ -21,7 +21,7 @@ from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Model
 from oh_daemon.model.demo import DemoModel
-from oh_daemon.model.fallback import WithFallbacks
+from oh_daemon.model.routing import WithFallbacks
 
 PROVIDERS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
@@ -131,8 +131,8 @@ class Models:
     def _reach(self, name: str) -> Model:
         """Return the one model behind the name of a model or a profile, without fallbacks."""
         settings = self._llm_of(name)
-        if settings.api_key is not None:
-            self._on_key(settings.api_key.get_secret_value())
+        if settings.key is not None:
+            self._on_key(settings.key)
         # Two `SecretStr` compare by their values, so a new key makes a new client.
         return self._reused(name, settings, lambda: connect(settings, finds_key=self._own is None))
 
@@ -172,7 +172,7 @@ class Models:
         """
         names = (_variable_of(settings), "OH_DAEMON_API_KEY")
         key = next(filter(None, map(self.variables.get, names)), None)
-        if settings.api_key is not None or key is None:
+        if settings.key is not None or key is None:
             return settings
         return settings.model_copy(update={"api_key": SecretStr(key)})
 
@@ -207,10 +207,10 @@ def _variable_of(settings: LLMSettings) -> str:
 
 def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
     """Return the model behind an endpoint; it connects on its first call."""
-    from oh_daemon.model.client import RemoteModel  # noqa: PLC0415 - keeps `initialize` quick.
+    from oh_daemon.model.remote_model import RemoteModel  # noqa: PLC0415 - keeps `initialize` quick.
 
     if needs_litellm(settings):
-        from oh_daemon.model.litellm_process import start_litellm  # noqa: PLC0415 - few need it.
+        from oh_daemon.model.litellm_calls import start_litellm  # noqa: PLC0415 - few need it.
 
         start_litellm()
     return RemoteModel(settings, finds_key=finds_key)
@@ -219,19 +219,19 @@ def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
 def check_provider(settings: LLMSettings) -> None:
     """Raise `ModelError` unless somebody is known to serve the model."""
     if needs_litellm(settings):
-        from oh_daemon.model.by_litellm import litellm_provider_of  # noqa: PLC0415 - few need it.
+        from oh_daemon.model.litellm_calls import litellm_provider_of  # noqa: PLC0415 - few need it.
 
         litellm_provider_of(settings)
 
 
 def needs_litellm(settings: LLMSettings) -> bool:
-    from oh_daemon.model.price_table import price_table  # noqa: PLC0415 - keeps `initialize` quick.
+    from oh_daemon.model.prices import price_table  # noqa: PLC0415 - keeps `initialize` quick.
     from oh_daemon.model.providers import find_provider  # noqa: PLC0415 - likewise.
 
     return find_provider(settings, price_table()) is None
 
 
 def _route(name: str, router: Router, models: Mapping[str, Model]) -> Model:
-    from oh_daemon.model.router import Routed  # noqa: PLC0415 - only few need it.
+    from oh_daemon.model.routing import Routed  # noqa: PLC0415 - only few need it.
 
     return Routed(name, router, models)

@@ -24,7 +24,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Intent, Json, Tool, ToolCall, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.rules import ruling_of
-from oh_daemon.mcp_servers.pipes import MAX_LINE_BYTES
+from oh_daemon.mcp_servers.connections import MAX_LINE_BYTES
 from oh_daemon.mcp_servers.serving import serve
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.memory_log import MemoryLog

@@ -36,8 +36,8 @@ from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.kept_files import KeptFiles
 from oh_daemon.store.own_logs import OwnLogs
+from oh_daemon.store.private_files import PrivateValues
 from oh_daemon.store.user_state import UserState
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.paths import Folders
@@ -149,7 +149,7 @@ def share_for_user(
     masker = Masker(secret_values(sources.environment))
     models = Models(lambda: settings(None).settings, sources.environment, masker.add)
     spawner = Spawner()
-    tokens = KeptFiles(places.state_folder / "mcp")
+    tokens = PrivateValues(places.state_folder / "mcp")
     surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), tokens)
     shared = Shared(
         spawner=spawner,

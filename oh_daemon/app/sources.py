@@ -19,7 +19,7 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.problems import Problem, Source
 from oh_daemon.contract.settings import Layer, Merged, Settings, merge_settings
 from oh_daemon.core.rules import check_rules
-from oh_daemon.store.cached_file import CachedFile
+from oh_daemon.store.private_files import CachedFile
 from oh_daemon.workspace.files import read_plain
 from oh_daemon.workspace.spawner import SECRET_NAME
 

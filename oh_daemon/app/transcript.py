@@ -7,7 +7,7 @@ from typing import Any, TypeGuard
 
 from oh_daemon.contract import plain
 from oh_daemon.core.state import State, changes_made
-from oh_daemon.tools.ask import question_text
+from oh_daemon.tools.control import question_text
 
 ReadBlob = Callable[[str], bytes]
 """Returns what is kept beside the log under this hash."""

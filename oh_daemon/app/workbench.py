@@ -30,16 +30,13 @@ from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.sandbox import landlock
 from oh_daemon.sandbox.exchange import Exchange
 from oh_daemon.store.event_log import LogFile
-from oh_daemon.tools import patch
-from oh_daemon.tools.ask import AskTool
+from oh_daemon.tools import apply_patch
+from oh_daemon.tools.control import AskTool, FinishTool, ThinkTool, TodoTool
 from oh_daemon.tools.edit import VIEW_SPEC, EditTool
-from oh_daemon.tools.finish import FinishTool
 from oh_daemon.tools.language import Problems, Watch, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import SPEC_ISOLATED, TerminalTool
-from oh_daemon.tools.think import ThinkTool
-from oh_daemon.tools.todo import TodoTool
 from oh_daemon.workspace.agent_files import ContextFiles
 from oh_daemon.workspace.checkpoints import Checkpoints
 from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
@@ -170,7 +167,7 @@ class Workbench:
         servers, watch = shared.servers, self._watch(shared)
         editing: Sequence[Tool] = (
             EditTool(documents, watch),
-            patch.PatchTool(documents, watch),
+            apply_patch.PatchTool(documents, watch),
             EditTool(documents, watch, VIEW_SPEC),
         )
         if isinstance(self.landings, NoLandings):

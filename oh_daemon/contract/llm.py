@@ -101,3 +101,8 @@ class LLMSettings(Contract):
     """Price of an input token in US dollars. Setting both prices replaces litellm's price table."""
     output_cost_per_token: Price | None = None
     """Price of an output token in US dollars."""
+
+    @property
+    def key(self) -> str | None:
+        """The API key as text."""
+        return self.api_key.get_secret_value() if self.api_key else None

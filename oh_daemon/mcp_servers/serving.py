@@ -10,7 +10,12 @@ from typing import Any, Protocol
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json, ToolResult, ToolSpec
-from oh_daemon.mcp_servers.pipes import open_reader, open_writer, read_messages, write_messages
+from oh_daemon.mcp_servers.connections import (
+    open_reader,
+    open_writer,
+    read_messages,
+    write_messages,
+)
 
 
 class Tools(Protocol):

@@ -2,13 +2,16 @@
 
 Only the user begins it: a server that demands it has the status `authRequired` until
 `mcp/authenticate`. Then a port of 127.0.0.1 listens until the browser returns or the time is up.
+What the server names to sign in at is asked only if it is no address inside the user's network.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any, Protocol, Self
 from urllib.parse import parse_qs, urlsplit
 
@@ -264,3 +267,52 @@ class _Browser:
 
 def _json(model: Any) -> Json:
     return model.model_dump(mode="json", exclude_none=True)
+
+
+def only_where_public(server_url: str) -> Callable[[Any], Awaitable[None]]:
+    """Return a hook for the HTTP client, called before each request, also after a redirect.
+
+    A name is looked up here and once more for the request itself: whoever controls its DNS records
+    can answer differently the second time.
+    """
+    server = urlsplit(server_url)
+
+    async def look(request: Any) -> None:
+        """Raise `ToolError` for a target that this server must not name."""
+        url = request.url
+        if _origin(str(url)) == _origin(server_url):
+            return
+        inside = [address for address in await _addresses(url.host) if not _is_public(address)]
+        if not inside:
+            return
+        own = await _addresses(server.hostname or "")
+        if own and not any(map(_is_public, own)):
+            return
+        origin = f"{url.scheme}://{url.netloc.decode('ascii', 'replace')}"
+        raise ToolError(
+            f"the server wants to sign in at {origin}, which is on this machine or in its network;"
+            " only a server that is there itself may do that"
+        )
+
+    return look
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname, parts.port or default
+
+
+async def _addresses(host: str) -> list[IPv4Address | IPv6Address]:
+    """Look a name up; nothing is known of one that only a proxy can look up."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return []
+    return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+
+
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address
+    return address.is_global

@@ -10,15 +10,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import InstanceOf, TypeAdapter
-from typing_extensions import TypedDict
-
 from oh_daemon.core.plain_text import well_formed_data
 from oh_daemon.core.ports import Json
-from oh_daemon.model.assembly import call_chunk, delta_chunk
-from oh_daemon.model.dialect import Call, Dialect, translated, without_none
-from oh_daemon.model.messages import parts_of, text_part
-from oh_daemon.model.text_tools import STOP
+from oh_daemon.model.assembly import call_chunk, chunks_of, delta_chunk
+from oh_daemon.model.dialect import Call, Dialect, without_none
+from oh_daemon.model.model_messages import STOP, parts_of, text_part
 
 _MAX_TOKENS = 4096
 """The limit of an answer where the table has none, and what thinking leaves of it for the rest."""
@@ -196,46 +192,9 @@ def _source(url: str) -> Json:
 # Events
 
 
-class _Usage(TypedDict, total=False):
-    output_tokens_details: dict[str, Any] | None
-
-
-class _Message(TypedDict, total=False):
-    id: str
-    usage: _Usage | None
-
-
-class _Block(TypedDict, total=False):
-    # pydantic's str refuses half a surrogate pair, which a piece may hold.
-    type: str
-    id: InstanceOf[str]
-    name: InstanceOf[str]
-    text: InstanceOf[str]
-
-
-class _Delta(TypedDict, total=False):
-    type: str
-    text: InstanceOf[str]
-    partial_json: InstanceOf[str]
-    thinking: InstanceOf[str]
-    signature: str
-    stop_reason: str | None
-
-
-class _Event(TypedDict, total=False):
-    type: str
-    message: _Message
-    content_block: _Block
-    delta: _Delta
-    usage: _Usage | None
-
-
-_EVENT = TypeAdapter(_Event)
-"""The form of the fields that are read here; other fields may have any form."""
-
-
 def _chunks(events: Iterator[Json]) -> Iterator[Json]:
-    return filter(None, translated(events, _EVENT, _Reader().chunk))
+    # A ping, of which nothing becomes, must not count as a piece of the answer.
+    return filter(None, chunks_of(events, _Reader().chunk))
 
 
 class _Reader:

@@ -5,7 +5,7 @@ Invariant: all text that it returns is valid Unicode, so the next request is str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from json import dumps, loads
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.plain_text import well_formed
 from oh_daemon.core.ports import Json, ModelAnswer, ModelDelta, ToolCall
+from oh_daemon.model.stream_events import broken_event
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", ""]
 _FINISH: Mapping[str, FinishReason] = {
@@ -73,19 +74,21 @@ class _Function(TypedDict, total=False):
     arguments: InstanceOf[str] | None
 
 
-class _Piece(TypedDict, total=False):
+class _CallPiece(TypedDict, total=False):
     index: int | None
+    id: InstanceOf[str] | None
     function: _Function | None
 
 
 class _Delta(TypedDict, total=False):
-    tool_calls: list[_Piece] | None
+    tool_calls: list[_CallPiece] | None
     thinking_blocks: list[dict[str, Any]] | None
     reasoning_details: list[dict[str, Any]] | None
 
 
 class _Choice(TypedDict, total=False):
     delta: _Delta | None
+    finish_reason: str | None
 
 
 class _Chunk(TypedDict, total=False):
@@ -93,8 +96,19 @@ class _Chunk(TypedDict, total=False):
     usage: dict[str, Any] | None
 
 
-CHUNK = TypeAdapter(_Chunk)
+_CHUNK = TypeAdapter(_Chunk)
 """The form of the fields that `Assembly` reads; other fields may have any form."""
+
+
+def chunks_of(events: Iterable[Json], translate: Callable[[Json], Json]) -> Iterator[Json]:
+    """Yield what becomes of each event. Raises `broken_event()` for one of another form."""
+    for event in events:
+        try:
+            chunk = translate(event)
+            _CHUNK.validate_python(chunk)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise broken_event() from None
+        yield chunk
 
 
 def delta_chunk(**delta: Any) -> Json:
@@ -176,7 +190,8 @@ class Assembly:
         if name is None or not is_same or last.get("signature"):
             self._blocks.append(block)
             return
-        self._blocks[-1] = {**last, **block, name: last.get(name, "") + block.get(name, "")}
+        text = f"{last.get(name, '')}{block.get(name, '')}"
+        self._blocks[-1] = {**last, **block, name: text}
 
     def _feed_call(self, piece: Json) -> None:
         function: Json = piece.get("function") or {}

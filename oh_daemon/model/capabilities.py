@@ -5,15 +5,24 @@ A model not in the table is taken to be on somebody's own endpoint and to suppor
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from http.client import OK, HTTPException
 from typing import Any
 
+from pydantic import AliasPath, BaseModel, Field
+
 from oh_daemon.contract.llm import Api, LLMSettings
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
-from oh_daemon.model.price_table import RULES
+from oh_daemon.model.http import bearer_headers, request
+from oh_daemon.model.prices import RULES
+from oh_daemon.model.sockets import Waiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +170,72 @@ def find_entry(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:
     names = [f"{provider}/{model}"] if provider else []
     names += [model, model.partition("/")[2], model.rpartition("/")[2]]
     return next((name for name in names if name in table), None)
+
+
+_PATIENCE_S = 2.0
+"""An interrupt has to wait for it."""
+
+
+class _ListedModel(BaseModel):
+    """What is said of one model, in the places that servers use; an absent field is unknown."""
+
+    loaded: int | None = Field(default=None, validation_alias="loaded_context_length")
+    configured: int | None = Field(default=None, validation_alias="context_length")
+    served: int | None = Field(default=None, validation_alias="max_model_len")
+    trained: int | None = Field(default=None, validation_alias=AliasPath("meta", "n_ctx_train"))
+    parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
+    kinds: list[str] | None = Field(
+        default=None, validation_alias=AliasPath("architecture", "input_modalities")
+    )
+
+
+class _List(BaseModel):
+    data: list[object]
+    """Entries of any form: what is wrong with one says nothing about the others."""
+
+
+def read_live_metadata(settings: LLMSettings) -> Json:
+    """Ask the endpoint in the settings; blocks for a few seconds at most."""
+    if settings.base_url is None:
+        return {}
+    headers = {**settings.extra_headers, **bearer_headers(settings.key)}
+    url = f"{settings.base_url.rstrip('/')}/models"
+    end = time.monotonic() + _PATIENCE_S
+
+    def left_s() -> float:
+        if (left := end - time.monotonic()) <= 0:
+            raise TimeoutError
+        return left
+
+    try:
+        with (
+            Waiter(CancelToken(), left_s) as waiter,
+            closing(request("GET", url, headers, None, waiter)) as response,
+        ):
+            body = b"".join(response.pieces())
+        return parse_models(json.loads(body), settings.model) if response.status == OK else {}
+    except (OSError, HTTPException, ValueError):
+        return {}
+
+
+def parse_models(listed: object, model: str) -> Json:
+    """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
+    names = {model, model.partition("/")[2], model.rpartition("/")[2]}
+    found = (each for each in _List.model_validate(listed).data if _id_of(each) in names)
+    its = _ListedModel.model_validate(next(found, dict[str, object]()))
+    # A server may send null, 0 or -1 for a window that it does not know.
+    windows = (its.loaded, its.configured, its.served, its.trained)
+    entry = {
+        "max_input_tokens": next((size for size in windows if size and size > 0), None),
+        "supports_function_calling": its.parameters and "tools" in its.parameters,
+        "supports_vision": its.kinds and "image" in its.kinds,
+    }
+    return {name: value for name, value in entry.items() if value is not None}
+
+
+def _id_of(entry: object) -> str | None:
+    match entry:
+        case {"id": str(name)}:
+            return name
+        case _:
+            return None

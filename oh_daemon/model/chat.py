@@ -1,15 +1,19 @@
-"""OpenAI's Chat Completions, which most providers speak; pure."""
+"""OpenAI's Chat Completions, which most providers speak; pure.
+
+Its fields: "Chat", platform.openai.com/docs/api-reference/chat.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
 from oh_daemon.core.ports import Json
-from oh_daemon.model.assembly import CHUNK
-from oh_daemon.model.dialect import Call, Dialect, bearer_headers, translated, without_none
+from oh_daemon.model.assembly import chunks_of
+from oh_daemon.model.dialect import Call, Dialect, without_none
+from oh_daemon.model.http import bearer_headers
+from oh_daemon.model.model_messages import STOP
 from oh_daemon.model.openai_models import accepted_chat, is_openai
 from oh_daemon.model.providers import Provider
-from oh_daemon.model.text_tools import STOP
 
 _SIGNATURE = "__thought__"
 """Between the id of a call and the signature that Gemini wants back with it, as litellm joins them:
@@ -100,7 +104,7 @@ def _signed(call: Json) -> Json:
 
 
 def _chunks(events: Iterator[Json]) -> Iterator[Json]:
-    return translated(events, CHUNK, _read)
+    return chunks_of(events, _read)
 
 
 def _read(event: Json) -> Json:

@@ -5,19 +5,19 @@ Pure. Chat Completions is in `chat`, Anthropic's Messages in `anthropic`, Respon
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from operator import is_
+from typing import NamedTuple
 
-from pydantic import TypeAdapter
+import orjson
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json, ModelRequest
 from oh_daemon.model.capabilities import Capabilities
-from oh_daemon.model.events import broken_event
-from oh_daemon.model.messages import lacks_thinking, prepare_messages
+from oh_daemon.model.model_messages import in_text, lacks_thinking, prepare_messages
 from oh_daemon.model.providers import Provider
-from oh_daemon.model.text_tools import in_text
 
 
 class Part(NamedTuple):
@@ -38,7 +38,7 @@ class Call:
     provider: Provider | None = None
     """None when only litellm knows the provider."""
     part: Part | None = None
-    """What to write of the messages, unless all; see `written`."""
+    """What to write of the messages, unless all; see `encoded_body`."""
 
     @property
     def model(self) -> str:
@@ -114,22 +114,98 @@ class Dialect:
     """
 
 
-def bearer_headers(key: str | None) -> dict[str, str]:
-    return {"authorization": f"Bearer {key}"} if key else {}
-
-
-def translated(
-    events: Iterator[Json], form: TypeAdapter[Any], translate: Callable[[Json], Json]
-) -> Iterator[Json]:
-    """Yield what becomes of each event. Raises `broken_event()` for one that has not this form."""
-    for event in events:
-        try:
-            form.validate_python(event)
-            chunk = translate(event)
-        except (ValueError, KeyError):
-            raise broken_event() from None
-        yield chunk
-
-
 def without_none(fields: Json) -> Json:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+_MOST_RUNS = 64
+"""How many runs are written as one piece where many are new, as those of a log just opened."""
+_MARKED_PIECES = 2
+"""Cache marks are at the end of the last run, a piece of its own, and of the one before it."""
+
+
+class _Piece(NamedTuple):
+    """Some messages, by their places, and their bytes."""
+
+    start: int
+    end: int
+    data: bytes
+
+
+class EncodedMessages:
+    """The messages of one conversation, as one model gets them. For one thread at a time."""
+
+    def __init__(self) -> None:
+        self._effort: str | None = None
+        self._messages: Sequence[Json] = ()
+        self._pieces: list[_Piece] = []
+
+    def pieces(self, call: Call, write: Callable[[Part], bytes]) -> list[bytes]:
+        """Return what comes after the system prompt, of which only new messages are written."""
+        messages, before, n_same = call.request.messages, self._messages, 0
+        if call.effort != self._effort:
+            # Some providers want other messages of a model that thinks.
+            before, self._pieces = (), []
+        if len(before) <= len(messages) and all(map(is_, before, messages)):
+            # The last run may go on.
+            n_same = max(len(self._pieces) - 1, 0)
+        known = {piece.start: piece for piece in self._pieces[n_same:]}
+        begin = self._pieces[n_same].start if n_same else 1
+        pieces, bounds = self._pieces[:n_same], _bounds(messages, begin)
+        places = {bound: n for n, bound in enumerate(bounds)}
+        n = 0
+        while n < len(bounds) - 1:
+            start, earlier = bounds[n], known.get(bounds[n])
+            end = earlier.end if earlier else 0
+            if end not in places:
+                end, earlier = bounds[max(min(n + _MOST_RUNS, len(bounds) - 2), n + 1)], None
+            new = messages[start:end]
+            if earlier is None or not all(map(is_, new, before[start:end])):
+                earlier = _Piece(start, end, write(Part(new)))
+            pieces.append(earlier)
+            n = places[end]
+        self._effort, self._messages, self._pieces = call.effort, messages, pieces
+        return [piece.data for piece in pieces]
+
+    def last(self, n_pieces: int) -> tuple[int, int]:
+        """Return how many pieces come before the last ones, and where those begin."""
+        n_before = max(len(self._pieces) - n_pieces, 0)
+        return n_before, self._pieces[n_before].start if self._pieces else len(self._messages)
+
+
+def encoded_body(dialect: Dialect, call: Call, cache: EncodedMessages) -> bytes:
+    """Return the body; what was encoded for the conversation's last request is used again."""
+    messages, name = call.request.messages, dialect.field
+    if messages[0]["role"] != "system" or name in call.settings.extra_body:
+        return encoded(dialect.body(call))
+
+    def write(part: Part) -> bytes:
+        request = replace(call.request, tools=())
+        items = dialect.body(replace(call, request=request, part=part))[name]
+        return encoded(items)[1:-1]
+
+    fields = dialect.body(replace(call, part=Part(messages[:1], is_start=True)))
+    pieces = [encoded(fields.pop(name))[1:-1], *cache.pieces(call, write)]
+    if call.can.quirks.wants_cache_marks:
+        n_before, start = cache.last(_MARKED_PIECES)
+        pieces[1 + n_before :] = [write(Part(messages[start:], is_end=True))]
+    return b'%b,"%b":[%b]}' % (
+        encoded(fields)[:-1],
+        name.encode(),
+        b",".join(filter(None, pieces)),
+    )
+
+
+def _bounds(messages: Sequence[Json], begin: int) -> list[int]:
+    """Return where runs from `begin` on start, and the end; one begins with a model's answer."""
+    answers = [message["role"] == "assistant" for message in messages[begin:]]
+    starts = (n for n in range(1, len(answers)) if answers[n] and not answers[n - 1])
+    return [*range(begin, len(messages))[:1], *(begin + n for n in starts), len(messages)]
+
+
+def encoded(body: Json | list[Json]) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError:
+        # Half characters, and numbers of more than 64 bits, which a tool's schema may have.
+        return json.dumps(body).encode()

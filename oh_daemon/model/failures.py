@@ -146,6 +146,11 @@ def not_a_stream(content_type: str, body: str, settings: LLMSettings) -> e.Model
     )
 
 
+def no_responses(settings: LLMSettings) -> e.ModelError:
+    said = f"no Responses API is known for {settings.model}"
+    return e.ModelError(said, hint="set `llm.api` to `chat`, or leave it out")
+
+
 def _is_transient(status: int) -> bool:
     return status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR
 
@@ -168,9 +173,7 @@ def _detail(text: str, settings: LLMSettings) -> str:
     for pattern, instead in _OF_LIBRARIES:
         text = pattern.sub(instead, text)
     text = " ".join(text.split())
-    secrets = [settings.api_key.get_secret_value()] if settings.api_key else []
-    secrets += settings.extra_headers.values()
-    for secret in filter(None, secrets):
+    for secret in filter(None, (settings.key, *settings.extra_headers.values())):
         text = text.replace(secret, "<secret hidden>")
     return Masker().mask(text)[:MAX_DETAIL]
 

@@ -5,8 +5,10 @@ No redirect is followed, so a key goes nowhere but to the address that it is for
 
 from __future__ import annotations
 
+import io
 import select
 import socket
+import ssl
 import threading
 import time
 from base64 import b64encode
@@ -16,12 +18,11 @@ from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPResponse, IncompleteRead, InvalidURL
-from ssl import SSLEOFError
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from oh_daemon.model.sockets import CannotConnectError, Waiter, Wire, connect, encrypt
+from oh_daemon.model.sockets import CannotConnectError, Waiter, connect, encrypt
 
 _IDLE_S = 90.0
 """Connections that rested longer are closed: providers and routers forget them soon after."""
@@ -132,9 +133,14 @@ def request(
         fields |= _login(urlsplit(route.proxy or ""))
     sent = _Sent(method, target, fields, body)
     if (rested := _pool().take(route)) is not None:
-        with suppress(ConnectionError, SSLEOFError):
+        with suppress(ConnectionError, ssl.SSLEOFError):
             return _exchange(route, rested, sent, waiter)
     return _exchange(route, _open(route, waiter), sent, waiter)
+
+
+def bearer_headers(key: str | None) -> dict[str, str]:
+    """Return the header that sends a key or token (RFC 6750, section 2.1)."""
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def proxy_of(url: str) -> str | None:
@@ -167,13 +173,13 @@ def _path_of(parts: SplitResult) -> str:
 
 def _exchange(route: _Route, sock: socket.socket, sent: _Sent, waiter: Waiter) -> Response:
     try:
-        return Response(route, sock, _ask(Wire(sock, waiter), sent))
+        return Response(route, sock, _ask(_Wire(sock, waiter), sent))
     except BaseException:
         sock.close()
         raise
 
 
-def _ask(wire: Wire, sent: _Sent) -> HTTPResponse:
+def _ask(wire: _Wire, sent: _Sent) -> HTTPResponse:
     connection = HTTPConnection("unused")
     connection.auto_open = 0
     on_wire: Any = wire
@@ -182,6 +188,35 @@ def _ask(wire: Wire, sent: _Sent) -> HTTPResponse:
     with suppress(BrokenPipeError, ConnectionResetError):
         connection.request(sent.method, sent.target, sent.body, dict(sent.fields))
     return connection.getresponse()
+
+
+class _Wire(io.RawIOBase):
+    """A connection during one call, as `http.client` wants a socket; it does not own it."""
+
+    def __init__(self, sock: socket.socket, waiter: Waiter) -> None:
+        super().__init__()
+        self._sock = sock
+        self._waiter = waiter
+
+    def sendall(self, data: bytes) -> None:
+        with self._waiter.waiting(self._sock) as left_s:
+            self._sock.settimeout(left_s)
+            self._sock.sendall(data)
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        del mode  # `http.client` only reads.
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        with self._waiter.waiting(self._sock) as left_s:
+            self._sock.settimeout(left_s)
+            return self._sock.recv_into(buffer)
+
+    def close(self) -> None:
+        """Leave the connection open: a response that is over closes what it read from."""
 
 
 def _open(route: _Route, waiter: Waiter) -> socket.socket:
@@ -204,7 +239,7 @@ def _open_tunnel(sock: socket.socket, route: _Route, proxy: SplitResult, waiter:
     host = f"[{route.host}]" if ":" in route.host else route.host
     target = f"{host}:{route.port}"
     asked = _Sent("CONNECT", target, {"host": target, **_login(proxy)}, None)
-    answer = _ask(Wire(sock, waiter), asked)
+    answer = _ask(_Wire(sock, waiter), asked)
     if answer.status != HTTPStatus.OK:
         reason = f"{answer.status} {answer.reason}"
         raise CannotConnectError(proxy.hostname or "", proxy.port or _PORTS["http"], reason)

@@ -1,4 +1,4 @@
-"""The program of the child process in which litellm runs; `litellm_process` is its only client.
+"""The program of the child process in which litellm runs; `litellm_calls` is its only client.
 
 Answers many requests at once: those to a model with the body of an OpenAI-shaped stream as it came,
 or else with the chunks into which litellm translates the stream.
@@ -9,19 +9,20 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import json
+import logging
 import os
 import signal
 import sys
 import threading
 import traceback
+import warnings
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from functools import cache, partial
 from typing import Any
 
 from oh_daemon.core.ports import Json
-from oh_daemon.model.events import LineSplitter
-from oh_daemon.model.litellm_import import load_litellm
+from oh_daemon.model.stream_events import LineSplitter
 
 _PR_SET_PDEATHSIG = 1
 _OWN_CLIENT = frozenset({"openai", "anthropic", "gemini"})
@@ -210,6 +211,52 @@ def _failure_of(exc: Exception) -> Json:
         "status": status,
         "headers": dict(headers or {}),
     }
+
+
+_VARIABLES = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    # Otherwise it loads a `.env` from a folder above its own. With a virtual environment inside a
+    # project that is the project's file, which could then say where our keys are sent.
+    "LITELLM_MODE": "PRODUCTION",
+    # The other route to OpenAI-shaped endpoints copies every message through typed dicts: 190 ms
+    # instead of 10 for 1,000 messages. It is read at each call.
+    "EXPERIMENTAL_OPENAI_BASE_LLM_HTTP_HANDLER": "True",
+}
+_NO_ENDLESS_LOOP_CHECK = 1 << 60
+
+
+@cache
+def load_litellm() -> Any:
+    """Import and configure litellm: no retries, no telemetry, no downloads, quiet.
+
+    It is typed as Any, since its own types are partly unknown.
+    """
+    # pydantic warns when litellm's types are built, which happens as late as during a call.
+    warnings.filterwarnings("ignore", message="Items? .* on TypedDict class")
+    os.environ.update(_VARIABLES)
+    import litellm  # noqa: PLC0415 - takes 1.7 s and 170 MB.
+
+    module: Any = litellm
+    module.suppress_debug_info = True
+    module.disable_streaming_logging = True
+    module.num_retries = 0
+    module.telemetry = False
+    module.REPEATED_STREAMING_CHUNK_LIMIT = _NO_ENDLESS_LOOP_CHECK
+    # Otherwise the first answer loads a tokenizer (0.15 s, 38 MB) to price a text of no words.
+    module.disable_token_counter = True
+    module.main.encoding = _LateTokenizer()
+    for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    return module
+
+
+class _LateTokenizer:
+    """Stands for litellm's tokenizer, which each request passes along and very few use."""
+
+    def __getattr__(self, name: str) -> Any:
+        from litellm.litellm_core_utils import default_encoding  # noqa: PLC0415 - see load_litellm.
+
+        return getattr(default_encoding.encoding, name)
 
 
 if __name__ == "__main__":

@@ -2,21 +2,19 @@
 
 Nothing is kept on the provider's side (`store` is false): each request has the whole conversation,
 including this model's encrypted reasoning, unchanged and in its place among the answer's parts.
+Its fields: "Responses", platform.openai.com/docs/api-reference/responses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-from pydantic import InstanceOf, TypeAdapter
-from typing_extensions import TypedDict
 
 from oh_daemon.core.ports import Json
-from oh_daemon.model.assembly import call_chunk, delta_chunk
+from oh_daemon.model.assembly import call_chunk, chunks_of, delta_chunk
 from oh_daemon.model.capabilities import Capabilities
-from oh_daemon.model.dialect import Call, Dialect, bearer_headers, translated, without_none
-from oh_daemon.model.messages import own_thinking, taken_by
+from oh_daemon.model.dialect import Call, Dialect, without_none
+from oh_daemon.model.http import bearer_headers
+from oh_daemon.model.model_messages import own_thinking, taken_by
 from oh_daemon.model.openai_models import accepted_effort, accepted_functions, accepted_sampling
 
 _CHANNELS = {
@@ -121,38 +119,9 @@ def _render_call(call: Json) -> Json:
 # Events
 
 
-class _Item(TypedDict, total=False):
-    type: str
-    call_id: str
-    name: InstanceOf[str]
-    arguments: InstanceOf[str]
-    content: list[dict[str, Any]] | None
-    phase: str | None
-
-
-class _Response(TypedDict, total=False):
-    id: str
-    usage: dict[str, Any] | None
-    incomplete_details: dict[str, Any] | None
-    error: dict[str, Any] | None
-
-
-class _Event(TypedDict, total=False):
-    type: str
-    output_index: int
-    summary_index: int
-    delta: InstanceOf[str]
-    item: _Item
-    response: _Response
-
-
-EVENT = TypeAdapter(_Event)
-"""The form of the fields that `Reader` reads; other fields may have any form."""
-
-
 def read_chunks(events: Iterator[Json]) -> Iterator[Json]:
     """Yield the answer in a stream's events as chunks of chat completions."""
-    return translated(events, EVENT, Reader().chunk)
+    return chunks_of(events, Reader().chunk)
 
 
 class Reader:

@@ -1,30 +1,27 @@
-"""Connections whose every wait, from the name of a host to the last byte, a cancel ends.
+"""Connections every wait for which a cancel ends, from the name of a host to TLS.
 
-Sockets are non-blocking. The thread that makes a call waits for its socket and for the alarm that a
-cancel rings, so nothing else closes a socket that somebody reads.
+The thread that makes a call waits for its socket with the time that is left; a cancel shuts down
+the sockets that somebody waits for, and nothing else touches them.
 """
 
 from __future__ import annotations
 
 import errno
-import io
 import os
 import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Collection
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from http.client import IncompleteRead
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from oh_daemon.core.cancel import CancelToken
 
-T = TypeVar("T")
 _STAGGER_S = 0.25
 """After this time the next address is tried too (RFC 8305, section 5)."""
-_SEND_BYTES = 1 << 16
 
 
 class CannotConnectError(ConnectionError):
@@ -34,101 +31,83 @@ class CannotConnectError(ConnectionError):
         super().__init__(f"Cannot connect to host {host}:{port} ({reason})")
 
 
-_SPARE: list[tuple[socket.socket, socket.socket]] = []
-"""Kept from earlier calls, so that one more call is possible when no descriptors are left."""
-_MAX_SPARE = 4
-os.register_at_fork(after_in_child=_SPARE.clear)
-
-
 class Waiter:
-    """Waits on the caller's thread. Use it in a `with`, for one attempt of one call."""
+    """What ends the waits of one attempt of one call. Use it in a `with`, on one thread."""
 
     def __init__(self, cancel: CancelToken, left_s: Callable[[], float]) -> None:
         """`left_s` returns the seconds to the next deadline, or raises if it is past."""
-        self._cancel = cancel
+        self.cancel = cancel
         self._left_s = left_s
         self._lock = threading.Lock()
-        self._is_over = False
-        self._has_rung = False
-        try:
-            self._bell, self._button = _SPARE.pop()
-        except IndexError:
-            self._bell, self._button = socket.socketpair()
-        self._forget = cancel.on_cancel(self._ring)
+        self._sockets: Sequence[socket.socket] = ()
 
     def __enter__(self) -> Self:
+        self._forget = self.cancel.on_cancel(self._shut_down)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._forget()
-        # A cancel may have taken the callback just before, and calls it now.
-        with self._lock:
-            self._is_over = True
-        if len(_SPARE) < _MAX_SPARE and not self._has_rung:
-            _SPARE.append((self._bell, self._button))
-            return
-        self._button.close()
-        self._bell.close()
 
     def check(self) -> float:
         """Return the seconds that are left. Raises `Cancelled`, or what the deadline says."""
-        self._cancel.raise_if_cancelled()
+        self.cancel.raise_if_cancelled()
         return self._left_s()
 
-    def wait(
-        self, waiting: Collection[socket.socket], events: int, at_most_s: float | None = None
-    ) -> list[int]:
-        """Return the descriptors of the sockets that are ready; empty after `at_most_s`."""
-        left_s = self.check()
-        poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
-        for one in waiting:
-            poll.register(one, events)
-        ready = poll.poll(1000 * (left_s if at_most_s is None else min(left_s, at_most_s)))
-        self.check()
-        return [descriptor for descriptor, _ in ready]
-
-    def resolve(self, host: str, port: int) -> list[tuple[Any, ...]]:
-        """Return the host's addresses. Nothing can interrupt the system's resolver itself."""
-        numeric = socket.AI_NUMERICHOST
-        with suppress(socket.gaierror):
-            return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric)
-        done, found = threading.Event(), list[list[tuple[Any, ...]] | Exception]()
-
-        def look_up() -> None:
-            try:
-                found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
-            except (OSError, UnicodeError) as exc:
-                found.append(exc)
-            done.set()
-
-        threading.Thread(target=look_up, name="resolver", daemon=True).start()
-        forget = self._cancel.on_cancel(done.set)
-        try:
-            done.wait(self.check())
-        finally:
-            forget()
-        self.check()
-        if isinstance(found[0], Exception):
-            raise found[0]
-        return found[0]
-
-    def _ring(self) -> None:
+    @contextmanager
+    def waiting(self, *sockets: socket.socket) -> Generator[float]:
+        """Let a cancel end a wait for these sockets, which may take the yielded seconds."""
         with self._lock:
-            if self._is_over:
-                return
-            self._has_rung = True
-            with suppress(OSError):
-                self._button.send(b"\0")
+            self._sockets = sockets
+        try:
+            yield self.check()
+        except OSError:
+            self.check()
+            raise
+        finally:
+            with self._lock:
+                self._sockets = ()
+        self.cancel.raise_if_cancelled()
+
+    def _shut_down(self) -> None:
+        with self._lock:
+            for one in self._sockets:
+                with suppress(OSError):
+                    # That of a socket with TLS would take the TLS away from whoever reads.
+                    socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
 def connect(host: str, port: int, waiter: Waiter) -> socket.socket:
     """Return a connection to the first address that answers. Raises `CannotConnectError`."""
     try:
-        addresses = waiter.resolve(host, port)
-        return _first_of(addresses, waiter)
+        return _first_of(_addresses(host, port, waiter), waiter)
     except (OSError, UnicodeError) as exc:
-        raise CannotConnectError(host, port, said_of(exc)) from None
+        raise CannotConnectError(host, port, reason_of(exc)) from None
+
+
+def _addresses(host: str, port: int, waiter: Waiter) -> list[tuple[Any, ...]]:
+    """Return the host's addresses. Nothing can interrupt the system's resolver itself."""
+    numeric = socket.AI_NUMERICHOST
+    with suppress(socket.gaierror):
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric)
+    done, outcome = threading.Event(), list[list[tuple[Any, ...]] | Exception]()
+
+    def look_up() -> None:
+        try:
+            outcome.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError) as exc:
+            outcome.append(exc)
+        done.set()
+
+    threading.Thread(target=look_up, name="resolver", daemon=True).start()
+    forget = waiter.cancel.on_cancel(done.set)
+    try:
+        done.wait(waiter.check())
+    finally:
+        forget()
+    waiter.check()
+    if isinstance(outcome[0], Exception):
+        raise outcome[0]
+    return outcome[0]
 
 
 def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket:
@@ -145,7 +124,7 @@ def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket
                 if code not in (0, errno.EINPROGRESS):
                     trying.popitem()[1].close()
                     continue
-            for ready in waiter.wait(trying.values(), select.POLLOUT, _STAGGER_S if left else None):
+            for ready in _connected(trying, waiter, _STAGGER_S if left else None):
                 one = trying.pop(ready)
                 code = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if code == 0:
@@ -159,18 +138,32 @@ def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket
     raise OSError(code, os.strerror(code))
 
 
+def _connected(
+    trying: Mapping[int, socket.socket], waiter: Waiter, at_most_s: float | None
+) -> list[int]:
+    """Return the descriptors of the sockets that connected or failed; none after `at_most_s`."""
+    poll = select.poll()
+    for one in trying:
+        poll.register(one, select.POLLOUT)
+    with waiter.waiting(*trying.values()) as left_s:
+        ready = poll.poll(1000 * (left_s if at_most_s is None else min(left_s, at_most_s)))
+    return [descriptor for descriptor, _ in ready]
+
+
 def encrypt(sock: socket.socket, host: str, port: int, waiter: Waiter) -> ssl.SSLSocket:
     """Return the connection with TLS. Raises `CannotConnectError`; the socket is closed then."""
     secure = tls_context().wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
     try:
-        _retried(secure.do_handshake, secure, waiter, select.POLLIN)
+        with waiter.waiting(secure) as left_s:
+            secure.settimeout(left_s)
+            secure.do_handshake()
     except ssl.SSLCertVerificationError as exc:
         secure.close()
         reason = f"certificate verify failed: {exc.verify_message}"
         raise CannotConnectError(host, port, reason) from None
     except OSError as exc:
         secure.close()
-        raise CannotConnectError(host, port, f"no TLS: {said_of(exc)}") from None
+        raise CannotConnectError(host, port, f"no TLS: {reason_of(exc)}") from None
     except BaseException:
         secure.close()
         raise
@@ -193,53 +186,7 @@ def _context_for(*_variables: str | None) -> ssl.SSLContext:
     return context
 
 
-class Wire(io.RawIOBase):
-    """A connection during one call, as `http.client` wants a socket; it does not own it."""
-
-    def __init__(self, sock: socket.socket, waiter: Waiter) -> None:
-        super().__init__()
-        self._sock = sock
-        self._waiter = waiter
-
-    def sendall(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            part = view[:_SEND_BYTES]
-            n_sent = _retried(
-                lambda part=part: self._sock.send(part), self._sock, self._waiter, select.POLLOUT
-            )
-            view = view[n_sent:]
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        del mode  # `http.client` only reads.
-        return io.BufferedReader(self)
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        self._waiter.check()
-        return _retried(
-            lambda: self._sock.recv_into(buffer), self._sock, self._waiter, select.POLLIN
-        )
-
-    def close(self) -> None:
-        """Leave the connection open: a response that is over closes what it read from."""
-
-
-def _retried(act: Callable[[], T], sock: socket.socket, waiter: Waiter, events: int) -> T:
-    while True:
-        try:
-            return act()
-        except ssl.SSLWantReadError:
-            waiter.wait([sock], select.POLLIN)
-        except ssl.SSLWantWriteError:
-            waiter.wait([sock], select.POLLOUT)
-        except BlockingIOError:
-            waiter.wait([sock], events)
-
-
-def said_of(exc: Exception) -> str:
+def reason_of(exc: Exception) -> str:
     """Return what an error of a connection says, without names and numbers of libraries."""
     if isinstance(exc, ssl.SSLError) and exc.reason:
         return exc.reason.replace("_", " ").lower()

@@ -18,6 +18,6 @@ def warm_up() -> None:
 
 
 def _load() -> None:
-    import_module("oh_daemon.model.client")
+    import_module("oh_daemon.model.remote_model")
     import_module("oh_daemon.model.sockets").tls_context()
     gc.freeze()

@@ -21,8 +21,7 @@ from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
 from oh_daemon.contract.summaries import ConversationInfo
-from oh_daemon.store.log_lock import lock_owner
-from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, parse_line, scan_log
+from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, lock_owner, parse_line, scan_log
 from oh_daemon.store.private_files import (
     disk_error,
     private_folder,

@@ -1,4 +1,4 @@
-"""Reads `events.jsonl` without changing it: which records it holds, and what is damaged.
+"""Reads `events.jsonl` without changing it: its records, what is damaged, and who has it open.
 
 Invariant: whatever bytes a file holds, reading it raises only `OSError` and `ReadOnlyError`, and
 intact events are delivered. Locking and repair are left to `event_log`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 from array import array
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,8 @@ from typing import TYPE_CHECKING, BinaryIO, TypedDict
 
 import orjson
 
-from oh_daemon.store.private_files import read_end, read_private
+from oh_daemon.contract.errors import ReadOnlyError
+from oh_daemon.store.private_files import Json, parse_object, read_end, read_private
 
 if TYPE_CHECKING:
     from oh_daemon.contract import plain
@@ -199,3 +201,23 @@ class _Sieve:
         self._add_seq(seq)
         self._add_start(start)
         self._take(event)
+
+
+def lock_owner(folder: Path) -> Json:
+    """Return who has the log open, {pid, startedAt, client}; empty when nobody has. For people."""
+    try:
+        with read_private(folder / "lock") as file:
+            # The file is empty for the moment in which its owner starts.
+            owner = parse_object(file.read(4096))
+    except (OSError, ReadOnlyError):
+        return {}
+    pid = owner.get("pid")
+    if not isinstance(pid, int) or pid <= 0:
+        return {}
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return {}
+    except PermissionError:
+        pass  # The process lives and belongs to another user.
+    return owner

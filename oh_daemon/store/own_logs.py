@@ -2,18 +2,28 @@
 
 A repository can hold the log of a conversation in which everything is allowed. A mark of our own
 logs is in the user's state folder: the number by which the file system knows the file. A moved
-folder keeps it; what is cloned, unpacked, copied or replaced has another.
+folder keeps it; what is cloned, unpacked, copied or replaced has another. A fork is as its source.
 """
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
+from oh_daemon.contract import plain
+from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json
-from oh_daemon.store.kept_files import KeptFiles
+from oh_daemon.store.blobs import link_or_copy, share_blobs
+from oh_daemon.store.catalog import Catalog
+from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import LOG_NAME
+from oh_daemon.store.private_files import PrivateValues
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +37,53 @@ class OwnLogs:
         if self.folder is None or place.parent.parent == self.folder.parent:
             return True
         with suppress(OSError):
-            return KeptFiles(self.folder).get(place.name, {}) == _mark_of(place)
+            return PrivateValues(self.folder).get(place.name, {}) == _mark_of(place)
         return False
 
     def add(self, place: Path) -> None:
         """Mark a log that was begun here. Raises `ReadOnlyError` or `StorageError`."""
         if self.folder is not None:
-            KeptFiles(self.folder)[place.name] = _mark_of(place)
+            PrivateValues(self.folder)[place.name] = _mark_of(place)
 
     def forget(self, conversation_id: str) -> None:
         if self.folder is not None:
-            KeptFiles(self.folder).forget(conversation_id)
+            PrivateValues(self.folder).forget(conversation_id)
 
 
 def _mark_of(place: Path) -> Json:
     return {"inode": (place / LOG_NAME).lstat().st_ino}
+
+
+def write_fork(
+    source: Path, records: Sequence[plain.Record], commit: CommitThread, own_logs: OwnLogs
+) -> str:
+    """Write a new log beside the one in `source`, blobs first, and return its conversation id.
+
+    It is one of ours if its source is.
+    """
+    catalog, forked_id = Catalog(source.parents[1]), new_id()
+    place = catalog.create(forked_id)
+    lines = b"".join(orjson.dumps(record) + b"\n" for record in records)
+    try:
+        log = open_log(place, commit, create=True).log
+        try:
+            share_blobs(source / "blobs", place / "blobs")
+            log.append(lines)
+            if own_logs.has(source):
+                # Those of another log are never used.
+                _share_checkpoints(source / "checkpoints", place / "checkpoints")
+                own_logs.add(place)
+        finally:
+            log.close()
+    except BaseException:
+        catalog.remove(forked_id, permanent=True)
+        raise
+    return forked_id
+
+
+def _share_checkpoints(ours: Path, theirs: Path) -> None:
+    """Hard links are enough: git never changes a file that it has written, but replaces it."""
+    passing = shutil.ignore_patterns("*.lock", "tmp_*")
+    # A command that is just ending may remove a file after the copy has listed it.
+    with suppress(FileNotFoundError, shutil.Error):
+        shutil.copytree(ours, theirs, symlinks=True, ignore=passing, copy_function=link_or_copy)

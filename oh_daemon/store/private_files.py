@@ -1,19 +1,24 @@
 """Files and folders that only this user may access: how the store makes, opens and replaces them.
 
 Refuses what someone else could have planted: links, files of other owners, anything but a plain
-file. Modes are 0700 and 0600 whatever the umask says.
+file. Modes are 0700 and 0600 whatever the umask says. Also files that are read again only once they
+have changed, and folders with a file for each value.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
 import os
 import stat
+import time
 import uuid
+from collections.abc import Callable
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import orjson
 
@@ -155,3 +160,84 @@ def sync_path(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+T = TypeVar("T")
+
+_SECOND_NS = 1_000_000_000
+_TICK_NS = 50_000_000
+_COARSE_NS = 2 * _SECOND_NS
+
+
+class CachedFile(Generic[T]):
+    """Thread-safe. While the value stays equal, each use returns the same object."""
+
+    def __init__(self, path: Path, read: Callable[[Path], T]) -> None:
+        """`read` makes the value; what it raises is raised by the use."""
+        self._path, self._name = path, str(path)
+        self._read = read
+        self._known: tuple[tuple[int, ...] | None, T] | None = None
+
+    def value(self) -> T:
+        """Return what `read` makes of the file as it is now."""
+        stamp, known = _stamp(self._name), self._known
+        if known is not None and known[0] == stamp:
+            return known[1]
+        is_settled = _is_settled(stamp)
+        value = self._read(self._path)
+        if known is not None and known[1] == value:
+            value = known[1]
+        self._known = (stamp if is_settled else None, value)
+        return value
+
+
+def _stamp(path: str) -> tuple[int, ...]:
+    """Return what differs once the file has changed; of one that is not there, the error."""
+    try:
+        status = os.stat(path)  # noqa: PTH116 - runs many times in each step, as text.
+    except OSError as exc:
+        return (exc.errno or 0,)
+    times = (status.st_mtime_ns, status.st_ctime_ns)
+    return (status.st_dev, status.st_ino, status.st_size, *times)
+
+
+def _is_settled(stamp: tuple[int, ...]) -> bool:
+    """Return whether each later change shows in the stamp.
+
+    Times move in ticks of the kernel (10 ms at most, see ktime_get_coarse_real_ts64), in some file
+    systems in seconds, so what changed a moment ago may change again and look the same (the "racy
+    git problem" of git's documentation).
+    """
+    *_, changed = stamp
+    is_coarse = changed % _SECOND_NS == 0
+    return changed + (_COARSE_NS if is_coarse else _TICK_NS) < time.time_ns()
+
+
+class PrivateValues:
+    """The files in one folder. Each is replaced as a whole, so several daemons may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def get(self, name: str, default: Json) -> Json:
+        """Return the saved value; `default` when there is none or it cannot be read."""
+        # `read_private` refuses a link or a pipe that someone planted there.
+        with contextlib.suppress(OSError, DaemonError), read_private(self._file(name)) as file:
+            return parse_object(file.read()) or default
+        return default
+
+    def __setitem__(self, name: str, value: Json) -> None:
+        """Save a value. Raises `ReadOnlyError` or `StorageError`."""
+        try:
+            self._folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            private_folder(self._folder)
+            replace_file(self._file(name), orjson.dumps(value))
+        except OSError as exc:
+            raise disk_error(self._folder, exc) from exc
+
+    def forget(self, name: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file(name).unlink()
+
+    def _file(self, name: str) -> Path:
+        return self._folder / f"{hashlib.sha256(name.encode()).hexdigest()}.json"

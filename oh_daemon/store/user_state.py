@@ -18,8 +18,7 @@ import orjson
 
 from oh_daemon.contract.errors import ReadOnlyError
 from oh_daemon.contract.problems import Problem
-from oh_daemon.store.cached_file import CachedFile
-from oh_daemon.store.private_files import open_private, parse_object, replace_file
+from oh_daemon.store.private_files import CachedFile, open_private, parse_object, replace_file
 
 Trust = Literal["full", "readOnly", "none"]
 _SPENT, _ON = "spent", "on"

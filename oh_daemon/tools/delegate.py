@@ -8,7 +8,7 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.agents import NamedAgent, Outcome, Task, render_outcome
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.tools.forms import TEXT, harmless, takes
+from oh_daemon.tools.schemas import TEXT, harmless, takes
 
 _TITLE_CHARS = 80
 _DEFAULT_AGENT = "general"

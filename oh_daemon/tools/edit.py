@@ -17,8 +17,8 @@ from oh_daemon.contract.items import Location
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.file_changes import FileChanges, Step, checked_text
-from oh_daemon.tools.forms import LINE, PATH, takes
 from oh_daemon.tools.language import Watch, unwatched
+from oh_daemon.tools.schemas import LINE, PATH, takes
 from oh_daemon.workspace.arbiter import TextView
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import shown, uri_from_path

@@ -21,11 +21,12 @@ from oh_daemon.core.cancel import Cancelled
 from oh_daemon.core.landing import TOOL, ended_with, without_landing
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.file_changes import FileChanges, Step
-from oh_daemon.tools.landing_texts import plan_text
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import path_from_uri, real_path
 from oh_daemon.workspace.raw_files import RawFiles
+from oh_daemon.workspace.review import Rewrite, Wanted, forced, merged
+from oh_daemon.workspace.text_changes import Create, with_newlines
 
 MAX_SHOWN = 200
 """Above this number of files only their names are shown, and none can be left out."""
@@ -246,18 +247,18 @@ class LandingTool:
                     is_done = self._raw.is_done(path, change)
                     (done if is_done else raw).append((path, change))
                     continue
-                landed = plan_text(self._documents, path, change)
-                if landed.clashes and not self._asks:
+                step, is_clash = plan_text(self._documents, path, change)
+                if is_clash and not self._asks:
                     left_out[name] = "the user changed the same lines meanwhile, and theirs stay"
                     continue
-                if landed.clashes:
+                if is_clash:
                     clashes = True
                     protected.append(_CLASH)
                 modes += [(path, change.mode_after)] if change.mode_after is not None else []
-                if landed.step is None:
+                if step is None:
                     done.append((path, change))
                 else:
-                    steps.append(landed.step)
+                    steps.append(step)
             except ToolError as exc:
                 left_out[name] = str(exc).partition("\n")[0]
         return _Plan(steps, modes, raw, done, left_out, protected if self._asks else (), clashes)
@@ -348,3 +349,33 @@ def _cut(rows: Sequence[str], limit: int = 40) -> Iterator[str]:
     yield from rows[:limit]
     if len(rows) > limit:
         yield f"… and {len(rows) - limit} more"
+
+
+def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Step | None, bool]:
+    """Return the step that lands a text, and whether it replaces what the user changed meanwhile.
+
+    There is no step when the text is there already. Raises `ToolError` when it cannot land.
+    """
+    look = documents.look(path)
+    before, after = (_text(documents, sha) for sha in (change.sha256_before, change.sha256_after))
+    now = None if look.text is None else with_newlines(look.text)
+    if now == after:
+        return None, False
+    if look.document is None and look.text == before and before is not None:
+        return Step(path, Rewrite(before, after), before, after, None), False
+    wanted: Wanted = Rewrite(before or "", after)
+    clashes = False
+    if now != before:
+        if before is None or after is None or now is None:
+            clashes, before = True, now
+        elif merged(before, after, now)[1]:
+            clashes, before, after = True, now, forced(before, after, now)
+        wanted = Rewrite(before or "", after)
+    if now is None:
+        wanted = Create(after or "", change.form)
+    planned = documents.plan(path, wanted)
+    return Step(path, wanted, planned.before, planned.after, None), clashes
+
+
+def _text(documents: Documents, sha256: str | None) -> str | None:
+    return None if sha256 is None else with_newlines(documents.history.text(sha256))

@@ -16,10 +16,9 @@ from oh_daemon.contract.language import RangeEdit, WorkspaceEdit, parse_answer
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import LanguageServers, TextEdit
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.tools.code_places import CodePlaces
 from oh_daemon.tools.file_changes import FileChanges, Step
-from oh_daemon.tools.forms import LINE, PATH, TEXT, takes
-from oh_daemon.tools.language import Watch, unwatched
+from oh_daemon.tools.language import CodePlaces, Watch, unwatched
+from oh_daemon.tools.schemas import LINE, PATH, TEXT, takes
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.review import Rewrite

@@ -21,7 +21,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.secrets import Masker
 from oh_daemon.tools import line_search
-from oh_daemon.tools.forms import TEXT, takes
+from oh_daemon.tools.schemas import TEXT, takes
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.listing import MAX_FILES, fits, list_files, parse_glob
 from oh_daemon.workspace.paths import Folders, shown, uri_from_path

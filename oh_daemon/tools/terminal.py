@@ -19,7 +19,7 @@ from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.risk.rating import Rating
 from oh_daemon.core.secrets import LentSecrets, MaskedStream
-from oh_daemon.tools.forms import takes
+from oh_daemon.tools.schemas import takes
 from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.files import fingerprint
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output

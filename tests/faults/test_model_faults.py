@@ -39,8 +39,8 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import ModelDelta
-from oh_daemon.model.client import RemoteModel
 from oh_daemon.model.failures import Failure, explain
+from oh_daemon.model.remote_model import RemoteModel
 
 BOTH_WAYS = pytest.mark.parametrize("client", ["auto", "litellm"])
 """Asked directly, and through litellm's process."""
@@ -335,7 +335,7 @@ def test_a_process_for_litellm_that_cannot_be_started_is_a_failure_that_may_pass
 import resource
 from oh_daemon.contract.errors import NetworkError
 from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.model.by_litellm import litellm_provider_of
+from oh_daemon.model.litellm_calls import litellm_provider_of
 before = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
 try:

@@ -230,7 +230,7 @@ import anyio
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.hooks import HookCommand
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.mcp_servers.pipes import piped
+from oh_daemon.mcp_servers.connections import piped
 from oh_daemon.workspace.hook_process import HookProcesses
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner

@@ -53,11 +53,11 @@ CYCLES = [{"app/conversations", "app/sub_agents"}]
 PROCESSES = (
     *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
     *("sandbox/landlock", "sandbox/entry"),
-    "model/litellm_process",
+    "model/litellm_calls",
     "sandbox/keeper",
 )
 OWNERS: dict[str, tuple[str, ...]] = {
-    "litellm": ("model/litellm_child", "model/litellm_import"),
+    "litellm": ("model/litellm_child",),
     "mcp": ("mcp_servers/",),
     "pygls": ("fronts/lsp/positions",),
     "lsprotocol": ("fronts/lsp/",),

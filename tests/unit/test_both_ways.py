@@ -24,10 +24,10 @@ from oh_daemon.model.anthropic import ANTHROPIC
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.chat import CHAT
 from oh_daemon.model.dialect import Dialect
-from oh_daemon.model.events import read_events
 from oh_daemon.model.failures import unreachable
+from oh_daemon.model.prices import read_usage
 from oh_daemon.model.responses import RESPONSES
-from oh_daemon.model.usage import read_usage
+from oh_daemon.model.stream_events import read_events
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [

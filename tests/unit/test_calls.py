@@ -13,12 +13,11 @@ from core_world import tool
 
 from oh_daemon.core.calls import ParsedCall, parse_call, render_tool, schema_problem
 from oh_daemon.core.ports import Json, ToolCall, ToolSpec
+from oh_daemon.tools.control import FinishTool, TodoTool
 from oh_daemon.tools.edit import EDIT_SPEC
-from oh_daemon.tools.finish import FinishTool
-from oh_daemon.tools.forms import takes
 from oh_daemon.tools.function import FunctionTool
+from oh_daemon.tools.schemas import takes
 from oh_daemon.tools.terminal import SPEC as TERMINAL_SPEC
-from oh_daemon.tools.todo import TodoTool
 
 TERMINAL = tool("terminal", lambda command: command, command={"type": "string"})
 LOOK = tool("look", lambda path: path, read_only=True, path={"type": "string"})

@@ -23,8 +23,7 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import LogFile, OpenedLog, follow_log, open_log
-from oh_daemon.store.log_lock import lock_owner
-from oh_daemon.store.log_scan import LOG_NAME, Scan, last_seq_of, read_log, scan_file
+from oh_daemon.store.log_scan import LOG_NAME, Scan, last_seq_of, lock_owner, read_log, scan_file
 from oh_daemon.store.memory_log import MemoryLog
 
 Reopen = Callable[[], OpenedLog]

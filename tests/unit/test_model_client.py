@@ -31,10 +31,14 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.status import Cost, Usage
 from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
 from oh_daemon.model.assembly import Assembly
-from oh_daemon.model.capabilities import Capabilities, find_capabilities
-from oh_daemon.model.client import RemoteModel
-from oh_daemon.model.live_metadata import parse_models, read_live_metadata
-from oh_daemon.model.messages import prepare_messages
+from oh_daemon.model.capabilities import (
+    Capabilities,
+    find_capabilities,
+    parse_models,
+    read_live_metadata,
+)
+from oh_daemon.model.model_messages import prepare_messages
+from oh_daemon.model.remote_model import RemoteModel
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
@@ -199,7 +203,7 @@ def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path:
     (packages / "litellm").symlink_to(Path(litellm.origin).parent)
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.example\n")
     code = (
-        "import os; from oh_daemon.model.litellm_import import load_litellm as load;"
+        "import os; from oh_daemon.model.litellm_child import load_litellm as load;"
         "print(load().__file__, os.environ.get('OPENAI_BASE_URL'))"
     )
     env = {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}

@@ -11,7 +11,7 @@ from oh_daemon.contract.status import Usage
 from oh_daemon.core.ports import Json
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import Capabilities, find_capabilities
-from oh_daemon.model.messages import lacks_thinking, prepare_messages
+from oh_daemon.model.model_messages import lacks_thinking, prepare_messages
 
 SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
 ENCRYPTED = {"type": "reasoning.encrypted", "data": "xyz", "id": "rs_1", "index": 0}

@@ -15,9 +15,9 @@ from oh_daemon.core.ports import ModelRequest
 from oh_daemon.model.assembly import Assembly
 from oh_daemon.model.capabilities import find_capabilities
 from oh_daemon.model.chat import CHAT
-from oh_daemon.model.client import RemoteModel
 from oh_daemon.model.dialect import Call
 from oh_daemon.model.providers import PROVIDERS, find_provider
+from oh_daemon.model.remote_model import RemoteModel
 
 AT_HOME = {name for name, row in PROVIDERS.items() if row.is_at_home_only}
 SIGNED = "call_1__thought__c2ln"

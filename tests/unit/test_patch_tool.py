@@ -15,8 +15,8 @@ from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Intent, ToolContext, ToolResult
 from oh_daemon.core.secrets import Masker
+from oh_daemon.tools.apply_patch import PatchTool
 from oh_daemon.tools.edit import VIEW_SPEC, EditTool
-from oh_daemon.tools.patch import PatchTool
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory

@@ -10,9 +10,8 @@ import pytest
 
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.ports import Json
-from oh_daemon.model.cost import cost_usd
-from oh_daemon.model.litellm_import import load_litellm
-from oh_daemon.model.price_table import price_table
+from oh_daemon.model.litellm_child import load_litellm
+from oh_daemon.model.prices import cost_usd, price_table
 
 pytestmark = pytest.mark.filterwarnings("ignore:Items? .* on TypedDict class")
 

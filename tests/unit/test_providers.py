@@ -7,7 +7,7 @@ import pytest
 from oh_daemon.app.models import PROVIDERS
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.model.capabilities import find_entry
-from oh_daemon.model.price_table import price_table
+from oh_daemon.model.prices import price_table
 
 ALIASES = {"openrouter/~anthropic/claude-sonnet-latest"}
 """Names under which a provider itself always serves its newest model; the table has none of it."""

@@ -16,7 +16,7 @@ from oh_daemon.contract.errors import (
 )
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.ports import ModelDelta, Retry
-from oh_daemon.model.retry import plan_delay_s
+from oh_daemon.model.attempts import plan_delay_s
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])

@@ -8,7 +8,7 @@ import pytest
 from fake_llm import Json
 
 from oh_daemon.core.ports import ModelAnswer, ModelDelta, ToolCall
-from oh_daemon.model.text_tools import ShownText, in_text, read_answer
+from oh_daemon.model.model_messages import ShownText, in_text, read_answer
 
 TOOL: Json = {
     "type": "function",

@@ -19,15 +19,14 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core import context
 from oh_daemon.core.ports import Json, ModelRequest
 from oh_daemon.core.secrets import Masker
-from oh_daemon.model import messages as prepared
-from oh_daemon.model import written
+from oh_daemon.model import dialect as dialects
+from oh_daemon.model import model_messages as prepared
 from oh_daemon.model.anthropic import ANTHROPIC
 from oh_daemon.model.capabilities import find_capabilities
 from oh_daemon.model.chat import CHAT
-from oh_daemon.model.dialect import Call, Dialect
+from oh_daemon.model.dialect import Call, Dialect, EncodedMessages, encoded_body
 from oh_daemon.model.providers import find_provider
 from oh_daemon.model.responses import RESPONSES
-from oh_daemon.model.written import Written, written_body
 
 N_STEPS = 300
 MARK = re.compile(r"(?:ask|got)\d+;")
@@ -35,7 +34,7 @@ WATCHED: dict[Any, str] = {
     context.render_batch: "rendered",
     context.size_of: "counted",
     prepared.prepare_messages: "prepared",
-    written.encoded: "encoded",
+    dialects.encoded: "encoded",
     Masker.mask: "masked",
 }
 MASKED = {
@@ -147,8 +146,8 @@ def test_a_body_written_piece_by_piece_says_what_one_made_from_scratch_says(
     can, provider = find_capabilities(settings, row), find_provider(settings, row)
     function = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}
     tools = [{"type": "function", "function": function}]
-    kept = Written()
+    cache = EncodedMessages()
     for messages in grown(model):
         call = Call(ModelRequest(messages, tools), settings, can, provider)
-        body = json.loads(written_body(dialect, call, kept))
-        assert body == json.loads(written.encoded(dialect.body(call)))
+        body = json.loads(encoded_body(dialect, call, cache))
+        assert body == json.loads(dialects.encoded(dialect.body(call)))

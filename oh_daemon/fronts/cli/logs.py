@@ -27,8 +27,8 @@ from oh_daemon.core.usage import Bill
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.forks import write_fork
 from oh_daemon.store.log_scan import LOG_NAME, parse_line, read_log
+from oh_daemon.store.own_logs import write_fork
 from oh_daemon.workspace.spawner import Spawner
 
 _AT_WORK = frozenset({"running", "pausing", "interrupting"})

@@ -28,7 +28,7 @@ from oh_daemon.mcp_servers.offer import tool_name
 from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
-from oh_daemon.store.kept_files import KeptFiles
+from oh_daemon.store.private_files import PrivateValues
 from oh_daemon.workspace.spawner import Spawner
 
 _OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
@@ -103,7 +103,7 @@ def _settings_of(agent: Agent) -> Settings:
 def _servers_of(agent: Agent, around: Surroundings) -> McpServers:
     """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
     if agent.mcp_tokens is not None:
-        around = replace(around, keep=KeptFiles(agent.mcp_tokens))
+        around = replace(around, keep=PrivateValues(agent.mcp_tokens))
     servers = McpServers(run_on_loop, lambda: agent.mcp_servers, around)
     servers.wait_s = TIMEOUT_MAX
     return servers

@@ -13,8 +13,8 @@ from dataclasses import replace
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.tools.file_changes import FileChanges, Move, Step, checked_text
-from oh_daemon.tools.forms import takes
 from oh_daemon.tools.language import Watch, unwatched
+from oh_daemon.tools.schemas import takes
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.patch import Section, parse_patch
 from oh_daemon.workspace.paths import shown

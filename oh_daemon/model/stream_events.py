@@ -1,4 +1,4 @@
-"""Reads the events in the body of a streamed answer, whatever library received it.
+"""Reads the events in the body of a streamed answer (HTML standard, "Server-sent events").
 
 A body of another kind, or an event that is broken or reports an error, raises an error of the
 contract: some text is lost then, so the whole answer is dropped.

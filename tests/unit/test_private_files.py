@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from oh_daemon.app.sources import SETTINGS_FILE, SettingsSources
-from oh_daemon.store.cached_file import CachedFile
+from oh_daemon.store.private_files import CachedFile
 
 
 def in_place(path: Path) -> None:

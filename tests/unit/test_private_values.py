@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.store.kept_files import KeptFiles
+from oh_daemon.store.private_files import PrivateValues
 
 NAME = "https://shop.example/mcp"
 
 
 @pytest.mark.parametrize("planted", ["a link", "a pipe", "a list"])
 def test_what_somebody_planted_in_its_place_is_nothing(tmp_path: Path, planted: str) -> None:
-    keep = KeptFiles(tmp_path / "mcp")
+    keep = PrivateValues(tmp_path / "mcp")
     keep[NAME] = {"tokens": {"access_token": "ours"}}
     assert keep.get(NAME, {}) == {"tokens": {"access_token": "ours"}}
     [file] = (tmp_path / "mcp").iterdir()
