@@ -38,7 +38,7 @@ from oh_daemon.workspace.spawner import Spawner
 _MAX_NAMED = 3
 _NEW = "bare repositories, work trees and submodules have to be made outside the sandbox"
 OTHERS = "git's settings, hooks and refs of others do not come back from the sandbox"
-_HELD = (
+_UNDER_WAY = (
     "[git] A {operation} is under way in {name}. Its commits stay in the sandbox until it is"
     " finished or aborted; then all of them come back together."
 )
@@ -88,7 +88,7 @@ class Repositories:
         self._put_blob = put_blob
         self._uri_of = uri_of
         self._name_of = name_of
-        self._held: dict[Path, int] = {}
+        self._under_way: dict[Path, int] = {}
         """Repositories in the middle of something, and when that began."""
 
     @classmethod
@@ -107,29 +107,29 @@ class Repositories:
     def plan(self, found: Sequence[tuple[Path, Sequence[Change]]], since_ns: int) -> GitPlanned:
         """Decide what becomes of changed names of git's own files below open folders."""
         planned = GitPlanned()
-        held: dict[Path, int] = {}
+        under_way: dict[Path, int] = {}
         for folder, changes in found:
             grouping = Grouping(folder, changes)
             taken = planned.taken.setdefault(folder, [*grouping.strays])
             if grouping.strays:
                 planned.notes.append(_left([str(name) for name in grouping.strays], _NEW))
             for common, group in grouping.groups.items():
-                began_ns = self._held.get(common, since_ns)
+                began_ns = self._under_way.get(common, since_ns)
                 operation = next((each.operation for each in group if each.operation), None)
                 if operation is None:
                     self._plan_group(planned, group, began_ns)
                     taken += [change.name for each in group for change in each.changes.values()]
                     continue
-                held[common] = began_ns
-                if common not in self._held:
+                under_way[common] = began_ns
+                if common not in self._under_way:
                     name = self._name_of(common.parent) or "the repository"
-                    planned.notes.append(_HELD.format(operation=operation, name=name))
-        self._held = held
+                    planned.notes.append(_UNDER_WAY.format(operation=operation, name=name))
+        self._under_way = under_way
         return planned
 
     def forget(self) -> None:
         """Everything was taken out of the layers."""
-        self._held = {}
+        self._under_way = {}
 
     def _plan_group(self, planned: GitPlanned, group: Sequence[Names], since_ns: int) -> None:
         """Plan what was done to a repository and its linked work trees: all of it or nothing."""

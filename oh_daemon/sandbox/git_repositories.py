@@ -97,7 +97,7 @@ class Grouping:
         made = {change.name for change in changes if change.name.name == "HEAD" and change.after}
         self._made = {name.parent for name in made if name.parent.name == ".git"}
         """Names of repositories that commands made, if the disk has none there."""
-        self._known: dict[Path, Path | None] = {}
+        self._git_dirs: dict[Path, Path | None] = {}
         self.strays: list[Path] = []
         """What belongs to no repository that the disk has."""
         found: dict[Path, dict[str, Change]] = {}
@@ -108,14 +108,14 @@ class Grouping:
             else:
                 name = (folder / change.name).relative_to(git_dir)
                 found.setdefault(git_dir, {})[str(name)] = change
-        self._found = found
+        self._changes = found
         self._new = {git_dir for git_dir in found if not is_git_dir(git_dir)}
 
     @cached_property
     def groups(self) -> Mapping[Path, Sequence[Names]]:
         """The names of each repository with its linked work trees, by `Names.common`."""
         groups: dict[Path, list[Names]] = {}
-        for git_dir, changes in self._found.items():
+        for git_dir, changes in self._changes.items():
             repository, common = Repository(git_dir, _work_tree(git_dir)), _common(git_dir)
             names = Names(repository, common, changes, git_dir in self._new)
             groups.setdefault(common, []).append(names)
@@ -123,13 +123,13 @@ class Grouping:
 
     def _git_dir(self, name: Path) -> Path | None:
         """Return the innermost folder that git keeps a repository in, on the disk if it can be."""
-        if name not in self._known:
+        if name not in self._git_dirs:
             here, is_top = self._folder / name, name == Path()
             is_new = name in self._made and not os.path.lexists(here)
             is_one = is_new or (is_git_dir(here) and here.resolve() == here)
             found = here if is_one else None
-            self._known[name] = found or (None if is_top else self._git_dir(name.parent))
-        return self._known[name]
+            self._git_dirs[name] = found or (None if is_top else self._git_dir(name.parent))
+        return self._git_dirs[name]
 
 
 def is_git_dir(place: Path) -> bool:

@@ -96,7 +96,7 @@ class IsolatedView:
 
     def settle(self, paths: Sequence[Path], documents: Documents) -> None:
         with self._lock:
-            notes = self._known()
+            notes = self._current()
             for folder in self._folders:
                 below = [path for path in paths if self._layers.split(path)[0] == folder]
                 self._layers.take_out(folder, [path.relative_to(folder) for path in below])
@@ -115,7 +115,7 @@ class IsolatedView:
 
     def rebase(self, path: Path, text: str) -> None:
         with self._lock:
-            bases = self._known().bases
+            bases = self._current().bases
             base = bases[str(path)]
             data = self._notes.content(base.sha256) or b""
             old = parse_text(data)
@@ -141,16 +141,16 @@ class IsolatedView:
             data = documents.encoded(path, texts[path])
             self._view.start()
             self._layers.write(path, data)
-            self._known().given[str(path)] = self._notes.put(data)
+            self._current().given[str(path)] = self._notes.put(data)
 
-    def _known(self) -> _Record:
+    def _current(self) -> _Record:
         if self._record is None:
             self._record = _Record(since_ns=time.time_ns())
         return self._record
 
     def _noted(self) -> list[tuple[Path, Collected]]:
         """Return what the layers have, after noting what each new change began with."""
-        notes, now = self._known(), time.time_ns()
+        notes, now = self._current(), time.time_ns()
         rows = [*self._collected()]
         changed = [(folder, change) for folder, found in rows for change in found.changes]
         notes.bases = {
@@ -165,7 +165,7 @@ class IsolatedView:
         return rows
 
     def _collected(self) -> Iterator[tuple[Path, Collected]]:
-        notes = self._known()
+        notes = self._current()
         for folder in self._folders:
             if not self._view.upper(folder).is_dir():
                 continue
@@ -177,7 +177,7 @@ class IsolatedView:
 
     def _base(self, folder: Path, change: Change) -> _Base:
         path, before = folder / change.name, change.before
-        if given := self._known().given.get(str(path)):
+        if given := self._current().given.get(str(path)):
             return _Base("file", before.mode if before else 0o644, given)
         if before is None:
             return _Base(None)
@@ -195,7 +195,7 @@ class IsolatedView:
         for folder, collected in rows:
             for change in collected.changes:
                 path = folder / change.name
-                base = self._known().bases[str(path)]
+                base = self._current().bases[str(path)]
                 if base.kind == "unknown":
                     left_out[path] = _RACE
                     continue
@@ -219,7 +219,7 @@ class IsolatedView:
         self._view.start()
         self._view.refresh()
         repositories = Repositories.of(self._view.spawner, self._host, documents)
-        return repositories.plan(found, self._known().git_since_ns)
+        return repositories.plan(found, self._current().git_since_ns)
 
     def _entry(self, base: _Base) -> Entry | None:
         if base.kind is None or base.kind == "unknown":

@@ -77,7 +77,7 @@ class Worktree:
     @property
     def notice(self) -> tuple[str, str, str]:
         """See `isolated_files.IsolatedFiles`."""
-        trees = self._known().trees
+        trees = self._current().trees
         where = ", ".join(f"{shown(tree.place)} for {shown(tree.folder)}" for tree in trees)
         note = _NOTE.format(where=where, lacks=LACKS)
         return f"Isolated in a git worktree, branch {self.branch}", f"{where}. {LACKS}", note
@@ -117,7 +117,7 @@ class Worktree:
     def waiting(self, documents: Documents) -> Waiting:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
         with self._lock:
-            for tree in self._known().trees:
+            for tree in self._current().trees:
                 names = self._changed(tree.place, tree.commit)
                 committed = self._committed(tree, names)
                 for name in names:
@@ -136,14 +136,14 @@ class Worktree:
         with self._lock:
             for path in paths:
                 data = self._as_on_disk(path, documents)
-                self._known().bases[str(path)] = None if data is None else self._notes.put(data)
+                self._current().bases[str(path)] = None if data is None else self._notes.put(data)
             self._keep_notes()
 
     def take_out(self, names: Mapping[Path, Sequence[Path]]) -> None: ...
 
     def rebase(self, path: Path, text: str) -> None:
         with self._lock:
-            self._known().bases[str(path)] = self._notes.put(text.encode())
+            self._current().bases[str(path)] = self._notes.put(text.encode())
             self._keep_notes()
 
     def remove(self) -> None:
@@ -156,13 +156,13 @@ class Worktree:
                     self._git(folder, "branch", "-D", self.branch)
         shutil.rmtree(self._place, ignore_errors=True)
 
-    def _known(self) -> _Trees:
+    def _current(self) -> _Trees:
         if self._trees is None:
             return _Trees(self.branch)
         return self._trees
 
     def _tree_of(self, path: Path) -> _Tree:
-        trees = [tree for tree in self._known().trees if path.is_relative_to(tree.folder)]
+        trees = [tree for tree in self._current().trees if path.is_relative_to(tree.folder)]
         if not trees:
             raise ToolError(f"{shown(path)!r} is in no worktree of this conversation")
         return max(trees, key=lambda tree: len(tree.folder))
@@ -202,7 +202,7 @@ class Worktree:
     ) -> tuple[Change, bytes | None, bytes | None] | None:
         after, new = _found(tree.place, name)
         mode, data = committed or (0o100644, None)
-        bases = self._known().bases
+        bases = self._current().bases
         if str(path) in bases:
             data = self._notes.content(bases[str(path)])
         before = None if data is None else _entry(mode, data)

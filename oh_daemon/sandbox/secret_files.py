@@ -154,8 +154,8 @@ class SecretNames:
     def __init__(self, root: Path, *, is_deep: bool = True) -> None:
         self._root = str(root)
         self._is_deep = is_deep
-        self._known: dict[str, _Folder] = {}
-        self._found: Mapping[str, int] = {}
+        self._listings: dict[str, _Folder] = {}
+        self._secrets: Mapping[str, int] = {}
         self._judged: dict[str, bool] = {}
 
     def find(self) -> Mapping[str, int]:
@@ -165,14 +165,14 @@ class SecretNames:
         in very large trees the deepest are not found.
         """
         if not self._is_unchanged():
-            self._found = self._look()
-        return self._found
+            self._secrets = self._look()
+        return self._secrets
 
     def _is_unchanged(self) -> bool:
         try:
-            return bool(self._known) and all(
+            return bool(self._listings) and all(
                 os.lstat(path).st_ctime_ns == known.changed_ns
-                for path, known in self._known.items()
+                for path, known in self._listings.items()
             )
         except OSError:
             return False
@@ -185,21 +185,21 @@ class SecretNames:
             path = left.popleft()
             try:
                 status = os.lstat(path)
-                known = self._known.get(path)
+                known = self._listings.get(path)
                 if known is None or known.changed_ns != status.st_ctime_ns:
                     known = self._listed(path, status, now)
             except OSError:
                 continue
             seen[path] = known
             left += known.folders
-        self._known = seen
+        self._listings = seen
         return {path: known.number for known in seen.values() for path in known.secrets}
 
     def numbers(self, path: str) -> str:
         """Return what changes when a folder above a path was replaced."""
         found: list[str] = []
-        while (path := path.rpartition("/")[0]) in self._known:
-            found.append(str(self._known[path].number))
+        while (path := path.rpartition("/")[0]) in self._listings:
+            found.append(str(self._listings[path].number))
         return " ".join(found)
 
     def _listed(self, path: str, status: os.stat_result, now: int) -> _Folder:
@@ -287,7 +287,7 @@ class Tracked:
     def __init__(self, host: Spawner, folder: Path) -> None:
         self._host = host
         self._folder = folder
-        self._known: dict[Path, tuple[object, frozenset[Path]]] = {}
+        self._answers: dict[Path, tuple[object, frozenset[Path]]] = {}
         """By repository: what was asked of which state of its index, and the answer."""
 
     def among(self, paths: Collection[Path]) -> set[Path]:
@@ -304,13 +304,13 @@ class Tracked:
 
     def _in_repository(self, repository: Path, paths: Sequence[Path]) -> frozenset[Path]:
         state = (_state_of_index(repository), tuple(paths))
-        if (known := self._known.get(repository)) and known[0] == state and state[0]:
+        if (known := self._answers.get(repository)) and known[0] == state and state[0]:
             return known[1]
         # Of more names than that, git is asked for all it has.
         names = [os.fspath(path.relative_to(repository)) for path in paths]
         words = (*_TRACKED, *names) if len(names) <= _MAX_WORDS else _TRACKED
         told = frozenset(repository / name for name in ask_git(self._host, repository, words))
-        self._known[repository] = (state, told)
+        self._answers[repository] = (state, told)
         return told
 
 

@@ -28,17 +28,17 @@ class ContextFiles:
         self._documents = documents
         self._folders = documents.folders
         self._lock = threading.Lock()
-        self._told: set[str] = set()
+        self._names: set[str] = set()
 
     def remember(self, names: Iterable[str]) -> None:
         """Mark files that the agent was given in an earlier run."""
         with self._lock:
-            self._told.update(names)
+            self._names.update(names)
 
     def forget(self) -> None:
         """Forget which files the agent was given, so that it is given them again."""
         with self._lock:
-            self._told.clear()
+            self._names.clear()
 
     def of_roots(self) -> tuple[ContextFile, ...]:
         """Return the new files of the open folders, by folder, then by how common the name is."""
@@ -62,10 +62,10 @@ class ContextFiles:
         with self._lock:
             for path in paths:
                 name = self._folders.name(path)
-                text = None if name in self._told else self._read(path)
+                text = None if name in self._names else self._read(path)
                 if text is None:
                     continue
-                self._told.add(name)
+                self._names.add(name)
                 # Many projects keep the same text under several names.
                 if text.strip() and all(text != other.text for other in found):
                     found.append(ContextFile(name, text))

@@ -187,13 +187,13 @@ class FileNames:
     def __init__(self, spawner: Spawner) -> None:
         self._spawner = spawner
         self._lock = threading.Lock()
-        self._known: dict[Path, tuple[float, list[str]]] = {}
+        self._listings: dict[Path, tuple[float, list[str]]] = {}
 
     def of(self, folder: Path, cancel: CancelToken) -> list[str]:
         """Return the names relative to the folder, which may be seconds old. Raises `Cancelled`."""
         began = time.monotonic()
         with self._lock:
-            stale_at, names = self._known.get(folder, (0.0, []))
+            stale_at, names = self._listings.get(folder, (0.0, []))
         if began < stale_at:
             return names
         names = list_names(folder, self._spawner, cancel)
@@ -201,5 +201,5 @@ class FileNames:
         # A person who types asks again with each letter; list for a tenth of the time at most.
         stale_at = now + max(_FRESH_S, 10 * (now - began))
         with self._lock:
-            self._known[folder] = (stale_at, names)
+            self._listings[folder] = (stale_at, names)
         return names

@@ -55,19 +55,23 @@ class CleanText:
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._held = ""
+        self._pending = ""
         """The start of an escape, or of a line that is being overwritten."""
 
     def feed(self, data: bytes) -> str:
-        if not self._held and not data.translate(None, _PLAIN) and not self._decoder.getstate()[0]:
+        if (
+            not self._pending
+            and not data.translate(None, _PLAIN)
+            and not self._decoder.getstate()[0]
+        ):
             return data.decode("ascii")
-        return self._clean(self._held + self._decoder.decode(data))
+        return self._clean(self._pending + self._decoder.decode(data))
 
     def flush(self) -> str:
         """Return what is still held; the stream may go on."""
-        text = self._clean(self._held + self._decoder.decode(b"", final=True) + "\x1b")
-        held, self._held = self._held[:-1], ""
-        return text + _without_controls(_collapsed(held))
+        text = self._clean(self._pending + self._decoder.decode(b"", final=True) + "\x1b")
+        pending, self._pending = self._pending[:-1], ""
+        return text + _without_controls(_collapsed(pending))
 
     def _clean(self, text: str) -> str:
         text = text.replace("\r\n", "\n")
@@ -83,7 +87,7 @@ class CleanText:
             cut = line_start
         if len(text) - cut > _MAX_HELD_CHARS:
             cut = len(text)
-        self._held = text[cut:]
+        self._pending = text[cut:]
         text = _without_escapes(text[:cut])
         if "\r" in text:
             lines = [_collapsed(line) if "\r" in line else line for line in text.split("\n")]

@@ -77,7 +77,7 @@ class ShellCommand:
     status: int | None = None
     """What bash reported; it counts once the mark shows that all output before it was read."""
     cleaner: CleanText = field(default_factory=CleanText)
-    held: bytes = b""
+    pending: bytes = b""
     """Output that may be the beginning of the mark."""
     started: float = field(default_factory=time.monotonic)
     active: float = field(default_factory=time.monotonic)
@@ -98,17 +98,17 @@ class ShellCommand:
 
     def rest(self) -> str:
         """Return the output that was not split off yet; nothing before a mark comes any more."""
-        beginning, self.held, self.is_marked = self.held, b"", True
+        beginning, self.pending, self.is_marked = self.pending, b"", True
         return self.cleaner.feed(beginning) + self.cleaner.flush()
 
     def split(self, data: bytes) -> tuple[str, bytes | None]:
         """Return the command's clean output, and the bytes after its mark, None before the mark."""
         mark = b"\x1e%b\x1e" % self.mark
-        before, found, after = (self.held + data).partition(mark)
+        before, found, after = (self.pending + data).partition(mark)
         start = before.rfind(b"\x1e", -len(mark))
-        self.held = b""
+        self.pending = b""
         if not found and start >= 0 and mark.startswith(before[start:]):
-            before, self.held = before[:start], before[start:]
+            before, self.pending = before[:start], before[start:]
         return self.cleaner.feed(before), after if found else None
 
 
