@@ -14,7 +14,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.errors import EditRejectedError, StorageError, ToolError, UserError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.state import changes_made
-from oh_daemon.workspace.checkpoints import Checkpoints, Difference, Kept
+from oh_daemon.workspace.checkpoint_store import Checkpoints, Difference, Kept
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import parse_text, sha256_of
 from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path

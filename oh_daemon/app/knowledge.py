@@ -41,7 +41,7 @@ from oh_daemon.core.skills import (
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.store.notes import Notes
 from oh_daemon.tools.knowledge_tools import MemoryTool, SkillTool
-from oh_daemon.workspace.listing import fits, parse_glob
+from oh_daemon.workspace.file_names import fits, parse_glob
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.skill_files import find_skills, output_of
 from oh_daemon.workspace.spawner import Spawner

@@ -37,7 +37,7 @@ from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import apply_patch
 from oh_daemon.tools.language import unwatched
-from oh_daemon.workspace.checkpoints import NO_CHECKPOINTS
+from oh_daemon.workspace.checkpoint_store import NO_CHECKPOINTS
 from oh_daemon.workspace.joint_edit import cut_short
 
 

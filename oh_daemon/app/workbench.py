@@ -38,7 +38,7 @@ from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import SPEC_ISOLATED, TerminalTool
 from oh_daemon.workspace.agent_files import ContextFiles
-from oh_daemon.workspace.checkpoints import Checkpoints
+from oh_daemon.workspace.checkpoint_store import Checkpoints
 from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
 from oh_daemon.workspace.shell import Shells
 

@@ -50,7 +50,7 @@ class RepositoryLanding(Contract):
     refs: tuple[RefMove, ...] = ()
     stash: StashMove | None = None
     index: str | None = None
-    """Hash of a blob with the rows of the index that differ, as `sandbox/git` writes it."""
+    """Hash of a blob with the index's rows that differ, as `sandbox/git_commands` writes it."""
     pack: str | None = None
     """Hash of a blob with the objects that the repository lacks, as git packs them."""
     ends: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Literal
 
 from oh_daemon.contract.items import FileChange
 from oh_daemon.sandbox.changes import Change, Collected, Entry, collect
-from oh_daemon.sandbox.git import find_ignored
+from oh_daemon.sandbox.git_commands import find_ignored
 from oh_daemon.sandbox.layer import read
 from oh_daemon.sandbox.proc import live
 from oh_daemon.sandbox.removal import take_out

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
-from oh_daemon.sandbox.git import (
+from oh_daemon.sandbox.git_commands import (
     HEAD,
     STASH,
     Git,

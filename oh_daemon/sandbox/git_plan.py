@@ -18,7 +18,7 @@ from oh_daemon.contract.git import GitChange, RefMove, RepositoryLanding, StashM
 from oh_daemon.core.plain_text import clipped, well_formed
 from oh_daemon.core.risk.paths import guarded
 from oh_daemon.sandbox.changes import SLACK_NS, Change
-from oh_daemon.sandbox.git import (
+from oh_daemon.sandbox.git_commands import (
     HEAD,
     Git,
     IndexChange,

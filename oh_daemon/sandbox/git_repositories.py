@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from oh_daemon.sandbox.changes import Change
-from oh_daemon.sandbox.git import Repository
+from oh_daemon.sandbox.git_commands import Repository
 
 _REFS = re.compile(r"(packed-refs|refs/(heads|tags)/.*|(logs/)?refs/stash|reftable/.*)")
 _OPERATIONS = {

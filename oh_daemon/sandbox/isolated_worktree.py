@@ -20,7 +20,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.sandbox import layer
 from oh_daemon.sandbox.changed_files import MAX_BYTES, cannot_land, content, described
 from oh_daemon.sandbox.changes import Change, Entry, entry_of
-from oh_daemon.sandbox.git import run_git
+from oh_daemon.sandbox.git_commands import run_git
 from oh_daemon.sandbox.isolated_files import Notes, Waiting
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import real_path, shown

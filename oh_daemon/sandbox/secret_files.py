@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oh_daemon.sandbox.git import ask_git, repositories
+from oh_daemon.sandbox.git_commands import ask_git, repositories
 from oh_daemon.workspace.paths import looks_secret
 from oh_daemon.workspace.spawner import Spawner
 

@@ -1,8 +1,8 @@
 """The tools `grep`, `glob` and `list`: what the folders hold, as the user sees it in the editor.
 
 Unsaved text counts; files that git ignores do not; files with secrets are left out, with a note.
-`workspace/listing` finds the files; patterns run in `line_search`, a child process. Ripgrep is not
-used: its dialect differs, so the same call would find other lines on other machines.
+`workspace/file_names` finds the files; patterns run in `line_search`, a child process. Ripgrep is
+not used: its dialect differs, so the same call would find other lines on other machines.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.tools import line_search
 from oh_daemon.tools.schemas import TEXT, takes
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.listing import MAX_FILES, fits, list_files, parse_glob
+from oh_daemon.workspace.file_names import MAX_FILES, fits, list_files, parse_glob
 from oh_daemon.workspace.paths import Folders, shown, uri_from_path
 from oh_daemon.workspace.spawner import Spawner
 from oh_daemon.workspace.text_changes import capped, escaped

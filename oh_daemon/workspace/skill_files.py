@@ -27,8 +27,8 @@ from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.front_matter import load_head, split_front_matter
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.skills import Skill
+from oh_daemon.workspace.file_names import parse_glob
 from oh_daemon.workspace.files import read_plain
-from oh_daemon.workspace.listing import parse_glob
 from oh_daemon.workspace.output import CleanText
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.spawner import Spawner

@@ -15,7 +15,7 @@ from leftovers import tagged, wait_until_gone
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import bwrap
 from oh_daemon.sandbox.changes import Collected, collect
-from oh_daemon.sandbox.git import find_ignored
+from oh_daemon.sandbox.git_commands import find_ignored
 from oh_daemon.sandbox.ground import Ground, cache_places
 from oh_daemon.sandbox.proc import held_open, live
 from oh_daemon.sandbox.removal import take_out

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.checkpoints import Checkpoints
+from oh_daemon.workspace.checkpoint_store import Checkpoints
 from oh_daemon.workspace.files import MAX_TEXT_BYTES
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.spawner import Spawner

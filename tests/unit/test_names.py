@@ -2,7 +2,7 @@
 
 import pytest
 
-from oh_daemon.workspace.listing import Query
+from oh_daemon.workspace.file_names import Query
 
 NAMES = [
     "src/report.py",

@@ -20,7 +20,7 @@ from oh_daemon.tools.search import search_tools
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
-from oh_daemon.workspace.listing import fits, parse_glob
+from oh_daemon.workspace.file_names import fits, parse_glob
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.spawner import Spawner
 

@@ -34,7 +34,7 @@ from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.fronts.wire.outbox import Outbox
 from oh_daemon.fronts.wire.serial import Serial
 from oh_daemon.workspace.documents import Documents
-from oh_daemon.workspace.listing import FileNames
+from oh_daemon.workspace.file_names import FileNames
 
 
 @dataclass(slots=True)

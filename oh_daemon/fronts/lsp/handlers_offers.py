@@ -30,7 +30,7 @@ from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.skills import COMMANDS, Skill
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.wire.dispatch import RequestContext
-from oh_daemon.workspace.listing import Query, Rank
+from oh_daemon.workspace.file_names import Query, Rank
 from oh_daemon.workspace.paths import parse_folder, path_from_uri, uri_from_path
 
 _SYMBOLS_WITHIN_S = 1.0
