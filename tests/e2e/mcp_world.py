@@ -32,15 +32,19 @@ def stand(client: RawClient, name: str = "shop") -> Json:
     return next(server for server in servers if server["name"] == name)
 
 
-def told(client: RawClient, is_wanted: Callable[[Json], bool]) -> Json:
-    """Wait for the first `mcp/statusChanged` with a wanted server; return its first server."""
+def told(client: RawClient, is_wanted: Callable[[Json], bool], *, after: int = 0) -> Json:
+    """Wait for the first `mcp/statusChanged` with a wanted server; return its first server.
+
+    The first messages are left out, as many as `after` says.
+    """
 
     def is_found(message: Json) -> bool:
         return message.get("method") == "mcp/statusChanged" and any(
             map(is_wanted, message["params"]["servers"])
         )
 
-    return client.wait_for(is_found)["params"]["servers"][0]
+    n_before = sum(map(is_found, client.messages[:after]))
+    return client.wait_for(is_found, nth=n_before + 1)["params"]["servers"][0]
 
 
 def offered(world: World) -> list[str]:

@@ -224,7 +224,10 @@ def test_a_server_is_switched_off_and_on(world: World) -> None:
     world.send(client, conversation, "two")
     world.turn(client, nth=2)
     assert offered(world) == []
+    n_before = len(client.messages)
     client.request("mcp/restart", {"server": "shop"})
+    # A turn waits ten seconds for a server, and a busy machine may need more for the start.
+    told(client, lambda server: server["status"] == "running", after=n_before)
     world.send(client, conversation, "three")
     world.turn(client, nth=3)
     assert "shop__price" in offered(world)
