@@ -131,7 +131,7 @@ picture: $(DEV) ## write the picture of the README from a run of the demo
 	.venv/bin/python docs/img/demo.py
 
 pictures: $(DEV) editors ## write the pictures of the VS Code panel, docs/img/vscode-*.png
-	OH_TEST_PICTURES=docs/img $(PYTEST) -n 0 --basetemp=$$(mktemp -d)/oh tests/editors/vscode/test_looks.py
+	OH_TEST_PICTURES=docs/img $(PYTEST) -n 0 --basetemp=$$(mktemp -d)/oh $(addprefix tests/editors/vscode/test_,looks.py first_run.py)
 
 lock: $(DEV) ## write both lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	$(call compile,requirements.lock)

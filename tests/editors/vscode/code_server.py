@@ -8,12 +8,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import forked_daemons
 import playwright
 import psutil
 from playwright.async_api import Locator
@@ -24,12 +24,12 @@ HOST = Path(__file__).parent / "host/node_modules/code-server"
 NODE = str(Path(playwright.__file__).parent / "driver/node")
 """Playwright's own Node: code-server needs a newer one than distributions have."""
 EXTENSION = Path(__file__).parents[3] / "editors/vscode"
-WAIT_MS = 60_000
+WAIT_MS = 180_000
 """Generous: a slow machine is not a failure."""
-N_CHANGES = 10
+N_CHANGES = 20
 
 SETTINGS = {
-    "oh.daemon.command": [sys.executable, "-m", "oh_daemon"],
+    "oh.daemon.command": forked_daemons.REAL,
     "workbench.startupEditor": "none",
     "workbench.tips.enabled": False,
     "workbench.reduceMotion": "on",
@@ -45,6 +45,12 @@ SETTINGS = {
     "git.enabled": False,
     "files.autoSave": "off",
     "files.hotExit": "off",
+    # What nothing here is about, and what keeps the machine busy: a caret that blinks, a second
+    # server for TypeScript, a search for types on the net, copies of what is saved.
+    "editor.cursorBlinking": "solid",
+    "typescript.tsserver.useSyntaxServer": "never",
+    "typescript.disableAutomaticTypeAcquisition": True,
+    "workbench.localHistory.enabled": False,
     "editor.quickSuggestions": {"other": "off", "comments": "off", "strings": "off"},
     "window.restoreWindows": "none",
     # Or else a file that an earlier test had open would come back with its caret and scroll.
@@ -90,6 +96,8 @@ class Server:
     settings: dict[str, object] = field(default_factory=dict)
     is_trusting: bool = True
     """Whether the folders that it opens are trusted without a question."""
+    written: dict[str, object] = field(default_factory=dict)
+    """The settings that were written last."""
 
     @classmethod
     def with_model(cls, home: Path, extensions: Path, url: str) -> Self:
@@ -131,14 +139,15 @@ class Server:
 
     def write_settings(self, settings: dict[str, object]) -> None:
         """Write two files: a served window reads what has machine scope from a place of its own."""
+        self.written = settings
         for scope in ("User", "Machine"):
             (self.home / scope).mkdir(parents=True, exist_ok=True)
             (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
 
     async def change_settings(self, settings: dict[str, object], seen: Locator) -> None:
-        """Write settings until they are seen: VS Code misses changes until it watches the file."""
+        """Lay settings over those of the server until they are seen: VS Code may miss a change."""
         for _ in range(N_CHANGES):
-            self.write_settings(settings)
+            self.write_settings(self.settings | settings)
             with contextlib.suppress(WaitedTooLongError):
                 await seen.wait_for(state="attached", timeout=WAIT_MS / N_CHANGES)
                 return
@@ -149,8 +158,10 @@ class Server:
         parents: dict[psutil.Process, int] = {}
         for each in psutil.Process(self.process.pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                if "oh_daemon" in argv(each):
+                if is_daemon(argv(each)):
                     parents[each] = each.ppid()
+                elif forked := forked_daemons.daemon_of(each):
+                    parents[forked] = forked.ppid()
         pids = {each.pid for each in parents}
         # A child of a daemon has the daemon's own name until it becomes the other program.
         daemons = [each for each, parent in parents.items() if parent not in pids]
@@ -166,6 +177,10 @@ class Server:
         self._reader.join(timeout=WAIT_MS / 1000)
         assert self.process.stdout
         self.process.stdout.close()
+
+
+def is_daemon(words: list[str]) -> bool:
+    return "oh_daemon" in words or any(Path(word).name == "oh-daemon" for word in words)
 
 
 def install_extension(home: Path, extensions: Path, package: Path = EXTENSION / "oh.vsix") -> None:

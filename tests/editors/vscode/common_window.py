@@ -2,20 +2,36 @@
 
 What a test leaves is cleared after it. If a test closed the window, failed, or left something
 that cannot be cleared, the next test gets a new window, so that none suffers from another.
-A test that needs other settings, or leaves something that this module does not clear (a rule, a
-key, another folder), belongs in a module without the mark.
+A test that needs other settings, or leaves rules or answers with the daemon, calls `set_up` and
+gets a daemon with a home of its own. A test that leaves something that this module does not clear
+(a key, another folder) belongs in a module without the mark.
+
+The daemons of this window are forked; those of all other windows start as a user's do.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
+import json
 import shutil
-from collections.abc import Callable
+import sys
+import zipfile
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from code_server import CLEAR_KEY, CLEARED_KEY, WAIT_MS, Server
+import forked_daemons
+from code_server import (
+    CLEAR_KEY,
+    CLEARED_KEY,
+    N_CHANGES,
+    WAIT_MS,
+    Server,
+    install_extension,
+)
 from fake_llm import FakeLLM
 from playwright.async_api import expect
 from window import VSCode, opened_window
@@ -30,9 +46,13 @@ MODEL_WITH_PRICE = {
     "model": "openai/fake",
     "llm": {"contextWindow": 1_000, "inputCostPerToken": 0.001, "outputCostPerToken": 0.001},
 }
+COMMAND = "oh.daemon.command"
+PYTHON_CHOSEN = "chosen-python"
+"""A file in the server's home: the Python that the window's Python extension says is chosen."""
 NAME_OF_NONE = "no conversation has this name"
 PROFILES = {PATCHES: MODEL_OF_PATCHES, PRICED: MODEL_WITH_PRICE}
-N_CLEARINGS = 10
+N_CLEARINGS = 30
+_marks = map(str, itertools.count())
 
 
 @dataclass
@@ -51,7 +71,11 @@ class CommonWindow:
             folder = self.make_folder()
             llm = self.stack.enter_context(FakeLLM())
             server = Server.with_model(folder / "home", self.extensions, llm.url)
-            server.settings = {"ohDaemon.profiles": PROFILES}
+            install_python(server)
+            server.settings = {
+                "ohDaemon.profiles": PROFILES,
+                COMMAND: forked_daemons.command(),
+            }
             opened = opened_window(server, make_project(folder), llm)
             self.vscode = await self.stack.enter_async_context(opened)
             await self.vscode.open()
@@ -61,8 +85,10 @@ class CommonWindow:
     async def take_back(self, *, has_passed: bool) -> None:
         is_clear = False
         try:
-            if has_passed and self.vscode and self.vscode.is_open:
+            if has_passed and self.vscode:
+                await self.vscode.open()
                 await clear(self.vscode)
+                await restore_settings(self.vscode)
                 await restore_looks(self.vscode, self.width)
                 is_clear = not self.vscode.complaints
         finally:
@@ -74,11 +100,74 @@ class CommonWindow:
         await self.stack.aclose()
 
 
+PYTHON_EXTENSION = {
+    "name": "python",
+    "publisher": "ms-python",
+    "version": "2026.1.0",
+    "engines": {"vscode": "^1.91.0"},
+    "main": "./extension.js",
+}
+PYTHON_API = """exports.activate = () => ({
+  environments: {getActiveEnvironmentPath: () => ({
+    id: "env", path: require("node:fs").readFileSync(%s, "utf-8"),
+  })},
+});"""
+
+
+def install_python(server: Server) -> None:
+    """Install a Python extension for which a file chooses, and a shell that has our PATH."""
+    server.home.mkdir()
+    server.environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
+    # VS Code goes by what a person's shell says.
+    path = f'export PATH="$PATH:{Path(sys.executable).parent}"\n'
+    (server.home / ".profile").write_text(path)
+    chosen = server.home / PYTHON_CHOSEN
+    chosen.touch()
+    package = server.home.with_name("python.vsix")
+    with zipfile.ZipFile(package, "w") as file:
+        file.writestr("extension/package.json", json.dumps(PYTHON_EXTENSION))
+        file.writestr("extension/extension.js", PYTHON_API % json.dumps(str(chosen)))
+    extensions = server.home.with_name("extensions")
+    shutil.copytree(server.extensions, extensions)
+    server.extensions = extensions
+    install_extension(server.home, extensions, package)
+
+
 def make_project(folder: Path) -> Path:
     project = folder / "shop"
     project.mkdir()
     (project / "calc.py").write_text(CALC)
     return project
+
+
+async def set_up(vscode: VSCode, settings: Mapping[str, object], *environment: str) -> None:
+    """Replace the daemon by one that has these settings, and a home where nothing is known yet.
+
+    The environment is for `env`, which starts it.
+    """
+    mark = next(_marks)
+    home = f"OH_DAEMON_HOME={vscode.server.home / 'oh'}-{mark}"
+    command = ["env", home, *environment, *forked_daemons.marked(mark)]
+    await _change(vscode, mark, {**vscode.server.settings, **settings, COMMAND: command})
+
+
+async def restore_settings(vscode: VSCode) -> None:
+    """Go back to the daemon that has the window's own settings and home, if the test left it."""
+    server = vscode.server
+    if server.written[COMMAND] != server.settings[COMMAND]:
+        mark = next(_marks)
+        server.settings[COMMAND] = forked_daemons.marked(mark)
+        await _change(vscode, mark, server.settings)
+
+
+async def _change(vscode: VSCode, mark: str, settings: dict[str, object]) -> None:
+    """Write settings until the daemon starts that they name: VS Code may miss a change."""
+    for _ in range(N_CHANGES):
+        vscode.server.write_settings(settings)
+        within_s = WAIT_MS / N_CHANGES / 1000
+        if await asyncio.to_thread(forked_daemons.has_started, mark, within_s):
+            return
+    raise AssertionError(f"VS Code did not hear of {settings}")
 
 
 async def clear(vscode: VSCode) -> None:
@@ -95,9 +184,11 @@ async def clear(vscode: VSCode) -> None:
 async def clear_workbench(vscode: VSCode) -> None:
     """Close all editors, terminals and notifications, whatever VS Code itself has shown."""
     await expect(vscode.page.locator(".quick-input-widget")).to_be_hidden()
+    left = vscode.page.locator(".tab, .xterm, .notification-toast")
+    if await left.count() == 0:
+        return
     await vscode.page.keyboard.press(CLEAR_KEY)
     await vscode.page.locator(".tab", has_text="keybindings.json").wait_for()
-    left = vscode.page.locator(".tab, .xterm, .notification-toast")
     for _ in range(N_CLEARINGS):
         await vscode.page.keyboard.press(CLEARED_KEY)
         with contextlib.suppress(AssertionError):
@@ -140,7 +231,9 @@ async def delete_conversations(vscode: VSCode) -> None:
 async def clear_draft(vscode: VSCode) -> None:
     await vscode.start_anew()
     for option, value in FIRST_OPTIONS.items():
-        await vscode.choose(option, value)
+        chosen = vscode.panel.locator(f'select[data-option="{option}"]')
+        if await chosen.input_value() != value:
+            await vscode.choose(option, value)
     attached = vscode.panel.locator(".attached").get_by_role("button", name="Remove", exact=True)
     for left in reversed(range(await attached.count())):
         await attached.first.click()

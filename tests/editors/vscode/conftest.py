@@ -84,12 +84,3 @@ async def vscode_without_model(
     server.environment = {"OH_DAEMON_HOME": str(server.home / "oh")}
     async with opened_window(server, project, llm) as opened:
         yield opened
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def vscode_without_daemon(
-    server: Server, project: Path, llm: FakeLLM
-) -> AsyncGenerator[VSCode]:
-    server.settings = {"oh.daemon.command": [str(project / "missing")]}
-    async with opened_window(server, project, llm) as opened:
-        yield opened

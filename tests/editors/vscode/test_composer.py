@@ -27,7 +27,16 @@ PASTE = """([data, type, padding = 0]) => {
 }"""
 
 
-async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> None:
+async def test_what_a_message_brings_and_what_the_agent_asks_outlive_a_reload(
+    vscode: VSCode,
+) -> None:
+    await attach_problems_images_and_commands(vscode)
+    await ask_and_reload_while_an_answer_is_typed(vscode)
+    await answer_by_a_choice(vscode)
+
+
+async def attach_problems_images_and_commands(vscode: VSCode) -> None:
+    """All of it reaches the model, and is shown."""
     (vscode.project / "broken.json").write_text('{"a": }\n')
     skill = vscode.project / ".agents/skills/money/SKILL.md"
     skill.parent.mkdir(parents=True)
@@ -62,8 +71,48 @@ async def test_problems_images_and_commands_reach_the_model(vscode: VSCode) -> N
     assert sent.count("data:image/png;base64," + PIXEL) == 1
     assert sent.count("data:image/png;base64,") == 2
     await expect_pictures(vscode)
+
+
+async def ask_and_reload_while_an_answer_is_typed(vscode: VSCode) -> None:
+    """What is half typed survives a hidden panel and a reload, like the question itself."""
+    ask = call("ask", question="Which **host**?", choices=["here", "there"])
+    port = call("ask", question="And the port?", choices=["8080", "9090"])
+    vscode.script(ask, calls(port, call("terminal", command="echo one")), say("Good."))
+    await vscode.say("serve it")
+    question = vscode.panel.get_by_role("group", name="Question of the agent")
+    await expect(question.locator("strong")).to_have_text("host")
+    answer = question.get_by_label("Your answer")
+    await answer.fill("the one that")
+    await vscode.page.get_by_role("tab", name="Explorer").first.click()
+    await expect(answer).to_be_hidden()
+    await vscode.show_agent()
+    await expect(answer).to_have_value("the one that")
+    await answer.fill("the one that is free")
+    await vscode.expect_kept("the one that is free")
     await vscode.reload()
     await expect_pictures(vscode)
+    await expect(question.get_by_role("button", name="there")).to_be_visible()
+    await expect(answer).to_have_value("the one that is free")
+    await answer.press("Enter")
+    await vscode.panel.get_by_role("button", name="Resume").click()
+    await expect(question).to_contain_text("And the port?")
+
+
+async def answer_by_a_choice(vscode: VSCode) -> None:
+    question = vscode.panel.get_by_role("group", name="Question of the agent")
+    await expect(vscode.commands).to_have_count(1)
+    await question.get_by_role("button", name="9090").click()
+    await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
+    await expect(question).to_have_count(0)
+    # In the transcript, an answer stands before what came after its question.
+    order = re.compile("serve it.*one that is free.*9090.*echo one", re.S)
+    await expect(vscode.panel.locator(".log")).to_have_text(order)
+    # The answers read like messages of the user.
+    users = vscode.panel.locator(".user .text")
+    await expect(users).to_contain_text(["", "serve it", "the one that is free", "9090"])
+    answers = str(vscode.llm.requests[-1].body["messages"])
+    assert "the one that is free" in answers
+    assert "9090" in answers
 
 
 async def expect_pictures(vscode: VSCode) -> None:
@@ -117,33 +166,6 @@ async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) 
     gate.set()
     await expect(vscode.panel.locator(".agent")).to_have_text(["Working on it.", "Steered."])
     assert await vscode.panel.locator(".user").all_text_contents() == ["one", "three and a half"]
-
-
-async def test_a_question_is_answered_by_a_choice_or_in_words(vscode: VSCode) -> None:
-    ask = call("ask", question="Which **port**?", choices=["8080", "9090"])
-    both = calls(call("ask", question="And the host?"), call("terminal", command="echo one"))
-    vscode.script(ask, both, say("Good."))
-    await vscode.open()
-    await vscode.say("serve it")
-    question = vscode.panel.get_by_role("group", name="Question of the agent")
-    await expect(question.locator("strong")).to_have_text("port")
-    await vscode.reload()
-    await question.get_by_role("button", name="9090").click()
-    await vscode.panel.get_by_role("button", name="Resume").click()
-    await expect(question).to_contain_text("And the host?")
-    await expect(vscode.commands).to_have_count(1)
-    await question.get_by_label("Your answer").fill("localhost")
-    await question.get_by_label("Your answer").press("Enter")
-    await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
-    await expect(question).to_have_count(0)
-    # In the transcript, an answer stands before what came after its question.
-    order = re.compile("serve it.*9090.*localhost.*echo one", re.S)
-    await expect(vscode.panel.locator(".log")).to_have_text(order)
-    # The answers read like messages of the user.
-    await expect(vscode.panel.locator(".user")).to_have_text(["serve it", "9090", "localhost"])
-    answers = str(vscode.llm.requests[-1].body["messages"])
-    assert "9090" in answers
-    assert "localhost" in answers
 
 
 async def test_the_mode_that_asks_for_nothing_says_so_and_leaves_nothing_to_choose(

@@ -84,25 +84,6 @@ async def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(vscode: VSCod
     await vscode.expect_answers("All of it.")
 
 
-async def test_a_half_typed_answer_survives_a_hidden_panel_and_a_reload(vscode: VSCode) -> None:
-    vscode.script(call("ask", question="Which port?"), say("Good."))
-    await vscode.open()
-    await vscode.say("set it up")
-    answer = vscode.panel.get_by_label("Your answer")
-    await answer.fill("the one that")
-    await vscode.page.get_by_role("tab", name="Explorer").first.click()
-    await expect(answer).to_be_hidden()
-    await vscode.show_agent()
-    await expect(answer).to_have_value("the one that")
-    await answer.fill("the one that is free")
-    await vscode.expect_kept("the one that is free")
-    await vscode.reload()
-    await expect(answer).to_have_value("the one that is free")
-    await answer.press("Enter")
-    await vscode.panel.get_by_role("button", name="Resume").click()
-    await vscode.expect_answers("Which port?", "Good.")
-
-
 async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     vscode: VSCode,
 ) -> None:
@@ -126,21 +107,6 @@ async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(
     gate.set()
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent").last).to_have_text("Next.")
-
-
-async def test_a_closed_window_leaves_no_process(vscode: VSCode) -> None:
-    # The process leaves its session before it prints.
-    away = "setsid bash -c 'echo begun; exec sleep 1234' & sleep 300"
-    vscode.script(call("terminal", command=away))
-    await vscode.open()
-    await vscode.choose("mode", "full")
-    await vscode.say("wait")
-    await expect(vscode.commands.locator(".output")).to_have_text("begun")
-    daemon = vscode.server.daemon()
-    started = [daemon, *daemon.children(recursive=True)]
-    assert len(started) > 3
-    await vscode.page.goto("about:blank")
-    await expect_ended(*started)
 
 
 async def test_a_message_to_a_daemon_that_ends_goes_to_the_next_one(vscode: VSCode) -> None:

@@ -1,9 +1,12 @@
 """Answers that last: for this conversation, and for this folder also after a restart."""
 
 import pytest
+from common_window import set_up
 from fake_llm import call, say
 from playwright.async_api import expect
 from window import VSCode, expect_ended
+
+pytestmark = pytest.mark.one_window
 
 TOUCH = call("terminal", command="touch made", security_risk="low")
 
@@ -19,6 +22,7 @@ async def test_an_answer_for_the_conversation_or_the_folder_is_not_asked_for_aga
 ) -> None:
     vscode = task
     await vscode.open()
+    await set_up(vscode, {})
     await vscode.say("one")
     lasting = vscode.approval.locator('[data-option="allow-conversation"]')
     await expect(lasting).to_have_text("Allow for this conversation")

@@ -1,11 +1,15 @@
-"""What hooks of a project say, in a window that trusts the folder for the first time."""
+"""What hooks of a project say, when its folder is trusted for the first time."""
 
 import json
 import re
 
+import pytest
+from common_window import set_up
 from fake_llm import call
 from playwright.async_api import expect
 from window import VSCode
+
+pytestmark = pytest.mark.one_window
 
 REFUSE = "grep -q hunter2 && { echo 'it holds a password' >&2; exit 2; }; exit 0"
 STOP = """echo '{"continue": false, "stopReason": "enough for today"}'"""
@@ -23,6 +27,7 @@ async def test_what_a_hook_refuses_or_stops_is_told_once_also_after_a_reload(
     (vscode.project / ".claude/settings.json").write_text(json.dumps({"hooks": groups}))
     vscode.script(call("terminal", command="echo one"))
     await vscode.open()
+    await set_up(vscode, {})
     await vscode.say("my password is hunter2")
     told: list[str | re.Pattern[str]] = [LISTED, "A hook refused the message: it holds a password"]
     await expect(vscode.panel.locator(".notice")).to_have_text(told)

@@ -20,6 +20,7 @@ def grow_and_damage(log: Path, n_events: int) -> None:
         file.write("no event\n")
 
 
+@pytest.mark.full
 async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     vscode: VSCode,
 ) -> None:

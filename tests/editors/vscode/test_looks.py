@@ -1,44 +1,20 @@
 """The panel for the eye, the keyboard and a screen reader: narrow and wide, in four themes."""
 
-import os
 import threading
-from pathlib import Path
 
 import pytest
 from common_window import PATCHES
 from fake_llm import call, calls, error, held, reason, say
+from looks import THEMES, look, overflow, violations
 from playwright.async_api import expect
 from window import VSCode
 
 pytestmark = pytest.mark.one_window
 
-AXE = Path(__file__).parents[3] / "editors/vscode/node_modules/axe-core/axe.min.js"
-RUN_AXE = """async () => {
-  const {violations} = await axe.run(document, {resultTypes: ["violations"]});
-  return violations.flatMap(({id, nodes}) =>
-    nodes.map((node) => `${id}: ${node.html.slice(0, 150)} ${node.failureSummary}`));
-}"""
-OVERFLOW = """() => Math.max(
-  ...[document.documentElement, ...document.querySelectorAll(".rows")].map(
-    (each) => each.scrollWidth - each.clientWidth,
-  ),
-)"""
 IS_ON_TOP = """(element) => {
   const {left, top, width, height} = element.getBoundingClientRect();
   return element.contains(document.elementFromPoint(left + width / 2, top + height / 2));
 }"""
-PICTURES = os.environ.get("OH_TEST_PICTURES")
-"""A folder for pictures, for the README and for whoever changes the looks."""
-THEMES = {
-    "dark": "Default Dark Modern",
-    "light": "Default Light Modern",
-    "contrast-dark": "Default High Contrast",
-    "contrast-light": "Default High Contrast Light",
-}
-THEME_KINDS = {
-    "contrast-dark": "vscode-high-contrast",
-    "contrast-light": "vscode-high-contrast-light",
-}
 PLAN = [
     {"text": "Read prices.py and its rules", "status": "completed"},
     {"text": "Round to whole cents, half up", "status": "in_progress"},
@@ -113,43 +89,6 @@ def prices(vscode: VSCode) -> None:
     (project / "prices.py").write_text(PRICES)
     (project / LONG_NAME).parent.mkdir(parents=True)
     (project / LONG_NAME).write_text("from prices import discount\n")
-
-
-async def look(vscode: VSCode, state: str, themes: tuple[str, ...] = ("dark", "light")) -> None:
-    """Check that nothing overflows and a screen reader finds its way; take a picture if asked."""
-    found: list[str] = []
-    for theme in themes:
-        kind = THEME_KINDS.get(theme, f"vscode-{theme}")
-        seen = vscode.panel.locator(f'body[data-vscode-theme-kind="{kind}"]')
-        await vscode.server.change_settings({"workbench.colorTheme": THEMES[theme]}, seen)
-        found += [f"{state} {theme}: {each}" for each in await violations(vscode)]
-        assert await overflow(vscode) == 0
-        if PICTURES:
-            name = f"vscode-{state}-{theme.removeprefix('contrast-')}.png"
-            await vscode.page.screenshot(path=Path(PICTURES) / name)
-    assert found == [], "\n".join(found)
-
-
-async def violations(vscode: VSCode) -> list[str]:
-    await vscode.frame().evaluate(AXE.read_text())
-    found = await vscode.frame().evaluate(RUN_AXE)
-    return list(found)
-
-
-async def overflow(vscode: VSCode) -> int:
-    """Return by how many pixels the page, or a diff in it, is wider than what is seen of it."""
-    return await vscode.frame().evaluate(OVERFLOW)
-
-
-async def test_the_first_run_is_readable_and_accessible(
-    vscode_without_model: VSCode,
-) -> None:
-    await vscode_without_model.open()
-    heading = vscode_without_model.panel.get_by_role("heading", name="First, a model")
-    await expect(heading).to_be_visible()
-    await vscode_without_model.panel.locator('select[data-option="mode"]').wait_for()
-    await heading.hover()  # Away from the tab, which would show its name.
-    await look(vscode_without_model, "first-run")
 
 
 @pytest.mark.usefixtures("prices")

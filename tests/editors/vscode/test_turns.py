@@ -139,19 +139,55 @@ async def test_commands_of_the_editor_hold_a_turn_and_the_status_bar_says_so(
     await expect(status.get_by_role("button", name="Open the agent panel.")).to_be_visible()
 
 
-async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode: VSCode) -> None:
+async def test_what_ends_a_turn_is_told_and_stays_over_a_reload_after_which_it_is_tried_again(
+    vscode: VSCode,
+) -> None:
     gate = threading.Event()
     vscode.script(
         with_finish(say("And then"), "length"),
+        *[call("edit", command="view", path="gone.py")] * 4,
+        error(429, "slow down", {"retry-after": "60"}),
         error(429, "slow down", {"retry-after": "1"}),
         held(error(401, "wrong key"), gate, after=-1),
         say("Back again."),
-        *[call("edit", command="view", path="gone.py")] * 4,
     )
     await vscode.open()
+    await be_cut_and_go_in_circles(vscode)
+    await stop_before_the_next_attempt(vscode)
+    await count_down_to_an_error(vscode, gate)
+
+    problem = vscode.panel.get_by_role("alert")
+    await vscode.reload()
+    told = (
+        "And then.*The answer was cut.*look at.*and was told to try another.*it was stopped"
+        ".*or resume.*wait.*Interrupted.*more"
+    )
+    await expect(vscode.panel.locator(".log")).to_have_text(re.compile(told, re.S))
+    await expect(problem).to_contain_text("wrong key")
+    await problem.get_by_role("button", name="Try again").click()
+    await expect(vscode.panel.locator(".agent")).to_have_text(["And then", "Back again."])
+    await expect(problem).to_have_count(0)
+
+
+async def be_cut_and_go_in_circles(vscode: VSCode) -> None:
     await vscode.say("begin")
     await expect(vscode.panel.locator(".notice")).to_contain_text("The answer was cut")
     await vscode.expect_answers("And then")
+    await vscode.say("look at gone.py")
+    await vscode.expect_status("Stopped: the agent went in circles")
+    notices = ["The answer was cut", "and was told to try another", "it was stopped", "or resume"]
+    await expect(vscode.panel.locator(".notice")).to_contain_text(notices)
+
+
+async def stop_before_the_next_attempt(vscode: VSCode) -> None:
+    await vscode.say("wait")
+    await expect(vscode.panel.locator(".state-box .notice")).to_contain_text("Trying again")
+    await vscode.input.press("Escape")
+    order = re.compile("And then.*wait.*Interrupted", re.S)
+    await expect(vscode.panel.locator(".log")).to_have_text(order)
+
+
+async def count_down_to_an_error(vscode: VSCode, gate: threading.Event) -> None:
     await vscode.say("more")
     countdown = vscode.panel.locator(".state-box .notice")
     await expect(countdown).to_contain_text(re.compile(r"Trying again in \d s \(2 of 4\)"))
@@ -164,33 +200,6 @@ async def test_a_model_error_counts_down_says_why_and_can_be_tried_again(vscode:
     problem = vscode.panel.get_by_role("alert")
     await expect(problem).to_contain_text("wrong key")
     await expect(problem.get_by_role("button", name="Set an API key")).to_be_visible()
-    await vscode.reload()
-    order = re.compile("And then.*The answer was cut.*more", re.S)
-    await expect(vscode.panel.locator(".log")).to_have_text(order)
-    await problem.get_by_role("button", name="Try again").click()
-    await expect(vscode.panel.locator(".agent")).to_have_text(["And then", "Back again."])
-    await expect(problem).to_have_count(0)
-
-    await vscode.say("look at gone.py")
-    await vscode.expect_status("Stopped: the agent went in circles")
-    notices = ["The answer was cut", "and was told to try another", "it was stopped", "or resume"]
-    await expect(vscode.panel.locator(".notice")).to_contain_text(notices)
-    await vscode.reload()
-    await expect(vscode.panel.locator(".notice")).to_contain_text(notices)
-
-
-async def test_a_turn_that_is_stopped_before_its_next_attempt_says_so(vscode: VSCode) -> None:
-    vscode.script(say("Hello."), error(429, "slow down", {"retry-after": "60"}))
-    await vscode.open()
-    await vscode.say("begin")
-    await vscode.expect_answers("Hello.")
-    await vscode.say("more")
-    await expect(vscode.panel.locator(".state-box .notice")).to_contain_text("Trying again")
-    await vscode.input.press("Escape")
-    order = re.compile("Hello.*more.*Interrupted", re.S)
-    await expect(vscode.panel.locator(".log")).to_have_text(order)
-    await vscode.reload()
-    await expect(vscode.panel.locator(".log")).to_have_text(order)
 
 
 async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) -> None:

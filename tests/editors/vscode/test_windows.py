@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from fake_llm import calls, held, say
+from fake_llm import call, calls, held, say
 from playwright.async_api import expect
 from window import VSCode, expect_ended
 
@@ -13,15 +13,21 @@ pytestmark = pytest.mark.one_window
 async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_closed(
     vscode: VSCode,
 ) -> None:
+    """The one that is closed leaves no process of a command that still ran."""
     gate = threading.Event()
-    vscode.script(held(calls(say("Half of it. "), say("The rest.")), gate), say("Mine now."))
+    vscode.script(held(calls(say("Half of it. "), say("The rest.")), gate))
+    # The process leaves its session before it prints.
+    away = "setsid bash -c 'echo begun; exec sleep 1234' & sleep 300"
+    vscode.script(call("terminal", command=away), say("Mine now."))
     await vscode.open()
-    await vscode.say("tell me")
-    await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")
+    await vscode.choose("mode", "full")
     daemon = vscode.server.daemon()
-
+    # It opens before the turn begins: a model that says nothing for two minutes is asked again.
     other = await vscode.another_window()
     await other.open()
+    await vscode.say("tell me")
+    await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")
+
     await other.page.get_by_role("button", name="Show Conversations").click()
     await other.panel.locator(".row").click()
     await expect(other.panel.locator(".user")).to_have_text("tell me")
@@ -33,8 +39,15 @@ async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_clo
     await expect(other.panel.locator(".agent")).to_have_text("Half of it. The rest.")
 
     await vscode.expect_answers("Half of it. The rest.")
+    await vscode.say("wait")
+    await expect(vscode.commands.locator(".output")).to_have_text("begun")
+    started = [daemon, *daemon.children(recursive=True)]
+    assert len(started) > 3
     await vscode.page.goto("about:blank")
-    await expect_ended(daemon)
+    await expect_ended(*started)
     await expect(other.panel.locator(".strip:not(.full)")).to_be_hidden()
     await other.say("go on")
     await expect(other.panel.locator(".agent")).to_have_text(["Half of it. The rest.", "Mine now."])
+    daemon = vscode.server.daemon()
+    await other.page.context.close()
+    await expect_ended(daemon)

@@ -1,0 +1,84 @@
+"""First steps: without a model, and through the walkthrough, in a workspace of two folders."""
+
+import json
+import subprocess
+
+from code_server import Server
+from fake_llm import call, say
+from looks import look
+from playwright.async_api import expect
+from window import VSCode, expect_ended
+
+KEY = "sk-test-abcdefghijklmnop123456"
+
+
+async def test_without_a_key_the_panel_asks_for_one_which_is_written_nowhere_and_outlives_restarts(
+    server: Server, vscode_without_model: VSCode
+) -> None:
+    vscode = vscode_without_model
+    await vscode.open()
+    heading = vscode.panel.get_by_role("heading", name="First, a model")
+    await expect(heading).to_be_visible()
+    await vscode.panel.locator('select[data-option="mode"]').wait_for()
+    await heading.hover()  # Away from the tab, which would show its name.
+    await look(vscode, "first-run")
+    await vscode.say("hello")
+    problem = vscode.panel.get_by_role("alert")
+    await expect(problem.get_by_role("button", name="Use the demo")).to_be_visible()
+    await problem.get_by_role("button", name="Set an API key").click()
+    await vscode.page.locator(".quick-input-widget input").first.fill("OPENAI")
+    await expect(vscode.page.locator(".quick-input-list .monaco-list-row")).to_have_count(1)
+    await vscode.page.locator(".quick-input-widget input").first.press("Enter")
+    secret = vscode.page.locator('.quick-input-widget input[type="password"]')
+    await secret.fill("short")
+    await expect(vscode.page.locator(".quick-input-message")).to_contain_text("longer")
+    await secret.fill(KEY)
+    await secret.press("Enter")
+    model = vscode.panel.locator('select[data-option="model"]')
+    await expect(model).to_have_value("openai/gpt-6.1-sol")
+    before = server.daemons()
+    await vscode.run_command("oh: Restart the Daemon")
+    await expect_ended(*before)
+    # An answer now comes from the next daemon.
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await expect(vscode.panel.locator(".conversations")).to_have_text("No conversations yet.")
+    await expect(model).to_have_value("openai/gpt-6.1-sol")
+    assert server.daemons()
+    assert not [p for p in server.daemons() if KEY in str(p.environ())]
+    # grep copes with files that come and go while the editor runs.
+    search = ["grep", "-rlsa", KEY, str(server.home)]
+    assert subprocess.run(search, check=False, capture_output=True, text=True).stdout == ""
+
+
+async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_ticks_off_its_steps(
+    vscode: VSCode,
+) -> None:
+    other = vscode.project.parent / "docs"
+    other.mkdir()
+    (other / "RULES.md").write_text("Be brief.\n")
+    workspace = vscode.project.parent / "both.code-workspace"
+    settings = {"ohDaemon.instructions": "Speak softly."}
+    folders = [{"path": "shop"}, {"path": "docs"}]
+    workspace.write_text(json.dumps({"folders": folders, "settings": settings}))
+    await vscode.page.goto(f"http://{vscode.address}/?workspace={workspace}", wait_until="commit")
+    await vscode.page.locator(".monaco-workbench").wait_for()
+    await vscode.show_agent()
+
+    await vscode.run_command("oh: Get Started")
+    steps = vscode.page.locator(".getting-started-step")
+    await expect(steps).to_have_count(4)
+    done = vscode.page.locator(".getting-started-step .codicon-getting-started-step-checked")
+    # The daemon runs already, and has a model.
+    await expect(done.and_(vscode.page.locator(":visible"))).to_have_count(2)
+    vscode.script(call("terminal", command="touch made", security_risk="low"), say("Made."))
+    await vscode.say("make it")
+    await vscode.answer("allow-once")
+    await vscode.expect_answers("Made.")
+    await expect(done.and_(vscode.page.locator(":visible"))).to_have_count(4)
+
+    vscode.script(call("edit", command="view", path=str(other / "RULES.md")), say("Read."))
+    await vscode.say("what are the rules?")
+    await vscode.expect_answers("Made.", "Read.")
+    messages = vscode.llm.requests[-1].body["messages"]
+    assert "Be brief." in str(messages[-1])
+    assert "Speak softly." in str(messages[0])

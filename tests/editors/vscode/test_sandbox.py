@@ -1,0 +1,57 @@
+"""Commands in a view: hosts and ports that they are asked about, and a conversation that lands."""
+
+import pytest
+from common_window import set_up
+from fake_llm import call, say
+from playwright.async_api import expect
+from window import VSCode
+
+pytestmark = pytest.mark.one_window
+
+
+async def test_in_a_view_hosts_are_asked_about_ports_opened_and_isolated_changes_landed(
+    vscode: VSCode,
+) -> None:
+    (vscode.project / "a.txt").write_text("one\n")
+    await vscode.open(file="a.txt")
+    await set_up(vscode, {"ohDaemon.sandbox": "view"})
+    await reject_a_host_and_open_a_port(vscode)
+    await land_isolated_changes(vscode)
+
+
+async def reject_a_host_and_open_a_port(vscode: VSCode) -> None:
+    """What commands in a sandbox reach: hosts that are asked about, ports that are opened."""
+    serve = "curl -sS http://192.0.2.1/; exec python3 -m http.server 18767"
+    vscode.script(call("terminal", command=serve, background=True), say("It runs."))
+    await vscode.say("serve it")
+    await expect(vscode.approval).to_contain_text("Let commands connect to 192.0.2.1?")
+    await expect(vscode.approval.locator(".exact")).to_have_text("192.0.2.1:80")
+    await vscode.answer("reject")
+    ports = vscode.panel.locator(".ports")
+    await expect(ports).to_contain_text("A command listens on port 18767")
+    await ports.locator('[data-port="18767"]').click()
+    await expect(ports).to_contain_text("open at 127.0.0.1:")
+    await vscode.expect_answers("It runs.")
+
+
+async def land_isolated_changes(vscode: VSCode) -> None:
+    """What waits in an isolated conversation is shown above the input, and landed from there."""
+    vscode.script(
+        call("terminal", command="echo two >> a.txt; echo x > b.txt; echo y > c.txt"),
+        say("Done."),
+    )
+    await vscode.run_command("oh: New Isolated Conversation")
+    await expect(vscode.panel.locator(".badge")).to_be_visible()
+    await vscode.say("Add lines")
+    card = vscode.panel.get_by_role("region", name="Isolated · 3 files changed")
+    await expect(card).to_be_visible()
+    assert (vscode.project / "a.txt").read_text() == "one\n"
+    await card.get_by_role("button", name="Discard c.txt").click()
+    card = vscode.panel.get_by_role("region", name="Isolated · 2 files changed")
+    await card.get_by_role("button", name="Land all").click()
+    await expect(
+        vscode.panel.get_by_role("region", name="Isolated · nothing to land")
+    ).to_be_visible()
+    assert (vscode.project / "a.txt").read_text() == "one\ntwo\n"
+    assert (vscode.project / "b.txt").read_text() == "x\n"
+    assert not (vscode.project / "c.txt").exists()
