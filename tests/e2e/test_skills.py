@@ -2,13 +2,14 @@
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import mcp_server
 import psutil
 import pytest
-from fake_llm import call, say
+from fake_llm import Step, call, say
 from world import World, content_of, items, text
 
 pytestmark = pytest.mark.one_daemon
@@ -231,6 +232,25 @@ def test_a_repository_that_nobody_trusts_starts_nothing_and_decides_nothing(worl
     assert not (world.project / "hacked").exists()
 
 
+def shopping(item: str, words: str) -> Callable[[Json], Step]:
+    """Return a model that calls the tool of a skill as soon as it is there.
+
+    A step waits ten seconds for a server, and a busy machine may need more for the start.
+    """
+
+    def step(request: Json) -> Step:
+        messages = request["messages"]
+        if "coins" in str(messages[-1]["content"]):
+            return say(words)
+        if "shop__price" in str(request["tools"]):
+            return call("shop__price", item=item)
+        is_loaded = any(message["role"] == "tool" for message in messages)
+        waiting = call("think", thought=f"after {len(messages)} messages it is not there")
+        return waiting if is_loaded else call("skill", name="shop")
+
+    return step
+
+
 def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_ends(
     world: World,
 ) -> None:
@@ -243,7 +263,7 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
         f"description: Prices\nmcpServers:\n  shop: {{command: '{sys.executable}', args: {args}}}"
     )
     (own / "SKILL.md").write_text(f"---\n{front}\n---\nAsk the shop.\n")
-    world.script(call("skill", name="shop"), call("shop__price", item="tea"), say("Three coins."))
+    world.llm.play(shopping("tea", "Three coins."))
     client = world.daemon(settings={"mcpServers": {"own": mcp_server.settings()}})
     conversation = world.start(client, options={"approval": "askRisky"})
     asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
@@ -261,7 +281,7 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
         },
     )
     assert world.turn(client)["finalText"] == "Three coins."
-    assert content_of(items(client, "toolCall")[1]) == "tea costs 3 coins"
+    assert content_of(items(client, "toolCall")[-1]) == "tea costs 3 coins"
     [reader] = [
         t["function"] for t in world.llm.requests[-1].body["tools"] if "mcp_resource" in str(t)
     ]
@@ -274,7 +294,7 @@ def test_a_loaded_skill_asks_first_and_its_server_runs_until_the_conversation_en
     assert psutil.wait_procs(running, timeout=30)[1] == []
 
     # The server is started again when the conversation goes on.
-    world.script(call("shop__price", item="jam"), say("Again three."))
+    world.llm.play(shopping("jam", "Again three."))
     client.request("conversation/open", {"conversationId": conversation})
     client.request(
         "conversation/sendMessage", {"conversationId": conversation, "content": text("jam?")}
