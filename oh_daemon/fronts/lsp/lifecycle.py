@@ -57,6 +57,8 @@ EXIT_FRAMING_LOST = 3
 EXIT_CANNOT_START = 4
 _STOP_DEADLINE_S = 2.0
 _HANG_DEADLINE_S = 5.0
+_IMPORT_DEADLINE_S = 60.0
+"""On a busy machine imports take longer, and what was asked before the end of input waits."""
 _MAX_WAITING_FRAMES = 256
 
 
@@ -260,7 +262,9 @@ class Server:
             reason = f"input: {error}"
         self.stop(reason, exit_code, awaits_answers=True)
         # Even if something hangs on the main loop, a daemon without its editor must not live on.
-        if not self._has_stopped.wait(_HANG_DEADLINE_S):
+        if self._has_stopped.wait(_HANG_DEADLINE_S):
+            return
+        if not self._is_composing or not self._has_stopped.wait(_IMPORT_DEADLINE_S):
             os._exit(exit_code)
 
     def _why_not_now(self, method: str) -> UserError | None:
