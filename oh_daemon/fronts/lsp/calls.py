@@ -153,15 +153,13 @@ class _Bound:
         if self.needs.is_once and isinstance(call.subject, Live):
             earlier = call.request.earlier(call.subject.conversation)
         result: object = self._result(call) if earlier is None else earlier
-        if not self.needs.is_durable or isinstance(result, Future):
-            return result
-        subject = call.subject
-        live = (
-            subject
-            if isinstance(subject, Live)
-            else self.daemon.conversations.live(call.conversation_id)
-        )
-        return once_durable(live, result)
+        is_later = issubclass(type(result), Future)
+        if self.needs.is_durable and not is_later:
+            find_live = self.daemon.conversations.live
+            subject = call.subject
+            live = subject if isinstance(subject, Live) else find_live(call.conversation_id)
+            result = once_durable(live, result)
+        return result
 
     def _result(self, call: _Call) -> Any:
         subject = call.subject
