@@ -76,6 +76,8 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
     url = re.sub(r"/[^/]+/proxy/(\d+)/", r"/127.0.0.1:\1/", (await opened.value).url)
     assert "go back to where you came from" in await asyncio.to_thread(browse, url)
     await expect(row(vscode, "vault")).to_contain_text("2 tools")
+    await (await opened.value).close()
+    await vscode.page.locator('.quick-input-widget input[type="text"]').press("Escape")
 
 
 async def press(vscode: VSCode, action: str, server: str = "shop") -> None:
