@@ -11,6 +11,7 @@ import gc
 import importlib
 import itertools
 import json
+import logging
 import os
 import pkgutil
 import re
@@ -37,7 +38,7 @@ SERVERS = [
 _LEFT_OUT = re.compile(
     r"litellm\b|oh_daemon\.model\..*litellm|oh_daemon\.fronts\.cli\.demo_project"
 )
-_INNER_IMPORT = re.compile(r"^[ \t]+(?:from ([\w.]+) import|import ([\w.]+))", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*(?:from ([\w.]+) import|import ([\w.]+))", re.MULTILINE)
 # clone(2) and prctl(2); glibc's fork() makes the same call, but for the parent.
 _CLONE_PARENT, _CLONE_CHILD_CLEARTID, _CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x1000000
 _PR_GET_TID_ADDRESS = 40
@@ -59,6 +60,7 @@ def main() -> None:
     del sys.modules["oh_daemon.__main__"]
     assert threading.active_count() == len([*Path("/proc/self/task").iterdir()]) == 1
     assert tempfile.tempdir is None, "an import asked for the folder of temporary files"
+    assert not logging.root.handlers, "an import decided where log records go"
     gc.freeze()
     # Whoever asks decides about an interrupt from the terminal, and ends us by closing its end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -81,10 +83,8 @@ def _import_everything() -> None:
         _import(module.name)
     ours = [module for name, module in sys.modules.items() if name.startswith("oh_daemon")]
     _import("uvicorn")
-    for path in SERVERS:
-        _import(Path(path).stem)
     for path in [*SERVERS, *(module.__file__ for module in ours if module.__file__)]:
-        for match in _INNER_IMPORT.finditer(Path(path).read_text()):
+        for match in _IMPORT.finditer(Path(path).read_text()):
             _import(match[1] or match[2])
 
 

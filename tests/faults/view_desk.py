@@ -46,7 +46,7 @@ class Desk:
         return root
 
     def run(self, command: str) -> str:
-        outcome = self.shells.open().run(command, timeout_s=60, cancel=CancelToken())
+        outcome = self.shells.open().run(command, timeout_s=600, cancel=CancelToken())
         return outcome.output.head
 
     def collect(self, handed_in: Mapping[Path, str] | None = None, since_ns: int = 0) -> Collected:
