@@ -5,6 +5,7 @@ No redirect is followed, so a key goes nowhere but to the address that it is for
 
 from __future__ import annotations
 
+import atexit
 import io
 import select
 import socket
@@ -84,10 +85,19 @@ class Pool:
         if spare is not None:
             spare.close()
 
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, sock, _ in idle:
+            sock.close()
+
 
 @cache
 def _pool() -> Pool:
-    return Pool()
+    pool = Pool()
+    # A program that runs with Python's warnings on is told of what is still open at its end.
+    atexit.register(pool.close)
+    return pool
 
 
 class Response:

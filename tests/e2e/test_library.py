@@ -709,7 +709,10 @@ with Conversation(Agent(llm=LLM(model="openai/fake", base_url="{fake.url}")), ".
     assert "sk-from" not in str(first.headers)
 
 
-def test_the_library_leaves_its_process_as_it_was(fake: FakeLLM, tmp_path: Path) -> None:
+@pytest.mark.parametrize("client", ["auto", "litellm"])
+def test_the_library_leaves_its_process_as_it_was(
+    fake: FakeLLM, tmp_path: Path, client: str
+) -> None:
     code = f"""
 import gc, logging, os, sys
 names = ("", "httpx", "openai", "aiohttp")
@@ -717,7 +720,7 @@ for name in names:
     logging.getLogger(name).addHandler(logging.NullHandler())
 before = dict(os.environ)
 from oh_daemon import LLM, Agent, Conversation
-llm = LLM(model="openai/fake", api_key="sk-any", base_url="{fake.url}", client="litellm")
+llm = LLM(model="openai/fake", api_key="sk-any", base_url="{fake.url}", client="{client}")
 with Conversation(Agent(llm=llm)) as conversation:
     print(conversation.run("go").final_text)
 assert "litellm" not in sys.modules
@@ -727,7 +730,7 @@ assert gc.isenabled() and gc.get_freeze_count() == 0
 """
     fake.add(say("done"))
     ran = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-X", "dev", "-c", code],
         check=False,
         cwd=tmp_path,
         capture_output=True,
