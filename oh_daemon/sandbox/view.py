@@ -214,7 +214,7 @@ class View:
         self._open.callback(os.close, refused)
         words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
-        return Enclosure(words, [refused, lock])
+        return Enclosure(words, [refused, lock], [*mounts.hidden, *mounts.covered])
 
     def _locked(self) -> int:
         """Return a descriptor that holds the lock; wait for one that is about to be released."""

@@ -156,6 +156,8 @@ class Enclosure:
     """The words before the reaper's, which is process 1 there and the only child of `argv[0]`."""
     fds: Sequence[int] = ()
     """Descriptors that `argv` names."""
+    needs: Sequence[Path] = ()
+    """What `argv` names, and others may remove before it has started."""
 
 
 class Spawner:
@@ -178,6 +180,7 @@ class Spawner:
         self._reaper: subprocess.Popen[bytes] | None = None
         self._n_started = 0
         self._is_closed = False
+        self._around = Enclosure(())
         self._answers = queue.SimpleQueue[Process | OSError]()
         """One answer for each request, in order; an error once the reaper has ended."""
         self._running: dict[int, Process] = {}
@@ -261,7 +264,6 @@ class Spawner:
         with self._lock:
             if self._is_closed:
                 raise ToolError("the daemon is stopping; nothing can be started any more")
-            sock = self._socket or self._start_reaper()
             self._n_started += 1
             tag = f"{self.run_id}.{self._n_started}"
             variables = {**env, **self._variables, RUN_TAG: tag}
@@ -270,21 +272,34 @@ class Spawner:
             packet = b"\0".join(os.fsencode(word) for word in words)
             if len(packet) > reaper.MAX_REQUEST_BYTES:
                 raise OSError(errno.EMSGSIZE, "too long")
-            socket.send_fds(sock, [packet], fds)
-            answer = self._answers.get()
+            while True:
+                is_first = self._socket is None
+                try:
+                    return self._ask(packet, fds)
+                except OSError:
+                    if not is_first or all(map(os.path.lexists, self._around.needs)):
+                        raise
+                    # Something vanished while it started: another starts with what is there now.
+                    self._socket = None
+
+    def _ask(self, packet: bytes, fds: list[int]) -> Process:
+        socket.send_fds(self._socket or self._start_reaper(), [packet], fds)
+        answer = self._answers.get()
         if isinstance(answer, OSError):
             raise answer
         return answer
 
     def _start_reaper(self) -> socket.socket:
         self._answers = queue.SimpleQueue[Process | OSError]()
-        around = self._enclose() if self._enclose else Enclosure(())
+        self._around = Enclosure(())
+        if self._enclose is not None:
+            self._around = self._enclose()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with closing(theirs):
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
             self._reaper = subprocess.Popen(
-                [*around.argv, *_REAPER, str(theirs.fileno()), str(self.scratch)],
-                pass_fds=[*around.fds, theirs.fileno()],
+                [*self._around.argv, *_REAPER, str(theirs.fileno()), str(self.scratch)],
+                pass_fds=[*self._around.fds, theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -302,10 +317,12 @@ class Spawner:
 
     def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes]) -> None:
         with sock:
+            answers = self._answers
             while report := _receive(sock):
                 self._on_report(*report.split())
             child.wait()
-            self._on_reaper_gone()
+            answers.put(OSError(errno.EAGAIN, "the reaper ended"))
+            self._on_reaper_gone(sock)
 
     def _on_report(self, verb: bytes, subject: bytes, value: bytes) -> None:
         if verb == b"exit":
@@ -331,13 +348,14 @@ class Spawner:
         born = reaper.children(self.root or -1)
         return next((child for child in born if reaper.inner_number(child) == pid), -1)
 
-    def _on_reaper_gone(self) -> None:
+    def _on_reaper_gone(self, sock: socket.socket) -> None:
         """Clean up after the reaper was killed or closed, so that nobody waits for ever.
 
         The next start of a process starts a new reaper.
         """
-        self._answers.put(OSError(errno.EAGAIN, "the reaper ended"))
         with self._lock:
+            if self._socket is not sock:
+                return  # There is a new one, and no process was started by this one.
             self._socket = self._reaper = None
             # Processes started from here on belong to the next reaper.
             left, self._running = self._running, {}

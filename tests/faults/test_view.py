@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from view_desk import Desk, desk_at
+from view_desk import Desk, bubblewrap, desk_at
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import keeper
@@ -108,6 +108,20 @@ def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: 
         assert desk.run(f"ls -A {beside}") == ""
         own = 'import socket; one = socket.socket(socket.AF_UNIX); one.bind("s"); one.listen()'
         assert desk.run(f"python3 -c '{own}' && echo made") == "made\n"
+
+
+def test_a_socket_that_vanishes_while_a_view_starts_does_not_keep_it_from_starting(
+    tmp_path: Path,
+) -> None:
+    beside = tmp_path / "agent"
+    beside.mkdir()
+    late = tmp_path / "late"
+    late.write_text(f'#!/bin/sh\nrm -rf {beside}\nexec {bubblewrap()} "$@"\n')
+    late.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listener, desk_at(tmp_path, program=late) as desk:
+        listener.bind(str(beside / "socket"))
+        assert desk.run("echo started") == "started\n"
+        assert not beside.exists()
 
 
 FORKS = "ulimit -u 40; for ((n = 0; n < $1; n++)); do sleep 1 & done; wait"

@@ -64,14 +64,20 @@ class Desk:
         self.view.refresh()
 
 
+def bubblewrap() -> Path:
+    return next(bwrap.candidates(os.environ["PATH"], []))
+
+
 @contextmanager
-def desk_at(place: Path, name: str = "one", scratch: Sequence[Path] = ()) -> Generator[Desk]:
+def desk_at(
+    place: Path, name: str = "one", scratch: Sequence[Path] = (), program: Path | None = None
+) -> Generator[Desk]:
     home = place / "home"
     project = home / "project"
     project.mkdir(parents=True, exist_ok=True)
     (project / "a.txt").write_text("below\n")
     host = Spawner()
-    program = next(bwrap.candidates(os.environ["PATH"], [project]))
+    program = program or bubblewrap()
     masks = Masks(host, [project], home, {})
     caches = dict(cache_places(home, {"PATH": str(place / "bin")}))
     ground = Ground(program, [project], [home], [Path("/run")], caches, masks, scratch=scratch)
