@@ -20,8 +20,8 @@ from oh_daemon.contract.problems import Problem, Source
 from oh_daemon.contract.settings import Layer, Merged, Settings, merge_settings
 from oh_daemon.core.rules import check_rules
 from oh_daemon.store.private_files import CachedFile
+from oh_daemon.workspace.environment import SECRET_NAME
 from oh_daemon.workspace.files import read_plain
-from oh_daemon.workspace.spawner import SECRET_NAME
 
 SETTINGS_FILE = Path(".openhands") / "settings.json"
 HOOK_FILES = (Path(".openhands") / "hooks.json", Path(".claude") / "settings.json")

@@ -29,7 +29,8 @@ from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.sign_in import Keep, SignIn, only_where_public
-from oh_daemon.workspace.spawner import SECRET_NAME, Process, Spawner, clean_env, refusals
+from oh_daemon.workspace.environment import SECRET_NAME, clean_env
+from oh_daemon.workspace.spawner import Process, Spawner, refusals
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _IDLE_S = 86_400.0

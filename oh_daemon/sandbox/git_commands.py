@@ -17,7 +17,8 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import StashEntry
 from oh_daemon.core.landing import CACHES
 from oh_daemon.core.plain_text import well_formed
-from oh_daemon.workspace.spawner import SAFE_GIT, Completed, Spawner, clean_env
+from oh_daemon.workspace.environment import SAFE_GIT, clean_env
+from oh_daemon.workspace.spawner import Completed, Spawner
 
 _TIMEOUT_S = 60.0
 _WORDS = (

@@ -31,8 +31,9 @@ from oh_daemon.sandbox.storage import (
     reserve_in,
     too_full,
 )
+from oh_daemon.workspace.environment import clean_env
 from oh_daemon.workspace.shell_command import ShellPlace
-from oh_daemon.workspace.spawner import Enclosure, Process, Spawner, clean_env
+from oh_daemon.workspace.spawner import Enclosure, Process, Spawner
 
 _PATIENCE_S = 10.0
 _WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"

@@ -19,16 +19,10 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.events import CheckpointCreated
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.workspace.environment import SAFE_GIT, clean_env
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text, read_plain
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
-from oh_daemon.workspace.spawner import (
-    SAFE_GIT,
-    Spawner,
-    clean_env,
-    input_file,
-    output_file,
-    written_to,
-)
+from oh_daemon.workspace.spawner import Spawner, input_file, output_file, written_to
 from oh_daemon.workspace.text_changes import with_newlines
 
 logger = logging.getLogger(__name__)

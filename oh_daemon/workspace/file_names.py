@@ -19,7 +19,8 @@ from pathlib import Path, PurePath
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.spawner import SAFE_GIT, Spawner
+from oh_daemon.workspace.environment import SAFE_GIT
+from oh_daemon.workspace.spawner import Spawner
 
 MAX_FILES = 100_000
 _GIT_TIMEOUT_S = 30.0

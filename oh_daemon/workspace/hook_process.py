@@ -11,10 +11,10 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.hooks import Hook, HookRun
+from oh_daemon.workspace.environment import clean_env
 from oh_daemon.workspace.spawner import (
     Process,
     Spawner,
-    clean_env,
     input_file,
     output_file,
     refusals,

@@ -19,9 +19,10 @@ from oh_daemon.contract.daemon_messages import TerminalInfo
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.secrets import Masker
 from oh_daemon.workspace.bash import Bash
+from oh_daemon.workspace.environment import clean_env
 from oh_daemon.workspace.output import Scrollback
 from oh_daemon.workspace.shell_command import CommandOutcome, ShellCommand, ShellPlace
-from oh_daemon.workspace.spawner import GRACE_S, Spawner, clean_env, refusals
+from oh_daemon.workspace.spawner import GRACE_S, Spawner, refusals
 
 MAX_SHELLS = 16
 _SIDES = {False: "in the sandbox", True: "outside the sandbox"}

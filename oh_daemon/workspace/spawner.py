@@ -11,7 +11,6 @@ import errno
 import fcntl
 import os
 import queue
-import re
 import shutil
 import signal
 import socket
@@ -30,37 +29,12 @@ from types import MappingProxyType
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.workspace import reaper
+from oh_daemon.workspace.environment import clean_env
 
 RUN_TAG = "OH_DAEMON_RUN"
 GRACE_S = 0.5
 MAX_OUTPUT_BYTES = 64 << 20
 _END_DEADLINE_S = 10.0
-SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
-_GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
-_LEFT_OUT = re.compile(rf"(?i:{SECRET_NAME.pattern})|^{_GIT_VALUE}|^CDPATH$")
-"""Also the folders in which `cd` looks: a command's folder must be known before it runs."""
-_GIT_SECRET = re.compile(r"extraheader|cookie|credential|passw|token|://[^/\s]*@", re.IGNORECASE)
-_QUIET = {
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_EDITOR": "true",
-    "DEBIAN_FRONTEND": "noninteractive",
-    "PIP_NO_INPUT": "1",
-    "NO_COLOR": "1",
-    "TERM": "dumb",
-    "VIRTUAL_ENV_DISABLE_PROMPT": "1",
-}
-_GIT_STARTS_NOTHING = (
-    *(("log.showSignature", "false"), ("core.fsmonitor", "false")),
-    # It would pack a repository again after each command, in a layer where that does not stay.
-    *(("gc.auto", "0"), ("maintenance.auto", "false")),
-)
-"""Settings of git that come last, so they win over those of the user and of the repository."""
-SAFE_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
-"""Git that starts nothing which a hostile repository names."""
 _WAYS_OUT = {
     errno.EAGAIN: "no more processes can be started; end some background commands and try again",
     errno.ENOMEM: "memory is short; end some background commands and try again",
@@ -68,27 +42,6 @@ _WAYS_OUT = {
     errno.ENFILE: "too many files are open on this machine; try again later",
     errno.EMSGSIZE: "the command line is too long; write the text into a file and name the file",
 }
-
-
-def clean_env(base: Mapping[str, str]) -> dict[str, str]:
-    """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
-    kept = {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
-    return kept | _QUIET | _git(base)
-
-
-def _git(base: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings for git in `base` without secrets, and after them our own.
-
-    What only reads asks nobody, so a repository should not make it start a program.
-    """
-    count = base.get("GIT_CONFIG_COUNT", "")
-    numbers = range(int(count) if re.fullmatch(r"\d{1,3}", count) else 0)
-    given = [(base.get(f"{_GIT_KEY}{n}", ""), base.get(f"{_GIT_VALUE}{n}", "")) for n in numbers]
-    kept = [(k, v) for k, v in given if k and not _GIT_SECRET.search(f"{k}={v}")]
-    numbered = list(enumerate((*kept, *_GIT_STARTS_NOTHING)))
-    keys = {f"{_GIT_KEY}{n}": key for n, (key, _) in numbered}
-    values = {f"{_GIT_VALUE}{n}": value for n, (_, value) in numbered}
-    return {"GIT_CONFIG_COUNT": str(len(numbered)), **keys, **values}
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from leftovers import DEADLINE_S, n_open_files, tagged, wait_until_gone
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.workspace import reaper
-from oh_daemon.workspace.spawner import MAX_OUTPUT_BYTES, Process, Spawner, clean_env
+from oh_daemon.workspace.environment import clean_env
+from oh_daemon.workspace.spawner import MAX_OUTPUT_BYTES, Process, Spawner
 
 ENV = {"PATH": os.environ["PATH"]}
 # Six children that are hard to end: in the same group, detached, by a double fork, without the tag,

@@ -137,6 +137,7 @@ for fd in os.listdir(f"/proc/{shell}/fd"):
         known += b"" if os.isatty(opened) else os.read(opened, 1 << 16)
     with suppress(OSError):
         fds.append(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        os.set_blocking(fds[-1], os.isatty(fds[-1]))
 marks = {b"", b"-", b"0" * 32, *re.findall(rb"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])", known)}
 for mark in sorted(marks):
     os.write(1, b"\x1e%b\x1e" % mark)

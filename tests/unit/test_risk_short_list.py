@@ -20,8 +20,8 @@ import pytest
 from oh_daemon.core.risk.paths import Disk, Ground
 from oh_daemon.core.risk.rating import rate_command
 from oh_daemon.core.risk.short_list import Form, ShortList, short_list, why_not_plain
+from oh_daemon.workspace.environment import clean_env
 from oh_daemon.workspace.paths import Folders, in_bare_repository
-from oh_daemon.workspace.spawner import clean_env
 
 _SECRET = "planted-as-a-secret"
 """What must not be read unasked."""

@@ -29,9 +29,10 @@ from oh_daemon.sandbox.levels import Level, Row, places, try_levels, with_mounts
 from oh_daemon.sandbox.secret_files import Masks
 from oh_daemon.sandbox.storage import KEPT, holder
 from oh_daemon.sandbox.view import View
+from oh_daemon.workspace.environment import clean_env
 from oh_daemon.workspace.paths import paths_from_uris, real_path
 from oh_daemon.workspace.pty import run_attached
-from oh_daemon.workspace.spawner import Spawner, clean_env
+from oh_daemon.workspace.spawner import Spawner
 
 _MAX_SHOWN = 50
 _FAILED = 1

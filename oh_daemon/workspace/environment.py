@@ -1,0 +1,54 @@
+"""The environment variables of programs: no secrets, and nothing that waits for a person."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_GIT_KEY, _GIT_VALUE = "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"
+_LEFT_OUT = re.compile(rf"(?i:{SECRET_NAME.pattern})|^{_GIT_VALUE}|^CDPATH$")
+"""Also the folders in which `cd` looks: a command's folder must be known before it runs."""
+_GIT_SECRET = re.compile(r"extraheader|cookie|credential|passw|token|://[^/\s]*@", re.IGNORECASE)
+_QUIET = {
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "MANPAGER": "cat",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_EDITOR": "true",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    "NO_COLOR": "1",
+    "TERM": "dumb",
+    "VIRTUAL_ENV_DISABLE_PROMPT": "1",
+}
+_GIT_STARTS_NOTHING = (
+    *(("log.showSignature", "false"), ("core.fsmonitor", "false")),
+    # It would pack a repository again after each command, in a layer where that does not stay.
+    *(("gc.auto", "0"), ("maintenance.auto", "false")),
+)
+"""Settings of git that come last, so they win over those of the user and of the repository."""
+SAFE_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null")
+"""Git that starts nothing which a hostile repository names."""
+
+
+def clean_env(base: Mapping[str, str]) -> dict[str, str]:
+    """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
+    kept = {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
+    return kept | _QUIET | _git(base)
+
+
+def _git(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings for git in `base` without secrets, and after them our own.
+
+    What only reads asks nobody, so a repository should not make it start a program.
+    """
+    count = base.get("GIT_CONFIG_COUNT", "")
+    numbers = range(int(count) if re.fullmatch(r"\d{1,3}", count) else 0)
+    given = [(base.get(f"{_GIT_KEY}{n}", ""), base.get(f"{_GIT_VALUE}{n}", "")) for n in numbers]
+    kept = [(k, v) for k, v in given if k and not _GIT_SECRET.search(f"{k}={v}")]
+    numbered = list(enumerate((*kept, *_GIT_STARTS_NOTHING)))
+    keys = {f"{_GIT_KEY}{n}": key for n, (key, _) in numbered}
+    values = {f"{_GIT_VALUE}{n}": value for n, (_, value) in numbered}
+    return {"GIT_CONFIG_COUNT": str(len(numbered)), **keys, **values}
