@@ -75,6 +75,8 @@ class RawClient:
         self._ids = count(1)
         self._changed = threading.Condition()
         self._is_at_end = False
+        self.was_shut_down = False
+        """Whether it was asked to end, which may take it a moment."""
         self._write_lock = threading.Lock()
         self._may_read = threading.Event()
         self._stderr: list[bytes] = []
@@ -148,6 +150,7 @@ class RawClient:
         if request_id is None:
             request_id = next(self._ids)
         message = {"jsonrpc": "2.0", "id": request_id, "method": method}
+        self.was_shut_down |= method == "shutdown"
         self.send(message if params is None else {**message, "params": params})
         return request_id
 

@@ -99,7 +99,8 @@ class Common:
                     said = self.clients.pop(client)
                     unless_at_rest = stack.enter_context(ExitStack())
                     unless_at_rest.callback(client.kill)
-                    if client.process.poll() is None and not has_failed:
+                    is_alive = client.process.poll() is None and not client.was_shut_down
+                    if is_alive and not has_failed:
                         self.llm.ignore(_tidy(client, world.project))
                         self.clients[client] = said
                         unless_at_rest.pop_all()
