@@ -118,6 +118,8 @@ def _tidy(client: RawClient, project: Path) -> list[str]:
     for conversation in found:
         left = {"conversationId": conversation, "ifRunning": "interrupt"}
         client.request("conversation/close", left)
+    # An editor in which nothing is open any more.
+    client.notify("editor/contextChanged", {})
     _change_folders(client, removed=[project])
     _change_settings(client, NO_SETTINGS)
     # The new settings end the servers that the old ones named.
