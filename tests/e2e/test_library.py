@@ -564,7 +564,8 @@ def test_run_raises_when_the_log_cannot_be_written(fake: FakeLLM, llm: LLM, tmp_
 
 
 def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) -> None:
-    fake.add(call("terminal", command="touch made"), say("done"))
+    # The second message joins the turn before or after the model is asked again.
+    fake.add(call("terminal", command="touch made"), say("done"), say("done"))
     with Conversation(Agent(llm=llm, approval="askAlways"), tmp_path) as conversation:
         asked = threading.Event()
         conversation.register_callback(
@@ -578,7 +579,7 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
         assert "not today" in results(fake)[0]
 
         asked.clear()
-        fake.add(call("terminal", command="touch wrong"), say("done"))
+        fake.play([call("terminal", command="touch wrong"), say("done")])
         conversation.send_message("go on")
         assert asked.wait(120)
         [approval] = conversation.state.pending
