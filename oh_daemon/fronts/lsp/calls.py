@@ -14,17 +14,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from oh_daemon.app.following import Followed
 from oh_daemon.app.idempotency import Repeatable, new_conversation_id
 from oh_daemon.app.live import Live
 from oh_daemon.app.message_content import refers
 from oh_daemon.contract import protocol
-from oh_daemon.fronts.lsp.daemon import Daemon, once_durable
+from oh_daemon.contract.errors import StorageError
+from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.methods import AT_ONCE, METHODS, Needs
 from oh_daemon.fronts.wire.dispatch import Json, Method, RequestContext
-from oh_daemon.fronts.wire.serial import Serial, on_own_thread, then
+from oh_daemon.fronts.wire.serial import Serial, is_future, on_own_thread, then
 
 
 def bind(daemon: Daemon) -> dict[str, Method]:
@@ -131,8 +132,8 @@ class _Bound:
         if self.needs.events != "around":
             return result
         in_order = partial(call.context.in_order, call.conversation_id)
-        if isinstance(result, Future):
-            return then(cast("Future[Any]", result), in_order)
+        if is_future(result):
+            return then(result, in_order)
         return in_order(result)
 
     def _on_thread(self, call: _Call, handle: Callable[[], Any]) -> Any:
@@ -152,14 +153,13 @@ class _Bound:
         earlier: Json | None = None
         if self.needs.is_once and isinstance(call.subject, Live):
             earlier = call.request.earlier(call.subject.conversation)
-        result: object = self._result(call) if earlier is None else earlier
-        is_later = issubclass(type(result), Future)
-        if self.needs.is_durable and not is_later:
-            find_live = self.daemon.conversations.live
-            subject = call.subject
-            live = subject if isinstance(subject, Live) else find_live(call.conversation_id)
-            result = once_durable(live, result)
-        return result
+        result: Any = self._result(call) if earlier is None else earlier
+        if not self.needs.is_durable or is_future(result):
+            return result
+        subject = call.subject
+        is_open = isinstance(subject, Live)
+        live = subject if is_open else self.daemon.conversations.live(call.conversation_id)
+        return _once_durable(live, result)
 
     def _result(self, call: _Call) -> Any:
         subject = call.subject
@@ -174,3 +174,17 @@ class _Bound:
             "history": subject.conversation.journal if isinstance(subject, Live) else subject,
         }
         return self.handler(*(given[name] for name in self.takes))
+
+
+def _once_durable(live: Live, result: object) -> Future[object]:
+    """Return a future of `result`, done once everything appended so far is on the disk."""
+    done: Future[object] = Future()
+
+    def on_synced(error: StorageError | None) -> None:
+        if error is None:
+            done.set_result(result)
+        else:
+            done.set_exception(error)
+
+    live.conversation.journal.log.after_sync(on_synced)
+    return done

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +25,6 @@ from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ConversationLockedError,
     InvalidParamsError,
-    StorageError,
 )
 from oh_daemon.contract.inputs import InputRespondParams
 from oh_daemon.fronts.lsp.client_tools import ClientTools
@@ -116,17 +115,3 @@ def documents_of(live: Live) -> Documents:
 def newest(conversations: Iterable[Live]) -> Live | None:
     """Return the conversation that changed last."""
     return max(conversations, key=lambda live: live.conversation.state.updated_at, default=None)
-
-
-def once_durable(live: Live, result: object) -> Future[object]:
-    """Return a future of `result`, done once everything appended so far is on the disk."""
-    done: Future[object] = Future()
-
-    def on_synced(error: StorageError | None) -> None:
-        if error is None:
-            done.set_result(result)
-        else:
-            done.set_exception(error)
-
-    live.conversation.journal.log.after_sync(on_synced)
-    return done

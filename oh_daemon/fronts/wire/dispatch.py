@@ -29,6 +29,7 @@ from oh_daemon.fronts.wire.framing import (
     encode,
 )
 from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.fronts.wire.serial import is_future
 
 log = logging.getLogger(__name__)
 
@@ -153,9 +154,8 @@ class Dispatcher:
         except (Exception, SystemExit, Cancelled) as error:  # noqa: BLE001 - the request handler.
             self._answer_error(context, error)
             return
-        if isinstance(result, Future):
-            future = cast("Future[Any]", result)
-            future.add_done_callback(lambda done: self._answer_future(context, done))
+        if is_future(result):
+            result.add_done_callback(lambda done: self._answer_future(context, done))
         else:
             self._answer(context, result)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeGuard
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,10 @@ def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
     return done
 
 
+def is_future(value: object) -> TypeGuard[Future[Any]]:
+    return isinstance(value, Future)
+
+
 def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
     """Compute something that may take as long as a model's answer, without holding a worker."""
     done: Future[Any] = Future()
@@ -112,9 +116,8 @@ def settle(done: Future[Any], compute: Callable[[], Any]) -> BaseException | Non
     except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
         done.set_exception(exc)
         return exc
-    if isinstance(result, Future):
-        future = cast("Future[Any]", result)
-        future.add_done_callback(lambda second: _pass_on(done, second))
+    if is_future(result):
+        result.add_done_callback(lambda second: _pass_on(done, second))
     else:
         done.set_result(result)
     return None
