@@ -166,10 +166,11 @@ def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contrac
     if is_closing or pauses:
         closing += without_hosts(state)
     if is_closing:
-        return [*closing, _interrupted(state, now), _status(state, "paused", "daemonRestarted")]
+        paused = status_event(state, "paused", "daemonRestarted")
+        return [*closing, _interrupted(state, now), paused]
     if pauses:
-        return [*closing, e.TurnPaused(reason="user"), _status(state, "paused", "user")]
-    return [*withdrawn(state), *closing, _interrupted(state, now), _status(state, "idle")]
+        return [*closing, e.TurnPaused(reason="user"), status_event(state, "paused", "user")]
+    return [*withdrawn(state), *closing, _interrupted(state, now), status_event(state, "idle")]
 
 
 def dropped(state: State, now: str) -> list[Contract]:
@@ -187,7 +188,7 @@ def restart_events(state: State, now: str, outcomes: Outcomes = _NOTHING) -> lis
     if state.turn is not None and not state.turn.is_paused:
         events.append(_interrupted(state, now))
     if state.status not in AT_REST:
-        events.append(_status(state, "paused", "daemonRestarted"))
+        events.append(status_event(state, "paused", "daemonRestarted"))
     return events
 
 
@@ -195,7 +196,9 @@ def _interrupted(state: State, now: str) -> e.TurnCompleted:
     return ended_turn(state, now, "interrupted", "cancelled")
 
 
-def _status(state: State, to: ConversationState, reason: PauseReason | None = None) -> Contract:
+def status_event(
+    state: State, to: ConversationState, reason: PauseReason | None = None
+) -> Contract:
     return e.StatusChanged(from_=state.status, to=to, reason=reason)
 
 

@@ -19,7 +19,7 @@ from oh_daemon.contract.status import ConversationState, PauseReason
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.notices import EMPTY_ANSWER, code_of
 from oh_daemon.core.ports import ModelAnswer, ToolResult
-from oh_daemon.core.recovery import closing_events, superseding_events
+from oh_daemon.core.recovery import closing_events, status_event, superseding_events
 from oh_daemon.core.state import OpenTurn, State
 
 BUSY = frozenset({"running", "waiting", "pausing", "interrupting"})
@@ -85,7 +85,7 @@ class Turns:
         journal.halted = None
 
     def status_event(self, to: ConversationState, reason: PauseReason | None = None) -> Contract:
-        return e.StatusChanged(from_=self._journal.state.status, to=to, reason=reason)
+        return status_event(self._journal.state, to, reason)
 
     @property
     def is_paused(self) -> bool:
