@@ -17,9 +17,29 @@ from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.git import StashEntry
 from oh_daemon.core.landing import CACHES
 from oh_daemon.core.plain_text import well_formed
-from oh_daemon.workspace.environment import SAFE_GIT, clean_env
+from oh_daemon.workspace.environment import SAFE_GIT, clean_env_without_git
 from oh_daemon.workspace.spawner import Completed, Spawner
 
+logger = logging.getLogger(__name__)
+
+Rows = frozenset[bytes]
+
+HEAD = "HEAD"
+STASH = "refs/stash"
+_OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\\ud800-\udfff]+")
+"""A name that git allows, and that fits into a log."""
+_OURS = ("refs/heads/", "refs/tags/")
+_ROW = re.compile(rb"(100644|100755|120000|160000) ([0-9a-f]{40}|[0-9a-f]{64}) [0-3]\t[^\0]+")
+_DEBUG = re.compile(rb"  ctime: .*?\tflags: ([0-9a-f]+)\n", re.DOTALL)
+_INTENT_TO_ADD, _SKIP_WORKTREE = 1 << 29, 1 << 30
+"""Flags that `git ls-files --debug` shows; see CE_INTENT_TO_ADD in git's read-cache-ll.h."""
+_LITERAL = b":(top,literal)"
+_MAX_NAMED_CHARS = 1 << 16
+"""So much fits into a command line; of more paths, git lists all."""
+_BEFORE, _AFTER, _TO_ADD, _SKIPPED = b"-", b"+", b"N", b"S"
+_LIST_TIMEOUT_S = 10.0
+_IGNORED = ("check-ignore", "-z", "--stdin")
 _TIMEOUT_S = 60.0
 _WORDS = (
     *(*SAFE_GIT, "--no-replace-objects"),
@@ -36,11 +56,10 @@ def run_git(
     timeout_s: float = _TIMEOUT_S,
 ) -> Completed:
     """Run git to its end. Raises `ToolError` when it cannot start or takes too long."""
-    env = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
     return spawner.run(
         (*_WORDS, *arguments),
         cwd=cwd,
-        env={**env, "LC_ALL": "C", **(variables or {})},
+        env={**clean_env_without_git(os.environ), "LC_ALL": "C", **(variables or {})},
         stdin=stdin,
         timeout_s=timeout_s,
     )
@@ -87,12 +106,6 @@ class Git:
 
     def rows(self, *arguments: str, stdin: bytes = b"") -> list[str]:
         return os.fsdecode(self.run(*arguments, stdin=stdin)).split("\n")[:-1]
-
-
-logger = logging.getLogger(__name__)
-
-_LIST_TIMEOUT_S = 10.0
-_IGNORED = ("check-ignore", "-z", "--stdin")
 
 
 def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collection[str]:
@@ -154,13 +167,6 @@ def ask_git(
     return os.fsdecode(told.stdout).split("\0")[:-1]
 
 
-HEAD = "HEAD"
-STASH = "refs/stash"
-_OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
-_REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\\ud800-\udfff]+")
-"""A name that git allows, and that fits into a log."""
-
-
 def is_object(text: str) -> bool:
     """Return whether it is the full name of an object."""
     return _OBJECT.fullmatch(text) is not None
@@ -175,9 +181,6 @@ def refs_of(git: Git) -> dict[str, str]:
         for part in parts
         if part[2:] == [""] and is_object(part[0]) and _REF.fullmatch(part[1])
     }
-
-
-_OURS = ("refs/heads/", "refs/tags/")
 
 
 def head_of(git: Git, *, peeled: bool = False) -> str | None:
@@ -204,18 +207,6 @@ def stash_of(git: Git) -> tuple[StashEntry, ...]:
         for commit, _, message in parts
         if is_object(commit)
     )
-
-
-Rows = frozenset[bytes]
-
-_ROW = re.compile(rb"(100644|100755|120000|160000) ([0-9a-f]{40}|[0-9a-f]{64}) [0-3]\t[^\0]+")
-_DEBUG = re.compile(rb"  ctime: .*?\tflags: ([0-9a-f]+)\n", re.DOTALL)
-_INTENT_TO_ADD, _SKIP_WORKTREE = 1 << 29, 1 << 30
-"""Flags that `git ls-files --debug` shows; see CE_INTENT_TO_ADD in git's read-cache-ll.h."""
-_LITERAL = b":(top,literal)"
-_MAX_NAMED_CHARS = 1 << 16
-"""So much fits into a command line; of more paths, git lists all."""
-_BEFORE, _AFTER, _TO_ADD, _SKIPPED = b"-", b"+", b"N", b"S"
 
 
 @dataclass(frozen=True, slots=True)

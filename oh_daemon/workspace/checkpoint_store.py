@@ -19,7 +19,7 @@ from pathlib import Path
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.events import CheckpointCreated
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.environment import SAFE_GIT, clean_env
+from oh_daemon.workspace.environment import SAFE_GIT, clean_env_without_git
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, parse_text, read_plain
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.spawner import Spawner, input_file, output_file, written_to
@@ -269,12 +269,12 @@ class Checkpoints:
         cancel: CancelToken | None = None,
     ) -> bytes:
         """Run git and return its output. Raises `ToolError` and `Cancelled`."""
-        kept = {k: v for k, v in clean_env(os.environ).items() if not k.startswith("GIT_")}
+        env = {**clean_env_without_git(os.environ), **variables}
         late = cancel is not None and cancel.is_cancelled
         with ExitStack() as stack:
             out, said = output_file(stack, _MAX_OUTPUT_BYTES), output_file(stack)
             fds = [input_file(given, stack), out, said]
-            process = self._spawner.spawn(argv, cwd=cwd, env={**kept, **variables}, fds=fds)
+            process = self._spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
             code = process.wait(_LATE_S if late else _TIMEOUT_S, None if late else cancel)
             if code is None:
                 process.kill_tree(0.1)

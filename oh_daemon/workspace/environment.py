@@ -39,6 +39,11 @@ def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     return kept | _QUIET | _git(base)
 
 
+def clean_env_without_git(base: Mapping[str, str]) -> dict[str, str]:
+    """Return what `clean_env` does, for a git that is told everything on its command line."""
+    return {name: value for name, value in clean_env(base).items() if not name.startswith("GIT_")}
+
+
 def _git(base: Mapping[str, str]) -> dict[str, str]:
     """Return the settings for git in `base` without secrets, and after them our own.
 
