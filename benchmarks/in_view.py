@@ -25,7 +25,7 @@ from oh_daemon.sandbox.ground import Ground
 from oh_daemon.sandbox.view import View
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.tools.landing import LandingTool
+from oh_daemon.tools.command_landing import LandingTool
 from oh_daemon.tools.language import unwatched
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents

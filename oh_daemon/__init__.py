@@ -11,15 +11,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from oh_daemon.contract.approvals import Approval
+    from oh_daemon.contract.approvals import Approval, InputRequest
     from oh_daemon.contract.errors import DaemonError, ModelError, StorageError, UserError
     from oh_daemon.contract.events import Record
-    from oh_daemon.contract.inputs import InputRequest
+    from oh_daemon.contract.items import Turn
     from oh_daemon.contract.profiles import Router
-    from oh_daemon.contract.turns import Turn
     from oh_daemon.core.ports import Intent, ToolResult, ToolSpec
-    from oh_daemon.fronts.library.agent import LLM, Agent, Tool
-    from oh_daemon.fronts.library.conversation import Conversation
+    from oh_daemon.fronts.library.library_agent import LLM, Agent, Tool
+    from oh_daemon.fronts.library.library_conversation import Conversation
     from oh_daemon.fronts.library.snapshot import ConversationStatus, Snapshot
     from oh_daemon.fronts.library.workspace import Workspace
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, cast
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.checkpoints import LandingPlanned
+from oh_daemon.contract.checkpoints import LandingPlanned, RepositoryLanding
 from oh_daemon.contract.daemon_messages import (
     ChangesDiffResult,
     ChangesListResult,
@@ -22,7 +22,6 @@ from oh_daemon.contract.daemon_messages import (
 )
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.events import ChangesReviewed, ItemCompleted
-from oh_daemon.contract.git import RepositoryLanding
 from oh_daemon.contract.items import FileChange, Hunk, NoticeItem
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
@@ -32,7 +31,7 @@ from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import ToolContext
 from oh_daemon.core.turns import BUSY
 from oh_daemon.sandbox.isolated_files import IsolatedFiles, Waiting
-from oh_daemon.tools.landing import LandingTool, plan_text
+from oh_daemon.tools.command_landing import LandingTool, plan_text
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path

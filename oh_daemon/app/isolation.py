@@ -25,7 +25,7 @@ from oh_daemon.sandbox.isolated_files import CHANGES_APART, IsolatedFiles
 from oh_daemon.sandbox.isolated_worktree import Worktree, has_commit
 from oh_daemon.sandbox.levels import Row, Sandbox
 from oh_daemon.store.event_log import LogFile
-from oh_daemon.tools.landing import LandingTool, no_git
+from oh_daemon.tools.command_landing import LandingTool, no_git
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory

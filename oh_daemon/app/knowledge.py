@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 from oh_daemon.app.trust import command_hash, may_run, server_hash
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
+from oh_daemon.contract.composing import SkillKind
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core import memory
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import in_view

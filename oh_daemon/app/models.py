@@ -20,7 +20,7 @@ from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Model
-from oh_daemon.model.demo import DemoModel
+from oh_daemon.model.demo_model import DemoModel
 from oh_daemon.model.routing import WithFallbacks
 
 PROVIDERS: Mapping[str, str] = {

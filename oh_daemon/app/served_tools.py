@@ -19,11 +19,11 @@ from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.actions import result_of, run_tool
 from oh_daemon.core.approval import decide
-from oh_daemon.core.calls import parse_call, plan
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Intent, Json, Tool, ToolCall, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.rules import ruling_of
+from oh_daemon.core.tool_calls import parse_call, plan
 from oh_daemon.mcp_servers.connections import MAX_LINE_BYTES
 from oh_daemon.mcp_servers.serving import serve
 from oh_daemon.model.io_loop import run_on_loop

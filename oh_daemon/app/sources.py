@@ -14,9 +14,9 @@ from operator import is_
 from pathlib import Path
 from typing import Any, cast
 
-from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.problems import Problem, Source
+from oh_daemon.contract.rules_and_hooks import HookTable, read_hooks
 from oh_daemon.contract.settings import Layer, Merged, Settings, merge_settings
 from oh_daemon.core.rules import check_rules
 from oh_daemon.store.private_files import CachedFile

@@ -25,7 +25,7 @@ from oh_daemon.sandbox.levels import Row
 from oh_daemon.sandbox.secret_files import Masks
 from oh_daemon.sandbox.storage import KEPT, sweep
 from oh_daemon.sandbox.view import View
-from oh_daemon.tools.landing import LandingTool
+from oh_daemon.tools.command_landing import LandingTool
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path

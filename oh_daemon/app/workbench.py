@@ -22,7 +22,7 @@ from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import EventLog, Json, Tool, ToolSpec
 from oh_daemon.core.prompt import ContextFile
-from oh_daemon.core.risk.paths import Disk
+from oh_daemon.core.risk.path_classes import Disk
 from oh_daemon.core.risk.rating import Rating, rate_command
 from oh_daemon.core.runtime import no_watch
 from oh_daemon.core.secrets import LentSecrets

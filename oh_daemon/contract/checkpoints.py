@@ -1,4 +1,4 @@
-"""Events about what commands changed, and about taking back."""
+"""Events about what commands changed, in files and in git, and about taking back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,50 @@ from typing import Any, Literal
 from pydantic import Field
 
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.git import RepositoryLanding
-from oh_daemon.contract.items import FileChange
+from oh_daemon.contract.items import FileChange, GitChange
+
+
+class RefMove(Contract):
+    """A branch, a tag or HEAD that moves, if it is still where it was."""
+
+    ref: str
+    before: str | None = None
+    after: str | None = None
+
+
+class StashEntry(Contract):
+    commit: str
+    message: str
+
+
+class StashMove(Contract):
+    """All entries of the stash, the newest first."""
+
+    before: tuple[StashEntry, ...] = ()
+    after: tuple[StashEntry, ...] = ()
+
+
+class RepositoryLanding(Contract):
+    """What of one repository waits to land, all of it or nothing."""
+
+    git_dir: str
+    work_tree: str | None = None
+    """Absent for what has none, or has it in its settings."""
+    is_new: bool | None = None
+    """Set if the disk has no repository there; then it is made first, with the user's settings."""
+    refs: tuple[RefMove, ...] = ()
+    stash: StashMove | None = None
+    index: str | None = None
+    """Hash of a blob with the index's rows that differ, as `sandbox/git_commands` writes it."""
+    pack: str | None = None
+    """Hash of a blob with the objects that the repository lacks, as git packs them."""
+    ends: tuple[str, ...] = ()
+    """Operations such as `merge` that the disk is still in and the command has ended."""
+    protected: tuple[str, ...] = ()
+    """Names in new commits, or of what is staged, that steer builds, editors or agents."""
+    moved: str | None = None
+    """What somebody else moved while the command ran, so that this cannot land."""
+    shown: tuple[GitChange, ...] = ()
 
 
 class LandingPlanned(Contract):

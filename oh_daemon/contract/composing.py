@@ -1,4 +1,4 @@
-"""Parameters and results of methods for composing a message: attachments, commands, mentions."""
+"""What a message can be made of: attachments, mentions, commands, skills, agents."""
 
 from __future__ import annotations
 
@@ -75,3 +75,54 @@ class ContextSearchResult(Contract):
     """Best match first."""
 
     items: tuple[ContextItem, ...]
+
+
+SkillKind = Literal["agent", "keyword", "task", "path", "always"]
+SkillSource = Literal["project", "user"]
+
+
+class SkillListParams(Contract):
+    """List the skills of the project and the user; one that is not used says why."""
+
+    conversation_id: ConversationId | None = None
+    folder: str | None = None
+    """List those of this folder instead; without both fields, those of the open folders."""
+
+
+class SkillInfo(Contract):
+    name: str
+    description: str
+    kind: SkillKind
+    """What activates it: the agent, a keyword, a user's command, a path; `always` needs nothing."""
+    source: SkillSource
+    path: str
+    argument_hint: str | None = None
+    problem: str | None = None
+    """Why it is not used."""
+
+
+class SkillListResult(Contract):
+    """Nearest folder first."""
+
+    skills: tuple[SkillInfo, ...]
+
+
+class AgentListParams(Contract):
+    """List the agents to delegate to, for a conversation, a folder or the open folders."""
+
+    conversation_id: ConversationId | None = None
+    folder: str | None = None
+
+
+class AgentSummary(Contract):
+    name: str
+    description: str
+    source: Literal["builtin", "project", "user"]
+    path: str | None = None
+    """The file that defines it."""
+
+
+class AgentListResult(Contract):
+    """Sorted by name; a project's agent replaces a user's agent of the same name."""
+
+    agents: tuple[AgentSummary, ...]

@@ -9,8 +9,7 @@ from pydantic import ConfigDict, Field, SecretStr
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.git import GitChange
-from oh_daemon.contract.items import FileChange, Hunk, NamedHunk
+from oh_daemon.contract.items import FileChange, GitChange, Hunk, NamedHunk
 from oh_daemon.contract.messages import Conflict, ConversationId, Empty, OfConversation
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.contract.status import ConversationState

@@ -10,11 +10,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from oh_daemon.contract.approvals import Approval, RuleCode, Subject
+from oh_daemon.contract.approvals import Approval, InputAction, InputRequest, RuleCode, Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.checkpoints import CheckpointCreated, ConversationRolledBack, LandingPlanned
-from oh_daemon.contract.inputs import InputAction, InputRequest
 from oh_daemon.contract.items import (
+    AgentInfo,
+    ErrorInfo,
     FileChange,
     Item,
     ItemStatus,
@@ -22,10 +23,10 @@ from oh_daemon.contract.items import (
     QueuedMessage,
     Risk,
     Scope,
+    Turn,
     TurnCause,
 )
 from oh_daemon.contract.status import ConversationState, ForkOrigin, Isolation, PauseReason, Usage
-from oh_daemon.contract.turns import AgentInfo, ErrorInfo, Turn
 
 LOG_VERSION = 1
 

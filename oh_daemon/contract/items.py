@@ -1,4 +1,4 @@
-"""The items of a conversation, one for each thing that a client shows."""
+"""The items of a conversation, one for each thing that a client shows, and its turns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pydantic import Field
 
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.content import Part
-from oh_daemon.contract.git import GitChange
+from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.status import Usage
 
 Risk = Literal["low", "medium", "high", "unknown"]
 ItemStatus = Literal[
@@ -75,6 +76,20 @@ class FileChange(Contract):
     mode_before: int | None = None
     """Permissions, where a change of bytes or of the permissions themselves names them."""
     mode_after: int | None = None
+
+
+class GitChange(Contract):
+    """A branch, a tag, the stash, HEAD, or what is staged, of one repository."""
+
+    repository: str
+    """URI of its folder."""
+    title: str
+    """In words, such as `commit on main: Fix the parser`."""
+    ref: str | None = None
+    """The full name, such as `refs/heads/main`, or `HEAD`; absent for what is staged."""
+    before: str | None = None
+    """Name of the commit, for HEAD also of the branch; absent when there was none."""
+    after: str | None = None
 
 
 class Hunk(Contract):
@@ -272,3 +287,46 @@ class QueuedMessage(Contract):
     options: dict[str, str] | None = None
     """Override the conversation's options for the turn that the message starts."""
     created_at: str
+
+
+class ErrorInfo(Contract):
+    """A failure as clients show it: what happened and what to do, never a traceback."""
+
+    code: int
+    kind: str
+    message: str
+    retryable: bool = False
+    hint: str | None = None
+
+    @staticmethod
+    def of(exc: DaemonError) -> ErrorInfo:
+        return ErrorInfo.model_validate(exc, from_attributes=True)
+
+
+class Turn(Contract):
+    """The agent's work from a user message (or a resume) until it rests."""
+
+    id: str
+    status: Literal["running", "completed", "interrupted", "paused", "failed"]
+    stop_reason: StopReason | None = None
+    started_at: str
+    ended_at: str | None = None
+    n_steps: int = 0
+    usage: Usage | None = None
+    error: ErrorInfo | None = None
+    final_text: str | None = None
+    result: Any = None
+    """What the agent gave to `finish`, if the conversation has a `resultSchema`."""
+
+
+class AgentInfo(Contract):
+    """The model, prompt and tools of a conversation, exactly as they are sent to the model."""
+
+    model: str
+    label: str
+    system_prompt: str
+    context_files: tuple[str, ...] | None = None
+    """The project's files that the prompt includes, such as AGENTS.md."""
+    skills: dict[str, str] | None = None
+    """Names of the skills that the prompt lists or includes, each with a digest of its text."""
+    tools: tuple[dict[str, Any], ...]

@@ -9,16 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from oh_daemon.contract.approvals import Approval
+from oh_daemon.contract.approvals import Approval, InputRequest
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.client_tools import ClientTools
 from oh_daemon.contract.content import Part
 from oh_daemon.contract.events import Record
-from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import Delivery, Item, QueuedMessage
+from oh_daemon.contract.items import Delivery, Item, QueuedMessage, Turn
 from oh_daemon.contract.status import ConversationState
 from oh_daemon.contract.summaries import ConversationId, ConversationInfo
-from oh_daemon.contract.turns import Turn
 
 Content = Annotated[tuple[Part, ...], Field(min_length=1, max_length=64)]
 Tag = Annotated[str, Field(min_length=1, max_length=50)]

@@ -41,17 +41,7 @@ class Method:
 
 
 MODULES = (
-    *(
-        "summaries",
-        "messages",
-        "daemon_messages",
-        "asking",
-        "composing",
-        "inputs",
-        "agents",
-        "mcp",
-        "skills",
-    ),
+    *("summaries", "messages", "daemon_messages", "asking", "composing", "approvals", "mcp"),
     *("to_client", "client_tools", "branches"),
 )
 """The modules of the contract that define parameters and results of methods."""

@@ -15,12 +15,11 @@ from pydantic import ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract.base import Contract, first_error
-from oh_daemon.contract.hooks import HookTable, read_hooks
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.problems import Problem, Source
 from oh_daemon.contract.profiles import Profile, Router
-from oh_daemon.contract.rules import Rule, read_rules
+from oh_daemon.contract.rules_and_hooks import HookTable, Rule, read_hooks, read_rules
 
 SandboxSetting = Literal["auto", "view", "landlock", "off"]
 HostPattern = Annotated[

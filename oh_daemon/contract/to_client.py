@@ -9,9 +9,9 @@ from pydantic import Field
 from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.events import Record
-from oh_daemon.contract.language import Diagnostic
+from oh_daemon.contract.items import ErrorInfo
+from oh_daemon.contract.language_servers import Diagnostic
 from oh_daemon.contract.messages import ConversationInfo
-from oh_daemon.contract.turns import ErrorInfo
 
 
 class EventParams(Record):

@@ -21,7 +21,6 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.items import CommandItem, FileChange, FileChangeItem
 from oh_daemon.core.approval import never_asks
-from oh_daemon.core.calls import plan, presentable, with_blobs, with_context
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
@@ -39,6 +38,7 @@ from oh_daemon.core.recovery import ITEM, withdrawn
 from oh_daemon.core.runtime import Runtime, no_watch
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.self_running import Novelties
+from oh_daemon.core.tool_calls import plan, presentable, with_blobs, with_context
 
 logger = logging.getLogger(__name__)
 

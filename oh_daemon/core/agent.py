@@ -25,7 +25,6 @@ from oh_daemon.contract.items import QueuedMessage
 from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.actions import Actions
 from oh_daemon.core.answer import Answering
-from oh_daemon.core.calls import render_tool
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.condensation import Condensing
 from oh_daemon.core.context import View
@@ -44,6 +43,7 @@ from oh_daemon.core.recovery import (
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.core.side_calls import Asides
 from oh_daemon.core.stuck import find_stuck
+from oh_daemon.core.tool_calls import render_tool
 from oh_daemon.core.turns import (
     Rest,
     rest_after_answer,

@@ -17,7 +17,6 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, ToolError
 from oh_daemon.core.approval import highest_risk
-from oh_daemon.core.calls import ParsedCall, parse_call, plan
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.journal import Journal, LiveText, new_id
 from oh_daemon.core.plain_text import display_escaped
@@ -33,6 +32,7 @@ from oh_daemon.core.ports import (
     ToolCall,
 )
 from oh_daemon.core.recovery import ITEM
+from oh_daemon.core.tool_calls import ParsedCall, parse_call, plan
 from oh_daemon.core.usage import billed
 
 _CUT = "The answer was cut off at the output limit, so this call did not run. Send less at once."

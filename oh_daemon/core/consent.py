@@ -14,11 +14,10 @@ from typing import Any
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import RuleCode
+from oh_daemon.contract.approvals import InputRequest, RuleCode
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.inputs import InputRequest
 from oh_daemon.contract.items import Risk
-from oh_daemon.contract.rules import Rule
+from oh_daemon.contract.rules_and_hooks import Rule
 from oh_daemon.core.approval import (
     EDITABLE,
     RISK_ORDER,
@@ -31,7 +30,6 @@ from oh_daemon.core.approval import (
     grant_key,
     new_approval,
 )
-from oh_daemon.core.calls import plan
 from oh_daemon.core.conversation import Conversation, Decisions
 from oh_daemon.core.hooks import HookPoints, Hooks
 from oh_daemon.core.journal import Journal, new_id
@@ -49,6 +47,7 @@ from oh_daemon.core.ports import (
 from oh_daemon.core.rules import ruling_of
 from oh_daemon.core.self_running import SelfRunning
 from oh_daemon.core.state import Decided
+from oh_daemon.core.tool_calls import plan
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import items, plain
-from oh_daemon.contract.approvals import Subject
+from oh_daemon.contract.approvals import InputAction, Subject
 from oh_daemon.contract.content import Part
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
@@ -23,7 +23,6 @@ from oh_daemon.contract.errors import (
     InvalidStateError,
     TurnMismatchError,
 )
-from oh_daemon.contract.inputs import InputAction
 from oh_daemon.contract.items import QueuedMessage
 from oh_daemon.core.approval import require_editable
 from oh_daemon.core.cancel import CancelToken

@@ -8,10 +8,10 @@ from typing import Literal
 from oh_daemon.contract import events as e
 from oh_daemon.contract import items, plain
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.composing import SkillKind
 from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import InvalidStateError, OverloadedError
 from oh_daemon.contract.items import QueuedMessage, UserMessageItem
-from oh_daemon.contract.skills import SkillKind
 from oh_daemon.core.context import NOTHING, last_view_of_editor
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import clipped, first_line

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from oh_daemon.contract.base import Position
-from oh_daemon.contract.language import Diagnostic
+from oh_daemon.contract.language_servers import Diagnostic
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 

@@ -16,15 +16,15 @@ from typing import Any, Literal, cast
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.hooks import HookCommand, HookEvent, HookTable
 from oh_daemon.contract.items import NoticeItem
+from oh_daemon.contract.rules_and_hooks import HookCommand, HookEvent, HookTable
 from oh_daemon.core.approval import Ruling
-from oh_daemon.core.calls import plan, schema_problem
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import well_formed_data
 from oh_daemon.core.ports import Json, Tool, ToolResult
 from oh_daemon.core.skills import typed_words
+from oh_daemon.core.tool_calls import plan, schema_problem
 from oh_daemon.core.turns import Rest
 
 Decision = Literal["", "allow", "ask", "deny"]

@@ -15,8 +15,8 @@ from pydantic import TypeAdapter
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
+from oh_daemon.contract.approvals import InputAction
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.inputs import InputAction
 from oh_daemon.contract.items import Item, StopReason
 from oh_daemon.contract.status import ConversationState, PauseReason, Usage
 from oh_daemon.core.landing import is_own, without_landing

@@ -13,10 +13,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from oh_daemon.contract.problems import Problem
-from oh_daemon.contract.rules import Rule
+from oh_daemon.contract.rules_and_hooks import Rule
 from oh_daemon.core.approval import Ruling
 from oh_daemon.core.risk.effects import bare_name, find_program
-from oh_daemon.core.risk.paths import UNKNOWN
+from oh_daemon.core.risk.path_classes import UNKNOWN
 from oh_daemon.core.risk.rating import rate_command
 
 Segments = Sequence[Sequence[str]]

@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import problem_in
+from oh_daemon.contract.composing import SkillKind, SkillSource
 from oh_daemon.contract.content import CommandPart, Part, SkillPart, TextPart
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.contract.skills import SkillKind, SkillSource
 from oh_daemon.core.context import in_view
 from oh_daemon.core.notices import skills_listed_in
 from oh_daemon.core.prompt import ContextFile, capped, render_context_file

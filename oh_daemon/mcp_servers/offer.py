@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import Json, ToolSpec
+from oh_daemon.core.tool_calls import schema_flaw
 from oh_daemon.workspace.paths import shown
 
 MAX_TOOLS = 128

@@ -13,8 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from oh_daemon.contract.checkpoints import StashEntry
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.git import StashEntry
 from oh_daemon.core.landing import CACHES
 from oh_daemon.core.plain_text import well_formed
 from oh_daemon.workspace.environment import SAFE_GIT, clean_env_without_git

@@ -14,8 +14,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from oh_daemon.contract.checkpoints import RefMove, RepositoryLanding, StashMove
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.git import RefMove, RepositoryLanding, StashMove
 from oh_daemon.sandbox.git_commands import (
     HEAD,
     STASH,

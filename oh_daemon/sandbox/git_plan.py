@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from oh_daemon.contract.checkpoints import RefMove, RepositoryLanding, StashMove
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.git import GitChange, RefMove, RepositoryLanding, StashMove
+from oh_daemon.contract.items import GitChange
 from oh_daemon.core.plain_text import clipped, well_formed
-from oh_daemon.core.risk.paths import guarded
+from oh_daemon.core.risk.path_classes import guarded
 from oh_daemon.sandbox.changes import SLACK_NS, Change
 from oh_daemon.sandbox.git_commands import (
     HEAD,

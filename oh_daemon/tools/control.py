@@ -7,7 +7,6 @@ from typing import cast
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.items import PlanEntry
-from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import (
     Footprint,
@@ -18,6 +17,7 @@ from oh_daemon.core.ports import (
     ToolResult,
     ToolSpec,
 )
+from oh_daemon.core.tool_calls import schema_flaw
 from oh_daemon.tools.schemas import harmless, takes
 
 _TITLE_CHARS = 80

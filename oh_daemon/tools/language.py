@@ -16,7 +16,7 @@ from typing import Any
 
 from oh_daemon.contract.base import Range
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.language import (
+from oh_daemon.contract.language_servers import (
     CodeLocation,
     CodeSymbol,
     Diagnostic,

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from oh_daemon.contract.errors import StaleDocumentError, ToolError
-from oh_daemon.contract.language import RangeEdit, WorkspaceEdit, parse_answer
+from oh_daemon.contract.language_servers import RangeEdit, WorkspaceEdit, parse_answer
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import LanguageServers, TextEdit
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec

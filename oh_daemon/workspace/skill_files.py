@@ -20,9 +20,9 @@ import yaml
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
 
 from oh_daemon.contract.base import problem_in
+from oh_daemon.contract.composing import SkillKind, SkillSource
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.contract.skills import SkillKind, SkillSource
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.front_matter import load_head, split_front_matter
 from oh_daemon.core.secrets import Masker

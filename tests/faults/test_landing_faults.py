@@ -15,7 +15,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import ToolContext, ToolResult
 from oh_daemon.core.secrets import Masker
 from oh_daemon.store.blobs import Blobs
-from oh_daemon.tools.landing import LandingTool
+from oh_daemon.tools.command_landing import LandingTool
 from oh_daemon.tools.language import unwatched
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents

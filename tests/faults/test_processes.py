@@ -229,7 +229,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import anyio
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.hooks import HookCommand
+from oh_daemon.contract.rules_and_hooks import HookCommand
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.mcp_servers.connections import piped
 from oh_daemon.workspace.hook_process import HookProcesses

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
+from oh_daemon.contract.checkpoints import RepositoryLanding
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.git import RepositoryLanding
 from oh_daemon.sandbox import git_plan
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories

@@ -21,7 +21,7 @@ from oh_daemon.contract import composing, content, messages, protocol, summaries
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
 from oh_daemon.fronts.lsp import methods, sync
-from oh_daemon.fronts.lsp.calls import handler_name
+from oh_daemon.fronts.lsp.method_calls import handler_name
 from oh_daemon.fronts.wire import dispatch, framing
 from oh_daemon.workspace import output
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.calls import presentable
 from oh_daemon.core.context import View, last_view_of_editor, render_batch, with_images
 from oh_daemon.core.ports import ToolResult
 from oh_daemon.core.secrets import Masker
+from oh_daemon.core.tool_calls import presentable
 from oh_daemon.store.memory_log import MemoryLog
 
 SYSTEM = {"role": "system", "content": "Be good."}

@@ -4,7 +4,7 @@ import pytest
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Progress
-from oh_daemon.model.demo import DemoModel
+from oh_daemon.model.demo_model import DemoModel
 
 TASK = {"role": "user", "content": "Make the test pass by RULES.md."}
 NOTE = "[The editor shows unsaved changes, and so does this.]"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.hooks import HookCommand, HookGroup, read_hooks
 from oh_daemon.contract.problems import render_problem
+from oh_daemon.contract.rules_and_hooks import HookCommand, HookGroup, read_hooks
 from oh_daemon.core.hooks import (
     HookRun,
     Outcome,

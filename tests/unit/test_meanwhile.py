@@ -14,7 +14,7 @@ from fake_llm import Json, call, calls, say
 from oh_daemon.contract import events as e
 from oh_daemon.contract.approvals import TrustSubject
 from oh_daemon.contract.errors import NetworkError
-from oh_daemon.contract.hooks import HookCommand, HookGroup
+from oh_daemon.contract.rules_and_hooks import HookCommand, HookGroup
 from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.cancel import CancelToken

@@ -18,7 +18,7 @@ from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter
 from typer.testing import CliRunner
 
-from oh_daemon.contract import approvals, errors, events, inputs, items, messages, protocol, turns
+from oh_daemon.contract import approvals, errors, events, items, messages, protocol
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.fronts.cli.app import app
 from oh_schema.files import write_schema
@@ -123,10 +123,11 @@ TYPES: dict[str, Any] = {"Item": items.Item} | {
     name: getattr(module, name)
     for module, names in (
         (events, ("Record",)),
-        (turns, ("Turn",)),
-        (inputs, ("InputRequest",)),
-        (approvals, ("Approval", "FileChangeSubject", "TrustSubject", "HostSubject")),
-        (items, ("FileChange",)),
+        (
+            approvals,
+            ("InputRequest", "Approval", "FileChangeSubject", "TrustSubject", "HostSubject"),
+        ),
+        (items, ("FileChange", "Turn")),
         (messages, ("ConversationInfo", "Option")),
     )
     for name in names

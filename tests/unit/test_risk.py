@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.risk.paths import Disk
+from oh_daemon.core.risk.path_classes import Disk
 from oh_daemon.core.risk.rating import Rating, rate_command
 
 HARMLESS = Disk(*[lambda _path: False] * 3)

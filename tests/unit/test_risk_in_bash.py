@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.contract.rules import Rule
+from oh_daemon.contract.rules_and_hooks import Rule
 from oh_daemon.core.risk.rating import rate_command
 from oh_daemon.core.rules import ruling_of
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.risk.paths import Disk
+from oh_daemon.core.risk.path_classes import Disk
 from oh_daemon.core.risk.rating import rate_command
 from oh_daemon.workspace.paths import Folders, in_bare_repository
 from oh_daemon.workspace.shell import Shells

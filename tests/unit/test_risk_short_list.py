@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.core.risk.paths import Disk, Ground
+from oh_daemon.core.risk.path_classes import Disk, Ground
 from oh_daemon.core.risk.rating import rate_command
 from oh_daemon.core.risk.short_list import Form, ShortList, short_list, why_not_plain
 from oh_daemon.workspace.environment import clean_env

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from oh_daemon.contract.problems import render_problem
-from oh_daemon.contract.rules import Rule, read_rules
+from oh_daemon.contract.rules_and_hooks import Rule, read_rules
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.risk.rating import rate_command
 from oh_daemon.core.rules import check_rules, ruling_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.skills import SkillKind
+from oh_daemon.contract.composing import SkillKind
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.skills import (

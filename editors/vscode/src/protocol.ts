@@ -46,11 +46,11 @@ export type Trust = "full" | "readOnly" | "none";
 
 export type ContextKind = "file" | "symbol" | "conversation" | "command" | "skill";
 
-export type McpStatus = "disabled" | "starting" | "running" | "authRequired" | "failed";
-
 export type SkillKind = "agent" | "keyword" | "task" | "path" | "always";
 
 export type SkillSource = "project" | "user";
+
+export type McpStatus = "disabled" | "starting" | "running" | "authRequired" | "failed";
 
 /** Create a conversation, subscribe to it and, with `content`, start its first turn. */
 export interface StartParams {

@@ -22,7 +22,7 @@ from oh_daemon.core.risk.effects import (
     is_known,
     is_option,
 )
-from oh_daemon.core.risk.paths import UNKNOWN, Ground, Place, holds_secrets
+from oh_daemon.core.risk.path_classes import UNKNOWN, Ground, Place, holds_secrets
 from oh_daemon.core.risk.programs import EFFECTS, Use
 
 

@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
-from oh_daemon.core.risk.paths import UNKNOWN
+from oh_daemon.core.risk.path_classes import UNKNOWN
 from oh_daemon.core.risk.programs import CHANGES, EFFECTS, Part, read_table
 
 _ORDER = {effect: n for n, effect in enumerate(EFFECTS)}

@@ -16,7 +16,7 @@ from oh_daemon.contract.items import Risk
 from oh_daemon.core.approval import RISK_ORDER
 from oh_daemon.core.plain_text import is_hidden
 from oh_daemon.core.risk.commands import Finding
-from oh_daemon.core.risk.paths import UNKNOWN, UNSEEN, Disk, Ground
+from oh_daemon.core.risk.path_classes import UNKNOWN, UNSEEN, Disk, Ground
 from oh_daemon.core.risk.script import rate_code
 from oh_daemon.core.risk.short_list import why_not_plain
 

@@ -15,7 +15,7 @@ from tree_sitter import Language, Node, Parser
 
 from oh_daemon.core.risk.commands import Finding, Inner, rate_path, rate_variable, rate_words
 from oh_daemon.core.risk.effects import is_known
-from oh_daemon.core.risk.paths import UNKNOWN, Ground
+from oh_daemon.core.risk.path_classes import UNKNOWN, Ground
 
 _UNDERSTOOD = frozenset(
     """program list compound_statement do_group if_statement elif_clause else_clause case_statement

@@ -14,7 +14,7 @@ from posixpath import join
 from typing import NamedTuple
 
 from oh_daemon.core.risk.commands import rate_path
-from oh_daemon.core.risk.paths import Ground
+from oh_daemon.core.risk.path_classes import Ground
 from oh_daemon.core.risk.programs import read_table
 
 

@@ -303,7 +303,7 @@ def serve_tools(context: typer.Context, workspace: Folder = Path()) -> int:
     """
     if context.invoked_subcommand is not None:
         return 0
-    from oh_daemon.fronts.cli.mcp import serve_mcp  # noqa: PLC0415
+    from oh_daemon.fronts.cli.mcp_commands import serve_mcp  # noqa: PLC0415
 
     return serve_mcp(workspace)
 
@@ -313,7 +313,7 @@ def sign_in(
     server: Annotated[str, typer.Argument(help="Its name in the setting `mcpServers`.")],
 ) -> None:
     """Sign in to an MCP server of your settings with the browser."""
-    from oh_daemon.fronts.cli import mcp as servers  # noqa: PLC0415
+    from oh_daemon.fronts.cli import mcp_commands as servers  # noqa: PLC0415
 
     servers.sign_in(server)
 

@@ -21,7 +21,7 @@ from oh_daemon.contract.settings import Layer, Merged, SandboxSetting, Settings,
 from oh_daemon.core.journal import Listener
 from oh_daemon.core.ports import ApprovalPolicy, RiskAnalyzer
 from oh_daemon.core.secrets import Masker
-from oh_daemon.fronts.library.agent import LLM, Agent, Tool
+from oh_daemon.fronts.library.library_agent import LLM, Agent, Tool
 from oh_daemon.fronts.library.workspace import Workspace
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.offer import tool_name

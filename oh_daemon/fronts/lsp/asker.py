@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias, cast
 
 from oh_daemon.contract import plain
+from oh_daemon.contract.approvals import InputAnswer
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.events import Decision
-from oh_daemon.contract.inputs import InputAnswer
 from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.approval import whole_text
 from oh_daemon.core.consent import reject_unasked

@@ -22,13 +22,13 @@ from oh_daemon.contract.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.mcp import McpServers
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.lsp.calls import bind
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.client_tools import ClientTools
+from oh_daemon.fronts.lsp.client_tool_calls import ClientTools
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.editor import ClientEditor, ClientServers, EditorContext
 from oh_daemon.fronts.lsp.handlers_standard import standard_methods
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
+from oh_daemon.fronts.lsp.method_calls import bind
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.fronts.wire.client import Client, ClientAnswer

@@ -21,13 +21,13 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.message_content import Resolver
 from oh_daemon.app.models import Models
 from oh_daemon.app.shared import Shared
+from oh_daemon.contract.approvals import InputRespondParams
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ConversationLockedError,
     InvalidParamsError,
 )
-from oh_daemon.contract.inputs import InputRespondParams
-from oh_daemon.fronts.lsp.client_tools import ClientTools
+from oh_daemon.fronts.lsp.client_tool_calls import ClientTools
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.fronts.wire.outbox import Outbox

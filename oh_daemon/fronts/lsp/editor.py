@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.daemon_messages import ContextChangedParams, ShownSelection
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.language import Diagnostic, parse_answer
+from oh_daemon.contract.language_servers import Diagnostic, parse_answer
 from oh_daemon.contract.to_client import (
     DiagnosticsResult,
     LanguageRequestResult,

@@ -13,10 +13,17 @@ from pathlib import Path
 from oh_daemon.app.knowledge import skills_in
 from oh_daemon.app.sub_agents import agents_in
 from oh_daemon.contract import composing as m
-from oh_daemon.contract.agents import AgentListParams, AgentListResult, AgentSummary
+from oh_daemon.contract.composing import (
+    AgentListParams,
+    AgentListResult,
+    AgentSummary,
+    SkillInfo,
+    SkillListParams,
+    SkillListResult,
+)
 from oh_daemon.contract.content import CommandPart, ResourceLinkPart, SkillPart
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.language import CodeSymbol, parse_answer
+from oh_daemon.contract.language_servers import CodeSymbol, parse_answer
 from oh_daemon.contract.mcp import (
     McpAuthenticateParams,
     McpAuthenticateResult,
@@ -24,7 +31,6 @@ from oh_daemon.contract.mcp import (
     McpServers,
     McpSetEnabledParams,
 )
-from oh_daemon.contract.skills import SkillInfo, SkillListParams, SkillListResult
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.skills import COMMANDS, Skill

@@ -16,7 +16,7 @@ from oh_daemon.app.description import describe
 from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
-from oh_daemon.contract.language import ChangesShown, ChosenAction, CodeActionParams
+from oh_daemon.contract.language_servers import ChangesShown, ChosenAction, CodeActionParams
 from oh_daemon.contract.protocol import COMMANDS, OWN_COMMANDS
 from oh_daemon.contract.to_client import OpenDiffParams
 from oh_daemon.core.ports import Json

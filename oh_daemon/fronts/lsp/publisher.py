@@ -11,7 +11,7 @@ import orjson
 from oh_daemon.app.description import describe, describe_state
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import StorageError
-from oh_daemon.contract.turns import ErrorInfo
+from oh_daemon.contract.items import ErrorInfo
 from oh_daemon.core.journal import History, Journal
 from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json

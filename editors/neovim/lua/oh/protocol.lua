@@ -47,11 +47,11 @@
 
 ---@alias oh.protocol.ContextKind "file" | "symbol" | "conversation" | "command" | "skill"
 
----@alias oh.protocol.McpStatus "disabled" | "starting" | "running" | "authRequired" | "failed"
-
 ---@alias oh.protocol.SkillKind "agent" | "keyword" | "task" | "path" | "always"
 
 ---@alias oh.protocol.SkillSource "project" | "user"
+
+---@alias oh.protocol.McpStatus "disabled" | "starting" | "running" | "authRequired" | "failed"
 
 --- Create a conversation, subscribe to it and, with `content`, start its first turn.
 ---@class (exact) oh.protocol.StartParams

@@ -14,9 +14,9 @@ from pathlib import Path, PurePath
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import FileChangeSubject
+from oh_daemon.contract.checkpoints import RepositoryLanding
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.git import GitChange, RepositoryLanding
-from oh_daemon.contract.items import FileChange, Location, Risk
+from oh_daemon.contract.items import FileChange, GitChange, Location, Risk
 from oh_daemon.core.cancel import Cancelled
 from oh_daemon.core.landing import TOOL, ended_with, without_landing
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec

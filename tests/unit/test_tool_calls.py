@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from core_world import tool
 
-from oh_daemon.core.calls import ParsedCall, parse_call, render_tool, schema_problem
 from oh_daemon.core.ports import Json, ToolCall, ToolSpec
+from oh_daemon.core.tool_calls import ParsedCall, parse_call, render_tool, schema_problem
 from oh_daemon.tools.control import FinishTool, TodoTool
 from oh_daemon.tools.edit import EDIT_SPEC
 from oh_daemon.tools.function import FunctionTool

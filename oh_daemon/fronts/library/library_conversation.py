@@ -22,20 +22,18 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe
 from oh_daemon.contract import branches
 from oh_daemon.contract import messages as m
-from oh_daemon.contract.approvals import Approval, Subject
+from oh_daemon.contract.approvals import Approval, InputRequest, Subject
 from oh_daemon.contract.content import Part, ResourcePart
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
-from oh_daemon.contract.inputs import InputRequest
-from oh_daemon.contract.items import Delivery
-from oh_daemon.contract.turns import Turn
+from oh_daemon.contract.items import Delivery, Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.skills import typed
-from oh_daemon.fronts.library.agent import Agent
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, checked, plain
+from oh_daemon.fronts.library.library_agent import Agent
 from oh_daemon.fronts.library.program import recipe_of, shared_of
 from oh_daemon.fronts.library.snapshot import Isolated, Snapshot, isolated_of, snapshot_of
 from oh_daemon.fronts.library.workspace import Workspace

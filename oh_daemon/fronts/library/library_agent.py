@@ -35,9 +35,9 @@ from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Condenser, Layer, merge_settings
-from oh_daemon.core.calls import schema_flaw
 from oh_daemon.core.ports import ToolSpec
 from oh_daemon.core.rules import check_rules
+from oh_daemon.core.tool_calls import schema_flaw
 from oh_daemon.fronts.library.callbacks import plain
 from oh_daemon.tools.function import FunctionTool
 
