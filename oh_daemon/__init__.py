@@ -51,8 +51,8 @@ _NAMES = {
     "contract.profiles": ("Router",),
     "contract.turns": ("Turn",),
     "core.ports": ("Intent", "ToolResult", "ToolSpec"),
-    "fronts.library.agent": ("LLM", "Agent", "Tool"),
-    "fronts.library.conversation": ("Conversation",),
+    "fronts.library.library_agent": ("LLM", "Agent", "Tool"),
+    "fronts.library.library_conversation": ("Conversation",),
     "fronts.library.snapshot": ("ConversationStatus", "Snapshot"),
     "fronts.library.workspace": ("Workspace",),
 }

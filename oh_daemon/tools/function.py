@@ -39,7 +39,7 @@ class FunctionTool:
 
 
 def to_result(value: object) -> ToolResult:
-    """Convert what a callback returned into MCP's shape; `core/calls` makes it JSON."""
+    """Convert what a callback returned into MCP's shape; `core/tool_calls` makes it JSON."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, dict) and "content" in value:

@@ -89,7 +89,7 @@ STARTS_THREADS = {
 
 LAST_RESORTS = {
     "core/actions": "a tool call: whatever a tool does wrong is an observation",
-    "core/calls": "a tool's plan: whatever breaks there is told to the model",
+    "core/tool_calls": "a tool's plan: whatever breaks there is told to the model",
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
     "core/consent": "judgement of a program: what breaks there is asked about",
     "core/secrets": "a program's function: what it raises may hold the secret",
