@@ -44,12 +44,11 @@ __all__ = [
     "Workspace",
 ]
 _NAMES = {
-    "contract.approvals": ("Approval",),
+    "contract.approvals": ("Approval", "InputRequest"),
     "contract.errors": ("DaemonError", "ModelError", "StorageError", "UserError"),
     "contract.events": ("Record",),
-    "contract.inputs": ("InputRequest",),
+    "contract.items": ("Turn",),
     "contract.profiles": ("Router",),
-    "contract.turns": ("Turn",),
     "core.ports": ("Intent", "ToolResult", "ToolSpec"),
     "fronts.library.library_agent": ("LLM", "Agent", "Tool"),
     "fronts.library.library_conversation": ("Conversation",),
