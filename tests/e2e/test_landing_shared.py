@@ -26,7 +26,7 @@ def test_what_two_commands_change_at_the_same_time_lands_once_with_the_last_of_t
     second = "until [ -p ~/p ]; do :; done; echo second > second.txt; echo > ~/p; sleep 0.3"
     world.script(
         calls(
-            call("terminal", command=first, terminal_id="one"),
+            call("terminal", command=first, terminal_id="one", timeout_s=1),
             call("terminal", command=second, terminal_id="two"),
         ),
         say("Done."),

@@ -90,6 +90,7 @@ async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
     await vscode.input.fill("what is this?")
     await vscode.page.locator(".editor-instance .view-line").nth(1).click(click_count=3)
+    await expect(vscode.page.locator(".statusbar")).to_contain_text("selected")
     await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("One.")
     told = json.dumps(vscode.llm.requests[0].body["messages"][-1])
