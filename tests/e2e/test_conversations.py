@@ -50,6 +50,25 @@ def test_a_start_says_everything_and_happens_once_per_request_id(world: World) -
     assert (message["clientMessageId"], message["messageId"]) == ("message-1", first["messageId"])
 
 
+def test_no_conversation_starts_in_a_folder_that_is_neither_open_nor_trusted(world: World) -> None:
+    elsewhere, link = world.project.parent / "elsewhere", world.project / "link"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    (inside := world.project / "inside").mkdir()
+    client = world.daemon()
+    for folders in ([elsewhere], [world.project, elsewhere], [link]):
+        named: Json = {"folders": [folder.as_uri() for folder in folders]}
+        error = client.error("conversation/start", {**named, "content": text("go")})
+        assert (error.code, error.data["kind"]) == (-31001, "workspaceUntrusted")
+        assert "neither open nor trusted" in error.message
+    assert not any(elsewhere.iterdir())
+    assert client.request("conversation/list")["conversations"] == []
+    client.request("conversation/start", {"folders": [str(inside)]})
+    client.request("workspace/setTrust", {"folder": str(elsewhere), "trusted": "full"})
+    started = client.request("conversation/start", {"folders": [str(elsewhere)]})
+    assert started["conversation"]["folders"] == [elsewhere.as_uri()]
+
+
 def test_a_conversation_reads_the_same_live_closed_and_opened_again(world: World) -> None:
     world.script(calls(say("Looking."), call("terminal", command="echo out")), say("Done."))
     client = world.daemon()

@@ -29,6 +29,7 @@ from oh_daemon.contract.errors import (
     InvalidParamsError,
     InvalidStateError,
     RequestCancelledError,
+    WorkspaceUntrustedError,
 )
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled
@@ -55,7 +56,9 @@ def conversation_start(
     check_options(params.options)
     if params.folders is not None:
         named = (parse_folder(name, "folders") for name in params.folders)
-        folders = list(dict.fromkeys(named))
+        chosen = list(dict.fromkeys(named))
+        _require_open_or_trusted(daemon, chosen, folders)
+        folders = chosen
     daemon.client_tools.take(conversation_id, params.client_tools)
     daemon.publisher.subscribed.add(conversation_id)
     live = _started_before(daemon, conversation_id, folders) if request.id else None
@@ -79,6 +82,21 @@ def conversation_start(
         "options": daemon.conversations.options_of(live.conversation.journal),
         **_only(earlier, "messageId", "turnId", "duplicate"),
     }
+
+
+def _require_open_or_trusted(
+    daemon: Daemon, chosen: Sequence[Path], opened: Sequence[Path]
+) -> None:
+    """Refuse any other folder, since a start writes there and the agent may read there."""
+    real = [folder.resolve() for folder in opened]
+    for folder in chosen:
+        is_open = any(folder.resolve().is_relative_to(each) for each in real)
+        # What is no folder is refused as such, whoever starts there.
+        if folder.is_dir() and not is_open and daemon.shared.trust.of(folder) != "full":
+            raise WorkspaceUntrustedError(
+                f"{str(folder)!r} is neither open nor trusted; open it, or trust it with "
+                "workspace/setTrust"
+            )
 
 
 def _started_before(daemon: Daemon, conversation_id: str, folders: list[Path]) -> Live | None:
