@@ -189,12 +189,12 @@ class ApartTool:
     def plan(self, args: Json) -> Intent:
         intent = self.tool.plan(args)
         return (
-            replace(intent, held=CHANGES_APART, outside_floor=False)
+            replace(intent, confinement=CHANGES_APART, outside_floor=False)
             if intent.footprint.writes
             else intent
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        if context.held:
+        if context.confinement:
             self.landings.begin()
         return self.tool.run(args, context)

@@ -95,7 +95,7 @@ def _gates(
     doubtful = [f for f in documents.folders.folders if shared.trust.of(f) != "full"]
     gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
     can_save = shared.editor is not None and shared.editor.saves_when_asked
-    is_held = intent.held is not None or (bench.landings is not None and not intent.leaves)
+    is_held = intent.confinement is not None or (bench.landings is not None and not intent.leaves)
     sees_the_disk = spec.name == "terminal" and not is_held
     asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)
     if asks_to_save and (unsaved := documents.unsaved_agent_edits()):

@@ -228,12 +228,12 @@ class Actions:
             return
         started = journal.clock.monotonic()
         output = LiveText(journal, item_id, "output")
-        masker, held = journal.masker, action.intent.held
-        context = ToolContext(journal.id, item_id, cancel, output.write, masker, held)
+        masker, confinement = journal.masker, action.intent.confinement
+        context = ToolContext(journal.id, item_id, cancel, output.write, masker, confinement)
         result = run_tool(action.tool, action.item["args"], context)
         output.close()
         elapsed_ms = int((journal.clock.monotonic() - started) * 1000)
-        if action.intent.held and self._lands(action, result, elapsed_ms, cancel):
+        if action.intent.confinement and self._lands(action, result, elapsed_ms, cancel):
             return
         result, ending = self._completed(action, result, cancel)
         if (checkpoint := look_again()) is not None:
@@ -345,7 +345,7 @@ class Actions:
 def _may_touch_any_file(intent: Intent) -> bool:
     """Return whether to watch the folders; a change of known files keeps their texts itself."""
     writes_anywhere = intent.footprint.writes and intent.footprint.paths is None
-    return writes_anywhere and intent.held is None
+    return writes_anywhere and intent.confinement is None
 
 
 def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:

@@ -332,14 +332,14 @@ class AgentLoop:
                 final_text=rest.final_text,
                 result=rest.result,
             )
-            wanted = conversation.state.condense_requested
+            request = conversation.state.condense_requested
             left = without_hosts(conversation.state)
             self._journal.append(
                 *left, ended, conversation.turns.status_event(rest.status, rest.reason)
             )
-            if wanted is not None and not self._journal.is_closing:
+            if request is not None and not self._journal.is_closing:
                 # It was requested during the last step, and no further step carried it out.
-                conversation.condense(wanted.get("instructions"))
+                conversation.condense(request.get("instructions"))
         self._journal.log.sync()
 
     def _forget_plan(self) -> None:

@@ -97,9 +97,9 @@ def decide(
     edits_freely = mode == "autoEdit" and spec.kind == "edit" and risk == "medium"
     is_raised = RISK_ORDER[risk] > RISK_ORDER[intent.risk]
     reasons = (f"the model rates it {risk}", *intent.reasons) if is_raised else intent.reasons
-    floor, held = intent.outside_floor, intent.held
+    floor, confinement = intent.outside_floor, intent.confinement
     is_planning = mode == "plan" and intent.footprint.writes
-    may_try = held is not None and spec.kind != "edit"
+    may_try = confinement is not None and spec.kind != "edit"
     leaves = intent.leaves and mode != "full"
     ruled = ruling or Ruling("ask", "")
     may_pass = ruled.effect == "allow" and (ruled.covers_high or risk in {"low", "medium"})
@@ -115,7 +115,7 @@ def decide(
         (is_silent, "allow", "neverAsks", silently),
         (may_pass, "allow", "ruling", ruled.rule),
         (approval == "askAlways", "ask", "askAlways", "you are asked about every action"),
-        (held is not None, "allow", "sandbox", held or ""),
+        (confinement is not None, "allow", "sandbox", confinement or ""),
         (is_low, "allow", "lowRisk", "low risk"),
         (edits_freely, "allow", "autoEdit", "mode autoEdit"),
         (True, "ask", "risk", f"{risk} risk"),

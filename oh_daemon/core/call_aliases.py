@@ -96,18 +96,20 @@ def strict_json(text: str) -> str:
 
 def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Json:
     """Return the arguments of a call of `tool` with the names and types of its schema."""
-    known = schema.get("properties", {})
-    named = _renamed(args, {a: b for a, b in _ARGUMENTS.get(tool, {}).items() if b in known})
+    properties = schema.get("properties", {})
+    own_args = _renamed(
+        args, {a: b for a, b in _ARGUMENTS.get(tool, {}).items() if b in properties}
+    )
     for (of, name), values in _VALUES.items():
-        if of == tool and isinstance(named.get(name), str):
-            named[name] = values.get(named[name], named[name])
-    if tool == "edit" and "command" in known:
-        named = _edit(named, command)
-    _respell(tool, named)
+        if of == tool and isinstance(own_args.get(name), str):
+            own_args[name] = values.get(own_args[name], own_args[name])
+    if tool == "edit" and "command" in properties:
+        own_args = _edit(own_args, command)
+    _respell(tool, own_args)
     for name, words in _ENTRIES.get(tool, {}).items():
-        if isinstance(named.get(name), list):
-            named[name] = [_renamed(each, words) for each in named[name]]
-    return {name: _typed(value, known.get(name, {})) for name, value in named.items()}
+        if isinstance(own_args.get(name), list):
+            own_args[name] = [_renamed(each, words) for each in own_args[name]]
+    return {name: _typed(value, properties.get(name, {})) for name, value in own_args.items()}
 
 
 def _respell(tool: str, args: Json) -> None:
@@ -151,11 +153,11 @@ def _edit(args: Json, command: str | None) -> Json:
 
 def _typed(value: object, schema: Json) -> Any:
     """Return the number, boolean, list or object that was sent as a string; else the value."""
-    wanted = schema.get("type")
-    if not isinstance(value, str) or wanted not in _TYPES:
+    json_type = schema.get("type")
+    if not isinstance(value, str) or json_type not in _TYPES:
         return value
     try:
-        read: object = json.loads(value.lower() if wanted == "boolean" else value)
+        read: object = json.loads(value.lower() if json_type == "boolean" else value)
     except ValueError:
         return value
-    return read if type(read) in _TYPES[wanted] else value
+    return read if type(read) in _TYPES[json_type] else value

@@ -136,11 +136,11 @@ class Condensing:
         now, before = journal.clock.now(), self._tokens()
         item = CondensationItem(id=new_id(), status="running", started_at=now, tokens_before=before)
         journal.append(e.ItemStarted(item=item))
-        summary, told = plan.cut.summary, list[Contract]()
+        summary, events = plan.cut.summary, list[Contract]()
         if plan.dropped and self._condenser in _SUMMARIZING:
-            summary, told = self._summarize(plan, model, cancel)
+            summary, events = self._summarize(plan, model, cancel)
         cut = replace(plan.cut, summary=summary)
-        saved = self._view.n_chars - sum(map(size_of, render_cut(cut, items)))
+        gain_chars = self._view.n_chars - sum(map(size_of, render_cut(cut, items)))
         ended = item.model_copy(
             update={
                 "status": "completed",
@@ -149,10 +149,10 @@ class Condensing:
                 "keep_from": items[cut.start]["id"],
                 "pruned": tuple(sorted(cut.pruned)),
                 "summary": summary,
-                "tokens_after": max(0, before - saved // CHARS_PER_TOKEN),
+                "tokens_after": max(0, before - gain_chars // CHARS_PER_TOKEN),
             }
         )
-        journal.append(*told, e.ItemCompleted(item=ended))
+        journal.append(*events, e.ItemCompleted(item=ended))
         return True
 
     def _summarize(
@@ -161,15 +161,15 @@ class Condensing:
         """Return the summary, None if the model gives none, and the events that go with it."""
         journal = self._journal
         wish = (journal.state.condense_requested or {}).get("instructions")
-        asked = f"{_SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else _SUMMARIZE
-        known = model.traits.context_window
-        limit = known * CHARS_PER_TOKEN if known else self._view.n_chars
+        prompt = f"{_SUMMARIZE}\nThe user asks in particular: {wish}\n" if wish else _SUMMARIZE
+        window = model.traits.context_window
+        limit = window * CHARS_PER_TOKEN if window else self._view.n_chars
         transcript = render_transcript(
             plan.dropped, max(_LEAST_TRANSCRIPT, limit // 2), earlier=plan.earlier
         )
         request = ModelRequest(
             messages=[
-                {"role": "system", "content": asked},
+                {"role": "system", "content": prompt},
                 {"role": "user", "content": f"<transcript>\n{transcript}\n</transcript>"},
             ],
             purpose="condensation",

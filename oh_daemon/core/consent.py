@@ -148,7 +148,7 @@ class Consent:
         if not self._policy.can_answer(question):
             return intent
         journal = self._journal
-        asked = InputRequest(
+        request = InputRequest(
             id=new_id(),
             conversation_id=journal.id,
             turn_id=journal.state.turn_id or "",
@@ -158,7 +158,7 @@ class Consent:
             choices=question.choices or None,
             created_at=journal.clock.now(),
         )
-        if journal.append_to(item["id"], e.InputRequested(input=asked)):
+        if journal.append_to(item["id"], e.InputRequested(input=request)):
             journal.log.sync()
         return None
 
@@ -268,7 +268,9 @@ class Consent:
     def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
         earlier = self._journal.state.decisions.get(item["id"], {}).values()
-        allowed = (d.asked["subject"]["kind"] for d in earlier if d.asked and d.effect == "allow")
+        allowed = (
+            d.approval["subject"]["kind"] for d in earlier if d.approval and d.effect == "allow"
+        )
         if intent.subject.kind not in allowed:
             return verdict
         return replace(verdict, reasons=("it changed after you allowed it", *verdict.reasons))
@@ -293,9 +295,9 @@ class Consent:
     ) -> Intent | Rejection | None:
         if decision.effect == "reject":
             return _rejection(decision)
-        asked, answer = decision.asked, decision.answer
-        if asked is not None and answer is not None and "editedSubject" in answer:
-            return self._accept_edit(item, tool, answer["editedSubject"], asked["risk"])
+        approval, answer = decision.approval, decision.answer
+        if approval is not None and answer is not None and "editedSubject" in answer:
+            return self._accept_edit(item, tool, answer["editedSubject"], approval["risk"])
         if decision.scope in {"folder", "user"}:
             self._policy.save_grant(_key_of(intent.subject))
         return intent

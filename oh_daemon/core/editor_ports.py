@@ -33,10 +33,10 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class EditOutcome:
-    """What the editor says it did. Believe the document's hash, not `applied`."""
+    """What the editor says it did. Believe the document's hash, not `is_applied`."""
 
-    applied: bool
-    saved: bool = False
+    is_applied: bool
+    is_saved: bool = False
     failure: str | None = None
 
 

@@ -115,7 +115,7 @@ class HookPoints:
         self._n_read = 0
         self._last_id: str | None = None
         """The place and id of the item up to which messages were looked for."""
-        self._seen = {message["id"] for message in self._new_messages()}
+        self._message_ids = {message["id"] for message in self._new_messages()}
         """Ids of messages that were shown; a count would not do, as a rollback removes some."""
         self._has_begun = False
         self._continued_turn = ""
@@ -127,12 +127,14 @@ class HookPoints:
 
     def take_messages(self, cancel: CancelToken) -> Rest | None:
         """Show new messages to hooks; a refused message ends the turn and never reaches a model."""
-        new = [message for message in self._new_messages() if message["id"] not in self._seen]
+        new = [
+            message for message in self._new_messages() if message["id"] not in self._message_ids
+        ]
         if not self._has_begun:
             self._has_begun = True
-            source = "resume" if self._seen else "startup"
+            source = "resume" if self._message_ids else "startup"
             self._fire("SessionStart", {"source": source}, cancel, source)
-        self._seen.update(item["id"] for item in new)
+        self._message_ids.update(item["id"] for item in new)
         for item in new:
             outcome = self._fire("UserPromptSubmit", {"prompt": _text_of(item)}, cancel)
             why = outcome.reason if outcome.decision == "deny" else outcome.stop
@@ -185,9 +187,9 @@ class HookPoints:
     def before_tool(self, item: plain.ToolItem, tool: Tool, cancel: CancelToken) -> Outcome:
         """Return what hooks say about an action, each asked once; log arguments they rewrite."""
         names = tool_names(tool.spec.name, item["args"])
-        seen = self._commands_by_action.setdefault(item["id"], set())
+        past_commands = self._commands_by_action.setdefault(item["id"], set())
         fields = {"tool_name": names[0], "tool_input": tool_input(item["args"])}
-        outcome = self._fire("PreToolUse", fields, cancel, *names, seen=seen)
+        outcome = self._fire("PreToolUse", fields, cancel, *names, past_commands=past_commands)
         if outcome.stop is not None:
             return replace(outcome, decision="deny", reason=outcome.stop)
         if outcome.decision in {"ask", "allow"}:
@@ -246,13 +248,13 @@ class HookPoints:
         fields: Mapping[str, object],
         cancel: CancelToken,
         *names: str,
-        seen: set[str] | None = None,
+        past_commands: set[str] | None = None,
         notes: bool = True,
     ) -> Outcome:
-        """Run the hooks of an event whose commands are not in `seen`, and log what they add."""
-        seen = set() if seen is None else seen
+        """Run the hooks of an event that are not of `past_commands`, and log what they add."""
+        past_commands = set() if past_commands is None else past_commands
         found = matching(self._hooks.table(), event, *names)
-        new = [hook for hook in found if hook[0].command not in seen]
+        new = [hook for hook in found if hook[0].command not in past_commands]
         decided = [
             (hook, hook[1] == "user" or self._hooks.may_run(hook[0].command)) for hook in new
         ]
@@ -262,9 +264,9 @@ class HookPoints:
         hooks = [hook for hook, may_run in decided if may_run]
         if not hooks:
             return Outcome()
-        seen.update(hook.command for hook, _ in hooks)
+        past_commands.update(hook.command for hook, _ in hooks)
         state = self._journal.state
-        told = {
+        payload = {
             "session_id": state.conversation_id,
             "transcript_path": self._hooks.transcript,
             "cwd": self._hooks.cwd,
@@ -272,7 +274,7 @@ class HookPoints:
             "hook_event_name": event,
             **fields,
         }
-        text = json.dumps(told, ensure_ascii=False)
+        text = json.dumps(payload, ensure_ascii=False)
         ran = self._hooks.run(hooks, text, cancel)
         outcome = combined(event, hooks, ran)
         for warning in outcome.warnings:

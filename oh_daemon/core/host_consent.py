@@ -87,17 +87,17 @@ class HostConsent:
         return found
 
     def take(
-        self, host: Host, asked: HostQuestion, answer: plain.ApprovalResolved | None
+        self, host: Host, question: HostQuestion, answer: plain.ApprovalResolved | None
     ) -> str | None:
         """Keep an answer, None if there will be none; return why programs may not connect."""
         decision = answer["decision"] if answer else None
         if decision is not None and decision["effect"] == "allow":
             if decision["scope"] in {"folder", "user"}:
-                self._policy.save_grant(key_of(asked.subject))
+                self._policy.save_grant(key_of(question.subject))
             return None
         is_rejected = answer is not None and answer["by"] == "user"
         if is_rejected:
-            self._rejections.add((key_of(asked.subject), self._journal.state.turn_id))
+            self._rejections.add((key_of(question.subject), self._journal.state.turn_id))
         said = answer.get("feedback") if answer else None
         why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {said}" if said else "")
         self._refusals[str(host)] = why

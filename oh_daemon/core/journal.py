@@ -211,15 +211,15 @@ class Journal(History):
 
 
 def _is_answered(
-    read: Callable[[plain.Record], Any], found: Future[Any], record: plain.Record
+    read: Callable[[plain.Record], Any], future: Future[Any], record: plain.Record
 ) -> bool:
     try:
         result = read(record)
     except UserError as exc:
-        found.set_exception(exc)
+        future.set_exception(exc)
         return True
     if result is not None:
-        found.set_result(result)
+        future.set_result(result)
     return result is not None
 
 

@@ -144,17 +144,17 @@ def ended_with(landing: plain.LandingPlanned, told: str, **fields: Any) -> ToolR
 
 
 def without_landing(
-    landing: plain.LandingPlanned, why: str, done: Sequence[FileChange] = ()
+    landing: plain.LandingPlanned, why: str, changes: Sequence[FileChange] = ()
 ) -> ToolResult:
-    """Return the observation of a command whose changes were not taken, but for what was `done`."""
-    landed = {change.uri for change in done}
+    """Return the observation of a command that lands nothing, or nothing but `changes`."""
+    landed = {change.uri for change in changes}
     titles = [row["title"] for each in landing.get("git", ()) for row in each.get("shown", ())]
     left = [change["uri"] for change in landing["changes"] if change["uri"] not in landed]
     told = f"[not kept: {_names([*titles, *map(_name, left)])}] {why}"
     told += " The files are as before the command."
     if landed:
         told += f"\n[changed files, all the same] {_names([*map(_name, landed)])}"
-    return ended_with(landing, told, changes=tuple(done) or None)
+    return ended_with(landing, told, changes=tuple(changes) or None)
 
 
 _MAX_NAMED = 20
@@ -195,19 +195,19 @@ class Offers:
         if self._landings is None or options["mode"] == "plan":
             return
         is_silent = never_asks(options) or options["mode"] == "autoEdit"
-        for left in self._landings.left_inside():
-            name = left.name.rpartition("/")[2]
-            if left.uri in self._offers or name in CACHES:
+        for leftover in self._landings.left_inside():
+            name = leftover.name.rpartition("/")[2]
+            if leftover.uri in self._offers or name in CACHES:
                 continue
-            if is_silent and left.protected is None:
-                title, description = self._keep(left.uri, left.title)
+            if is_silent and leftover.protected is None:
+                title, description = self._keep(leftover.uri, leftover.title)
                 self._say(NoticeItem(id=new_id(), title=title, description=description))
                 continue
-            self._offers.add(left.uri)
+            self._offers.add(leftover.uri)
             if is_silent:
-                self._say(_refusal(left))
-            elif left.is_folder:
-                self._ask(left)
+                self._say(_refusal(leftover))
+            elif leftover.is_folder:
+                self._ask(leftover)
 
     def settle(self) -> None:
         """Act on the answers that have come."""
@@ -238,21 +238,23 @@ class Offers:
     def _say(self, notice: NoticeItem) -> None:
         self._journal.append(e.ItemCompleted(item=notice))
 
-    def _ask(self, left: LeftInside) -> None:
+    def _ask(self, leftover: LeftInside) -> None:
         journal = self._journal
         notice = NoticeItem(
-            id=new_id(), title=left.title, description="Only the sandbox has it; git ignores it."
+            id=new_id(),
+            title=leftover.title,
+            description="Only the sandbox has it; git ignores it.",
         )
         if not self._can_ask():
             self._say(notice)
             return
-        change = FileChange(uri=left.uri, op=left.op, added=0, removed=0, raw="folder")
+        change = FileChange(uri=leftover.uri, op=leftover.op, added=0, removed=0, raw="folder")
         subject = FileChangeSubject(changes=(change,), origin="command")
         intent = Intent(
-            left.question,
+            leftover.question,
             subject,
-            risk="medium" if left.protected is None else "high",
-            reasons=() if left.protected is None else (left.protected,),
+            risk="medium" if leftover.protected is None else "high",
+            reasons=() if leftover.protected is None else (leftover.protected,),
             digest_material=(notice.id,),
         )
         options = approval_options(subject, "medium", floor=True)
@@ -262,7 +264,7 @@ class Offers:
 
 
 def _uri_of(decided: Decided) -> str:
-    subject = decided.asked and decided.asked["subject"]
+    subject = decided.approval and decided.approval["subject"]
     return subject["changes"][0]["uri"] if subject and subject["kind"] == "fileChange" else ""
 
 

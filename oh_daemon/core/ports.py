@@ -256,7 +256,7 @@ class Intent:
     """Replaces what the user has changed meanwhile, so that it is asked about in any case."""
     leaves: bool = False
     """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
-    held: str | None = None
+    confinement: str | None = None
     """Why it can do no harm whatever it does, because the kernel keeps it from that."""
     services: tuple[Host, ...] = ()
     """Services of this machine that it must reach from where it is held."""
@@ -295,7 +295,7 @@ class ToolContext:
     on_output: Callable[[str], None]
     masker: Masker
     """For a text that the tool cuts: of half a secret, nobody later sees that it is one."""
-    held: str | None = None
+    confinement: str | None = None
     """That of the intent by which the call may run; the tool must see to it that it holds."""
 
 

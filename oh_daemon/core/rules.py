@@ -61,7 +61,7 @@ def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[Proble
     be denied must not run for a wrong example.
     """
     checked = [(rule, next(_wrong_examples(rule), None)) for rule in rules]
-    kept = tuple(rule for rule, wrong in checked if wrong is None or rule.decision != "allow")
+    valid = tuple(rule for rule, wrong in checked if wrong is None or rule.decision != "allow")
     problems = (
         Problem(
             "voidRule" if rule.decision == "allow" else "countingRule",
@@ -72,7 +72,7 @@ def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[Proble
         for rule, wrong in checked
         if wrong
     )
-    return kept, tuple(problems)
+    return valid, tuple(problems)
 
 
 def _meets_command(rule: Rule, command: str) -> bool:

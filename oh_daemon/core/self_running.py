@@ -92,12 +92,12 @@ class Novelties:
 
     def _take(self, notice: plain.Item, decided: Decided | None) -> None:
         """Keep an answer of the user; without one, it is asked again."""
-        if decided is None or decided.asked is None or decided.answer is None:
+        if decided is None or decided.approval is None or decided.answer is None:
             ended = _ended(notice, status="cancelled")
         elif decided.answer["by"] != "user":
             ended = _ended(notice, status="cancelled", reason=decided.answer["by"])
         else:
-            subject = TrustSubject.model_validate(decided.asked["subject"])
+            subject = TrustSubject.model_validate(decided.approval["subject"])
             self._running.decide(subject, decided)
             said = permission(subject) if decided.effect == "allow" else _refusal(subject)
             ended = said.model_copy(update={"id": notice["id"]})

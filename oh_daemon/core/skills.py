@@ -259,15 +259,15 @@ def _with_prompt(
     part: CommandPart | SkillPart, position: int, skills: Mapping[str, SkillKind]
 ) -> Part:
     is_command = part.type == "command"
-    known = {name for name, kind in skills.items() if kind == "task" or not is_command}
+    skill_names = {name for name, kind in skills.items() if kind == "task" or not is_command}
     args = (part.args or "").strip()
     added = f"\n\nThe user adds:\n{args}" if args else ""
-    if part.name in known:
+    if part.name in skill_names:
         prompt = f"Do what the skill {part.name!r} says; its text comes after this message."
     elif is_command and part.name in _BY_NAME:
         prompt = _BY_NAME[part.name].prompt
     else:
-        names = ", ".join([*(_BY_NAME if is_command else ()), *sorted(known)])
+        names = ", ".join([*(_BY_NAME if is_command else ()), *sorted(skill_names)])
         hint = f"it is one of {names}" if names else "none can be used here; see skill/list"
         what = f"there is no {part.type} {part.name!r}; {hint}"
         raise InvalidParamsError.at(f"content.{position}.name", what, "unknown")

@@ -57,11 +57,11 @@ class OpenTurn:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What holds for an action; the user's `answer` to what was `asked`, unless a rule decided."""
+    """What holds for an action; the user's `answer` to `approval`, unless a rule decided."""
 
     effect: Literal["allow", "reject"]
     scope: Scope = "once"
-    asked: plain.Approval | None = None
+    approval: plain.Approval | None = None
     answer: plain.ApprovalResolved | None = None
 
 

@@ -66,29 +66,29 @@ class Stuck:
 
 def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
     """Return the circle that the agent is in after its last step, or None."""
-    said = list(islice(_since_last_word(items), _MAX_LOOK))
-    calls = [item for item in said if is_tool_item(item) and not _is_poll(item)]
-    entries = [item for item in said if is_tool_item(item) or item["kind"] == "agentMessage"]
+    latest = list(islice(_since_last_word(items), _MAX_LOOK))
+    calls = [item for item in latest if is_tool_item(item) and not _is_poll(item)]
+    entries = [item for item in latest if is_tool_item(item) or item["kind"] == "agentMessage"]
     answers = [list(answer) for _, answer in groupby(calls, lambda item: item["call"]["batch"])]
     for circle in _CIRCLES:
         seen = [[item] for item in entries] if circle.pattern == "monologue" else answers
         recent: list[plain.Item] = [item for answer in seen[: circle.length] for item in answer]
         if len(seen) >= circle.length and circle.holds(recent):
-            return _what_to_do(circle, said, recent)
+            return _what_to_do(circle, latest, recent)
     return None
 
 
 def _what_to_do(
-    circle: Circle, said: Sequence[plain.Item], recent: Sequence[plain.Item]
+    circle: Circle, latest: Sequence[plain.Item], recent: Sequence[plain.Item]
 ) -> Stuck | None:
     """Decide to nudge or to stop; return None when the model has not answered the nudge yet."""
     if not circle.is_nudged_first:
         return Stuck(circle, stops=True)
-    newest, oldest = said.index(recent[0]), said.index(recent[-1])
-    told = next((n for n, item in enumerate(said) if code_of(item) == circle.pattern), oldest)
-    if told >= oldest:
+    newest, oldest = latest.index(recent[0]), latest.index(recent[-1])
+    nudge = next((n for n, item in enumerate(latest) if code_of(item) == circle.pattern), oldest)
+    if nudge >= oldest:
         return Stuck(circle, stops=False)
-    return Stuck(circle, stops=True) if told > newest else None
+    return Stuck(circle, stops=True) if nudge > newest else None
 
 
 _MAX_LOOK = 64

@@ -162,14 +162,14 @@ def schema_problem(spec: ToolSpec, args: Json) -> str | None:
         return None
     if not errors:
         return None
-    shown = "; ".join(
+    problems = "; ".join(
         f"{'.'.join(map(str, error.absolute_path)) or 'arguments'}: {error.message[:300]}"
         for error in errors[:3]
     )
-    known = ", ".join(spec.input_schema.get("properties", {}))
+    properties = ", ".join(spec.input_schema.get("properties", {}))
     is_name = any(error.validator in {"required", "additionalProperties"} for error in errors)
-    names = f" It takes: {known}." if is_name and known else ""
-    return f"The arguments of {spec.name} do not fit its schema: {shown}.{names}"
+    names = f" It takes: {properties}." if is_name and properties else ""
+    return f"The arguments of {spec.name} do not fit its schema: {problems}.{names}"
 
 
 def plan(tool: Tool, args: Json) -> Intent:
@@ -334,18 +334,18 @@ def _loggable(rendered: str) -> Any:
 def _part(part: object, short: Callable[[str], str]) -> Json:
     rendered = _rendered(part)
     match _loggable(rendered):
-        case {"type": "text", "text": str(text)} as found:
-            return {**found, "text": short(text)}
+        case {"type": "text", "text": str(text)} as block:
+            return {**block, "text": short(text)}
         case str(text):
             return {"type": "text", "text": short(text)}
-        case {"type": "resource", "resource": {"text": str(text)} as resource} as found:
-            return {**found, "resource": {**resource, "text": short(text)}}
-        case {"type": "resource", "resource": {"blob": str(data)}} as found if _is_bearable(data):
-            return found
-        case {"type": "image" | "audio", "data": str(data)} as found if _is_bearable(data):
-            return found if found["type"] == "audio" else _image(found, data)
-        case {"type": "resource_link", "uri": str()} as found if len(rendered) <= MAX_TEXT_CHARS:
-            return found
+        case {"type": "resource", "resource": {"text": str(text)} as resource} as block:
+            return {**block, "resource": {**resource, "text": short(text)}}
+        case {"type": "resource", "resource": {"blob": str(data)}} as block if _is_bearable(data):
+            return block
+        case {"type": "image" | "audio", "data": str(data)} as block if _is_bearable(data):
+            return block if block["type"] == "audio" else _image(block, data)
+        case {"type": "resource_link", "uri": str()} as block if len(rendered) <= MAX_TEXT_CHARS:
+            return block
         case {"type": str(kind), "data": str()} | {"type": str(kind), "resource": {"blob": str()}}:
             return {"type": "text", "text": f"({kind}: broken, or larger than 12 MiB)"}
         case _:

@@ -33,7 +33,7 @@ class Bill:
     def __init__(self, since: str = "") -> None:
         """Leave out calls before `since`, a time in ISO 8601, UTC, or the start of one."""
         self._since = since
-        self._seen: set[str] = set()
+        self._keys: set[str] = set()
         self._total: plain.Usage | None = None
         self._by_model: dict[str, plain.Usage] = {}
         self._by_day: dict[str, plain.Usage] = {}
@@ -44,9 +44,9 @@ class Bill:
         if event["type"] != "usage.updated" or ts < self._since:
             return
         key = ts + json.dumps(event, sort_keys=True)
-        if key in self._seen:
+        if key in self._keys:
             return
-        self._seen.add(key)
+        self._keys.add(key)
         usage, model, day = event["usage"], event["model"], ts[:10]
         self._total = add_usage(self._total, usage)
         self._by_model[model] = add_usage(self._by_model.get(model), usage)

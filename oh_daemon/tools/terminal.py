@@ -181,7 +181,7 @@ class TerminalTool:
             subject=CommandSubject(command=command, cwd=str(cwd), outside=outside),
             risk=rating.risk,
             reasons=(f"outside the sandbox: {outside}",) if outside else rating.reasons,
-            held=self._holder(args, rating),
+            confinement=self._confinement(args, rating),
             services=self._services_in(args),
             leaves=outside is not None,
             footprint=footprint,
@@ -209,7 +209,7 @@ class TerminalTool:
             "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
         )
         note = None
-        if context.held == READS:
+        if context.confinement == READS:
             terminal_id, shell = self._shells.open_reader(terminal_id)
             ended = None
         else:
@@ -239,7 +239,7 @@ class TerminalTool:
             return self._shells.existing(terminal_id)
         return self._shells.open(terminal_id, outside=args.get("outside") is not None)
 
-    def _holder(self, args: Json, rating: Rating) -> str | None:
+    def _confinement(self, args: Json, rating: Rating) -> str | None:
         """Return why a command can do no harm, if something keeps it from that."""
         if args.get("outside") is not None or self._named(args):
             return None

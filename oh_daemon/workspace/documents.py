@@ -341,14 +341,15 @@ class Documents:
         arrived = self._editor.wait_for_text(
             document.path,
             sha256_of(after),
-            timeout_s=_VERIFY_TIMEOUT_S if outcome.applied else 0,
+            timeout_s=_VERIFY_TIMEOUT_S if outcome.is_applied else 0,
             cancel=cancel,
         )
-        if outcome.saved:
+        if outcome.is_saved:
             self._await_saved_text(path, document.path, cancel)
         text = self.look(path).text or ""
         landed = arrived is not None or (
-            outcome.applied and looks_applied(document.text, after, text, was_saved=outcome.saved)
+            outcome.is_applied
+            and looks_applied(document.text, after, text, was_saved=outcome.is_saved)
         )
         if not landed and outcome.failure not in _MOVED and text == document.text:
             raise EditRejectedError(

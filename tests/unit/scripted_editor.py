@@ -65,18 +65,18 @@ class ScriptedEditor:
         self.labels.append(label)
         self.user_before_apply()
         if self.failure is not None:
-            return EditOutcome(applied=False, failure=self.failure)
+            return EditOutcome(is_applied=False, failure=self.failure)
         current = self.document(document.path)
         if current is None:
-            return EditOutcome(applied=False, failure="missing")
+            return EditOutcome(is_applied=False, failure="missing")
         if current.version != document.version:
             failure = None if self.lies_when_stale else "stale"
-            return EditOutcome(applied=self.lies_when_stale, failure=failure)
+            return EditOutcome(is_applied=self.lies_when_stale, failure=failure)
         self._set(document.path, applied(current.text, edits))
         if save:
             self._save(document.path)
         self.user_after_apply()
-        return EditOutcome(applied=True, saved=save)
+        return EditOutcome(is_applied=True, is_saved=save)
 
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken

@@ -107,19 +107,19 @@ def decides_others(variable: str) -> bool:
 def _fit(part: Part, program: Program, args: Args) -> list[str] | None:
     """Return the words of a call that a phrase names, or None if it does not fit."""
     is_worse = _ORDER[part.kind] >= min(_ORDER.get(program.usual, 0) + 1, _HIGH)
-    shown: list[str] = []
+    words: list[str] = []
     for word in (word for word in part.words if is_option(word) or word[0] == "~"):
         found = [arg for arg in _where(word, program, args) if _has(arg, word, is_worse=is_worse)]
         if not found:
             return None
-        shown += found[:1] if word[0] != "~" else ()
+        words += found[:1] if word[0] != "~" else ()
     rest: Args | None = args
     for word in (word for word in part.words if not is_option(word) and word[0] not in "~$"):
         rest = _after(word, rest) if is_worse else _next(word, program.before, rest)
         if rest is None:
             return None
-        shown.append(args[len(args) - len(rest) - 1])
-    return shown if part.words[-1] != "$" or all(map(is_option, rest)) else None
+        words.append(args[len(args) - len(rest) - 1])
+    return words if part.words[-1] != "$" or all(map(is_option, rest)) else None
 
 
 def _where(word: str, program: Program, args: Args) -> Args:

@@ -71,16 +71,16 @@ def _split(text: str, word: str) -> tuple[list[list[str]], list[str]] | None:
     joints: list[str] = []
     end, text = 0, text.strip(" ")
     while end < len(text):
-        found = piece.match(text, end) if text.isprintable() else None
-        if found is None:
+        match = piece.match(text, end) if text.isprintable() else None
+        if match is None:
             return None
-        end = found.end()
-        if joint := found["joint"]:
+        end = match.end()
+        if joint := match["joint"]:
             joints.append(joint)
             commands.append([])
         else:
-            quoted = found["single"] if found["single"] is not None else found["double"]
-            commands[-1].append(found["word"] if quoted is None else quoted)
+            quoted = match["single"] if match["single"] is not None else match["double"]
+            commands[-1].append(match["word"] if quoted is None else quoted)
     return (commands, joints) if all(commands) else None
 
 
@@ -140,13 +140,13 @@ class _Call(NamedTuple):
     program: str
     form: Form
     operands: Sequence[str]
-    used: frozenset[str]
+    options: frozenset[str]
     wrong: str | None
 
 
 def _read_call(program: str, form: Form, args: Sequence[str]) -> _Call:
     operands: list[str] = []
-    used: set[str] = set()
+    option_names: set[str] = set()
     wrong: str | None = None
     rest = iter(args)
     for arg in rest:
@@ -157,22 +157,22 @@ def _read_call(program: str, form: Form, args: Sequence[str]) -> _Call:
         elif arg == "--":
             operands += rest
         elif is_long or re.fullmatch(r"-[0-9]+", arg):
-            used.add(name + sign if is_long else "-")
-            wrong = wrong or (arg if used - form.options.keys() else None)
-        elif not _read_letters(arg, rest, form.options, used):
+            option_names.add(name + sign if is_long else "-")
+            wrong = wrong or (arg if option_names - form.options.keys() else None)
+        elif not _read_letters(arg, rest, form.options, option_names):
             wrong = wrong or arg
-    return _Call(program, form, operands, frozenset(used), wrong)
+    return _Call(program, form, operands, frozenset(option_names), wrong)
 
 
 def _read_letters(
-    arg: str, rest: Iterator[str], options: Mapping[str, str], used: set[str]
+    arg: str, rest: Iterator[str], options: Mapping[str, str], names: set[str]
 ) -> bool:
     """Read `-abc`, and the next word if that is the last one's value; return if all is allowed."""
     for end, letter in enumerate(arg[1:], 2):
         sign = options.get("-" + letter)
         if sign is None:
             return False
-        used.add("-" + letter)
+        names.add("-" + letter)
         if sign:
             value = arg[end:] or next(rest, None)
             return value is not None and _VALUES[sign].match(value) is not None
@@ -211,7 +211,7 @@ def _file(call: _Call, ground: Ground) -> Iterator[str]:
 
 
 def _pattern(call: _Call, ground: Ground) -> Iterator[str]:
-    is_given = not {"-e", "--regexp="}.isdisjoint(call.used)
+    is_given = not {"-e", "--regexp="}.isdisjoint(call.options)
     yield from _files(call._replace(operands=call.operands[0 if is_given else 1 :]), ground)
 
 

@@ -133,11 +133,11 @@ class ClientEditor:
         `save` saves a document that was clean before; the user's unsaved text is never saved.
         """
         if not self.can_apply:
-            return EditOutcome(applied=False, failure="unsupported")
+            return EditOutcome(is_applied=False, failure="unsupported")
         current = self.document(document.path)
         if current is None or current.text != document.text:
             # A client without versioned edits would apply them to whatever is there now.
-            return EditOutcome(applied=False, failure="missing" if current is None else "stale")
+            return EditOutcome(is_applied=False, failure="missing" if current is None else "stale")
         params: Json = {
             "label": label[:MAX_LABEL_CHARS],
             "edit": self._workspace_edit(document, edits),
@@ -146,9 +146,9 @@ class ClientEditor:
             params["save"] = "ifWasClean" if save else "never"
             return _outcome(self._ask("editor/applyEdit", params, cancel))
         outcome = _outcome(self._ask("workspace/applyEdit", params, cancel))
-        if outcome.applied and save:
+        if outcome.is_applied and save:
             is_saved = bool(self.save([document.path], cancel=cancel))
-            return EditOutcome(applied=True, saved=is_saved)
+            return EditOutcome(is_applied=True, is_saved=is_saved)
         return outcome
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
@@ -198,14 +198,14 @@ def _object(value: object) -> Json:
 def _outcome(answer: ClientAnswer) -> EditOutcome:
     """Read the client's answer: anything but a clear yes is a no."""
     if answer.outcome != "answered":
-        return EditOutcome(applied=False, failure=_FAILURES[answer.outcome])
+        return EditOutcome(is_applied=False, failure=_FAILURES[answer.outcome])
     result = _object(answer.result)
     if result.get("applied") is True:
-        return EditOutcome(applied=True, saved=result.get("saved") is True)
+        return EditOutcome(is_applied=True, is_saved=result.get("saved") is True)
     # Our method has a closed list of reasons; LSP's `workspace/applyEdit` may give any text.
     reason = result.get("failureReason")
     is_known = reason in ("stale", "readonly", "rejected", "missing")
-    return EditOutcome(applied=False, failure=cast("str", reason) if is_known else "rejected")
+    return EditOutcome(is_applied=False, failure=cast("str", reason) if is_known else "rejected")
 
 
 class ClientServers:
