@@ -273,17 +273,17 @@ class _Reader:
 
 def _usage_of(usage: Mapping[str, Any]) -> Json:
     """Return it in OpenAI's form, in which the prompt includes what a cache gave or takes."""
-    read = usage.get("cache_read_input_tokens", 0)
-    written = usage.get("cache_creation_input_tokens", 0)
-    parts = [usage.get("input_tokens"), read, written]
+    cache_read = usage.get("cache_read_input_tokens", 0)
+    cache_write = usage.get("cache_creation_input_tokens", 0)
+    parts = [usage.get("input_tokens"), cache_read, cache_write]
     counts = [n for n in parts if isinstance(n, int)]
     details: Json = usage.get("output_tokens_details") or {}
     return {
         "prompt_tokens": sum(counts) if len(counts) == len(parts) else None,
         "completion_tokens": usage.get("output_tokens"),
         "completion_tokens_details": {"reasoning_tokens": details.get("thinking_tokens")},
-        "cache_read_input_tokens": read,
-        "cache_creation_input_tokens": written,
+        "cache_read_input_tokens": cache_read,
+        "cache_creation_input_tokens": cache_write,
     }
 
 

@@ -43,22 +43,22 @@ class _Text:
     """The pieces of one channel; half a surrogate pair is held until its other half comes."""
 
     pieces: list[str] = field(default_factory=list[str])
-    held: str = ""
+    half: str = ""
 
     def feed(self, piece: str) -> str:
-        text = self.held + piece
-        self.held = ""
+        text = self.half + piece
+        self.half = ""
         try:
             text.encode()
         except UnicodeEncodeError:
             if _HIGH_SURROGATES[0] <= text[-1] <= _HIGH_SURROGATES[1]:
-                text, self.held = text[:-1], text[-1]
+                text, self.half = text[:-1], text[-1]
             text = well_formed(text)
         self.pieces.append(text)
         return text
 
     def whole(self) -> str:
-        return "".join(self.pieces) + ("\ufffd" if self.held else "")
+        return "".join(self.pieces) + ("\ufffd" if self.half else "")
 
 
 @dataclass(slots=True)

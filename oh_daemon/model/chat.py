@@ -52,29 +52,29 @@ def _body(call: Call) -> Json:
 def _for_provider(fields: Json, provider: Provider, call: Call) -> Json:
     """Change what this provider takes otherwise than OpenAI."""
     refused = provider.leaves_out
-    sent = _without(fields, refused)
-    sent["messages"] = [_sent(message) for message in sent["messages"]]
-    if "tools" in sent and refused:
-        sent["tools"] = [_with_schema_without(tool, refused) for tool in sent["tools"]]
-    if sent.get("tool_choice") == "required":
-        sent["tool_choice"] = provider.required
+    body = _without(fields, refused)
+    body["messages"] = [_sent(message) for message in body["messages"]]
+    if "tools" in body and refused:
+        body["tools"] = [_with_schema_without(tool, refused) for tool in body["tools"]]
+    if body.get("tool_choice") == "required":
+        body["tool_choice"] = provider.required
     reasons = call.can.reasons
     may_reason = {"always": reasons is not False, "known": reasons, "thinking": True}
     is_effortless = provider.effortless is not None and provider.effortless in call.model
-    effort = sent.pop("reasoning_effort", None)
+    effort = body.pop("reasoning_effort", None)
     if effort is None or not may_reason[provider.takes_effort] or is_effortless:
-        return {**sent, **provider.adds}
+        return {**body, **provider.adds}
     if provider.takes_effort == "thinking":
-        sent["thinking"] = {"type": "disabled" if effort == "none" else "enabled"}
+        body["thinking"] = {"type": "disabled" if effort == "none" else "enabled"}
     else:
-        sent["reasoning_effort"] = effort
-    if sent.get("thinking") == {"type": "enabled"}:
+        body["reasoning_effort"] = effort
+    if body.get("thinking") == {"type": "enabled"}:
         # It refuses an answer without its reasoning, which another model's answer has not.
-        sent["messages"] = [
+        body["messages"] = [
             {"reasoning_content": " ", **message} if message["role"] == "assistant" else message
-            for message in sent["messages"]
+            for message in body["messages"]
         ]
-    return {**sent, **provider.adds}
+    return {**body, **provider.adds}
 
 
 def _without(fields: Json, names: Collection[str]) -> Json:

@@ -95,7 +95,7 @@ def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
 
 def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
     """Return the kind of error, its message and a hint."""
-    said = "{where} answered HTTP {status}: {detail}"
+    message = "{where} answered HTTP {status}: {detail}"
     match status:
         case 401 | 403:
             refused = "{where} refuses the key for {model!r} (HTTP {status}): {detail}"
@@ -105,16 +105,16 @@ def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
             unknown = "{where} does not serve {model!r}: {detail}"
             return e.ModelUnavailableError, unknown, "check the settings `model` and `llm.baseUrl`"
         case 429:
-            return e.RateLimitError, said, None
+            return e.RateLimitError, message, None
         case 402:
-            return e.ModelUnavailableError, said, "the account has no credit left"
+            return e.ModelUnavailableError, message, "the account has no credit left"
         case _ if _is_transient(status):
-            return e.NetworkError, said, None
+            return e.NetworkError, message, None
         case _ if status < HTTPStatus.BAD_REQUEST:
             moved = "redirects are not followed; set `llm.baseUrl` to the final address"
-            return e.ModelUnavailableError, said, moved
+            return e.ModelUnavailableError, message, moved
         case _:
-            return e.ModelError, said, "check the settings `model` and `llm`"
+            return e.ModelError, message, "check the settings `model` and `llm`"
 
 
 def unreachable(message: str, hint: str | None = None) -> e.NetworkError:

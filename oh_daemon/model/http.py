@@ -67,15 +67,15 @@ class Pool:
         with self._lock:
             fitting = [entry for entry in self._idle if entry[0] == route]
             self._idle = [entry for entry in self._idle if entry[0] != route]
-        now, found = time.monotonic(), list[tuple[_Route, socket.socket, float]]()
+        now, usable = time.monotonic(), list[tuple[_Route, socket.socket, float]]()
         for entry in fitting:
             if now - entry[2] < _IDLE_S and not _is_readable(entry[1]):
-                found.append(entry)
+                usable.append(entry)
             else:
                 entry[1].close()
-        taken = found.pop()[1] if found else None
+        taken = usable.pop()[1] if usable else None
         with self._lock:
-            self._idle += found
+            self._idle += usable
         return taken
 
     def give(self, route: _Route, sock: socket.socket) -> None:
@@ -181,22 +181,22 @@ def _path_of(parts: SplitResult) -> str:
     return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
-def _exchange(route: _Route, sock: socket.socket, sent: _Sent, waiter: Waiter) -> Response:
+def _exchange(route: _Route, sock: socket.socket, request: _Sent, waiter: Waiter) -> Response:
     try:
-        return Response(route, sock, _ask(_Wire(sock, waiter), sent))
+        return Response(route, sock, _ask(_Wire(sock, waiter), request))
     except BaseException:
         sock.close()
         raise
 
 
-def _ask(wire: _Wire, sent: _Sent) -> HTTPResponse:
+def _ask(wire: _Wire, request: _Sent) -> HTTPResponse:
     connection = HTTPConnection("unused")
     connection.auto_open = 0
     on_wire: Any = wire
     connection.sock = on_wire
     # A server that refuses a long request may close before it has read all of it.
     with suppress(BrokenPipeError, ConnectionResetError):
-        connection.request(sent.method, sent.target, sent.body, dict(sent.fields))
+        connection.request(request.method, request.target, request.body, dict(request.fields))
     return connection.getresponse()
 
 

@@ -130,16 +130,16 @@ def _provider_of(fields: Json) -> str:
 
 def _own(provider: str, request: Json) -> Json:
     """Return the arguments that depend on the provider."""
-    given: Json = {}
+    args: Json = {}
     if provider in _OWN_CLIENT:
-        given["client"] = _http_client(provider)
+        args["client"] = _http_client(provider)
     if provider == "openai" and request["cache_key"] is not None:
-        given["prompt_cache_key"] = request["cache_key"]
+        args["prompt_cache_key"] = request["cache_key"]
     # When no key is passed, litellm looks for one in the environment.
     has_key = "api_key" in request["fields"] or request["finds_key"]
     if not has_key and provider not in _KNOW_THEIR_CALLERS:
-        given["api_key"] = _NO_KEY
-    return given
+        args["api_key"] = _NO_KEY
+    return args
 
 
 def _openai_body(stream: Any) -> Any | None:

@@ -73,20 +73,20 @@ def lacks_thinking(messages: Sequence[Json], model: str) -> bool:
 def _with_thinking(message: Json, model: str, can: Capabilities) -> Json:
     if "thinking" not in message:
         return message
-    sent = {key: value for key, value in message.items() if key != "thinking"}
+    fields = {key: value for key, value in message.items() if key != "thinking"}
     thinking = own_thinking(message, model)
     if thinking is None:
-        return sent
+        return fields
     for name, heads in (
         ("thinking_blocks", ("thinking", "redacted_thinking")),
         ("reasoning_details", ("reasoning.",)),
     ):
         blocks = [block for block in thinking["blocks"] if block["type"].startswith(heads)]
         if blocks:
-            sent[name] = blocks
+            fields[name] = blocks
     if can.quirks.wants_reasoning_text and thinking["text"]:
-        sent["reasoning_content"] = thinking["text"]
-    return sent
+        fields["reasoning_content"] = thinking["text"]
+    return fields
 
 
 def _with_images_after(messages: Iterable[Json]) -> Iterator[Json]:
@@ -186,20 +186,22 @@ def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
 
     User and model messages alternate, as the templates of many such models require.
     """
-    told, names = list[Json](), dict[str, str]()
+    text_messages, names = list[Json](), dict[str, str]()
     for message in messages:
         for call in message.get("tool_calls", ()):
             names[call["id"]] = call["function"]["name"]
         rendered = _render(message, names)
-        if told and told[-1]["role"] == rendered["role"] == "user":
-            rendered = _joined(told.pop(), rendered)
-        told.append(rendered)
+        if text_messages and text_messages[-1]["role"] == rendered["role"] == "user":
+            rendered = _joined(text_messages.pop(), rendered)
+        text_messages.append(rendered)
     if tools:
         described = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
         how: Json = {"role": "system", "content": "\n".join([_HOW, *described])}
-        has_prompt = bool(told) and told[0]["role"] == "system"
-        told[:1] = [_joined(told[0], how)] if has_prompt else [how, *told[:1]]
-    return told
+        has_prompt = bool(text_messages) and text_messages[0]["role"] == "system"
+        text_messages[:1] = (
+            [_joined(text_messages[0], how)] if has_prompt else [how, *text_messages[:1]]
+        )
+    return text_messages
 
 
 def _render(message: Json, names: dict[str, str]) -> Json:
@@ -233,40 +235,40 @@ class ShownText:
     def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
         self._on_delta = on_delta
         self._channel: Literal["text", "reasoning"] = "text"
-        self._held: str = ""
+        self._pending: str = ""
         self._is_over = False
 
     def feed(self, delta: ModelDelta) -> None:
         if delta.channel == "reasoning":
             self._on_delta(delta)
         elif not self._is_over:
-            self._held += delta.text
+            self._pending += delta.text
             self._show()
 
     def _show(self) -> None:
-        while mark := _ENDS[self._channel].search(self._held):
+        while mark := _ENDS[self._channel].search(self._pending):
             self._emit(mark.start())
-            self._held = self._held[len(mark[0]) :]
+            self._pending = self._pending[len(mark[0]) :]
             self._is_over = mark[0] in {_CALL, _RESULT}
             if self._is_over:
                 return
             self._channel = "reasoning" if mark[0] == _THINK else "text"
-        start = self._held.rfind("<")
-        is_open = start >= 0 and len(self._held) - start < _LONGEST
-        self._emit(start if is_open else len(self._held))
+        start = self._pending.rfind("<")
+        is_open = start >= 0 and len(self._pending) - start < _LONGEST
+        self._emit(start if is_open else len(self._pending))
 
     def _emit(self, end: int) -> None:
         if end:
-            self._on_delta(ModelDelta(self._channel, self._held[:end]))
-            self._held = self._held[end:]
+            self._on_delta(ModelDelta(self._channel, self._pending[:end]))
+            self._pending = self._pending[end:]
 
 
 def read_answer(answer: ModelAnswer) -> ModelAnswer:
     """Return the answer with the calls in its text turned into native ones."""
-    said, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
+    texts, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
     rest = answer.text
     while mark := _ENDS["text"].search(rest):
-        said.append(rest[: mark.start()])
+        texts.append(rest[: mark.start()])
         rest = rest[mark.end() :]
         if mark[0] == _RESULT:
             rest = ""
@@ -279,7 +281,7 @@ def read_answer(answer: ModelAnswer) -> ModelAnswer:
     is_done = answer.finish_reason == "stop"
     return replace(
         answer,
-        text="".join([*said, rest]).strip(),
+        text="".join([*texts, rest]).strip(),
         reasoning="\n".join(filter(None, thoughts)),
         tool_calls=(*answer.tool_calls, *calls),
         finish_reason="tool_calls" if calls and is_done else answer.finish_reason,

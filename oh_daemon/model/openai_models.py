@@ -52,14 +52,14 @@ def accepted_sampling(call: Call) -> Json:
 
 def accepted_chat(call: Call, fields: Json) -> Json:
     """Return the fields of a chat completion as the model accepts them."""
-    sent = {**fields, **accepted_sampling(call), "reasoning_effort": accepted_effort(call)}
-    if "tools" in sent:
+    body = {**fields, **accepted_sampling(call), "reasoning_effort": accepted_effort(call)}
+    if "tools" in body:
         functions = accepted_functions(call)
-        sent["tools"] = [{"type": "function", "function": each} for each in functions]
+        body["tools"] = [{"type": "function", "function": each} for each in functions]
     if always_reasons(call):
         # The limit includes the reasoning then, so it has another name.
-        sent |= {"stop": None, "max_tokens": None, "max_completion_tokens": sent.get("max_tokens")}
-    return without_none(sent)
+        body |= {"stop": None, "max_tokens": None, "max_completion_tokens": body.get("max_tokens")}
+    return without_none(body)
 
 
 def accepted_functions(call: Call) -> Sequence[Json]:
@@ -120,21 +120,21 @@ def _is_regex(pattern: str) -> bool:
     return True
 
 
-def _flat(schema: Any, root: Json, known: dict[str, Json | None]) -> Json | None:
+def _flat(schema: Any, root: Json, definitions: dict[str, Json | None]) -> Json | None:
     """Return an object's schema with the branches of its unions merged; None if they cannot be.
 
-    `known` has the definitions that were merged, and None for one that is under way.
+    `definitions` has those that were merged, and None for one that is under way.
     """
     if not isinstance(schema, dict):
         return None
     fields = cast("Json", schema)
     if isinstance(ref := fields.get("$ref"), str):
-        if ref not in known:
-            known[ref] = None
-            known[ref] = _flat(_definition(ref, root), root, known)
-        return known[ref]
+        if ref not in definitions:
+            definitions[ref] = None
+            definitions[ref] = _flat(_definition(ref, root), root, definitions)
+        return definitions[ref]
     unions = {name: fields[name] for name in _UNIONS if isinstance(fields.get(name), list)}
-    merged = {name: [_flat(each, root, known) for each in unions[name]] for name in unions}
+    merged = {name: [_flat(each, root, definitions) for each in unions[name]] for name in unions}
     branches = [branch for group in merged.values() for branch in group]
     if not branches:
         return fields

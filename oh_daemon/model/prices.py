@@ -167,15 +167,15 @@ def read_usage(raw: Json | None, price: Price) -> Usage:
         "cache_write_tokens": raw.get("cache_creation_input_tokens"),
         "reasoning_tokens": completion.get("reasoning_tokens"),
     }
-    known = {name: n for name, n in tokens.items() if n is not None}
-    is_whole = all(name in known for name in _WHOLE)
-    if not is_whole or not all(_is_count(n) for n in known.values()):
+    counts = {name: n for name, n in tokens.items() if n is not None}
+    is_whole = all(name in counts for name in _WHOLE)
+    if not is_whole or not all(_is_count(n) for n in counts.values()):
         return Usage(requests=1)
-    reasoned = known.get("reasoning_tokens", 0)
-    if reasoned and raw.get("total_tokens") == sum(map(known.__getitem__, _WHOLE)) + reasoned:
+    reasoned = counts.get("reasoning_tokens", 0)
+    if reasoned and raw.get("total_tokens") == sum(map(counts.__getitem__, _WHOLE)) + reasoned:
         # xAI counts them beside the output, whose price they have.
-        known["output_tokens"] += reasoned
-    usage = Usage(**known, requests=1)
+        counts["output_tokens"] += reasoned
+    usage = Usage(**counts, requests=1)
     amount = raw.get("cost")
     amount = amount if _is_amount(amount) else price(usage)
     cost = Cost(amount=amount) if amount is not None and _is_amount(amount) else None

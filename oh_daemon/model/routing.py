@@ -37,22 +37,22 @@ class WithFallbacks(LikeModel):
 
         Raises the error of the last model when all fail.
         """
-        left = self._awake()
+        candidates = self._awake()
         while True:
-            n = left.pop(0)
+            n = candidates.pop(0)
             try:
                 return self._models[n].complete(request, progress)
             except ModelError as error:
                 if isinstance(error, ContextWindowExceededError):
                     # A smaller window would not help, but condensing will.
-                    left = [other for other in left if self._is_wider(other, n)]
+                    candidates = [other for other in candidates if self._is_wider(other, n)]
                 else:
                     self._rests_until[n] = time.monotonic() + REST_S
-                if not left:
+                if not candidates:
                     raise
-                following = self._models[left[0]].label
+                following = self._models[candidates[0]].label
                 n_models = len(self._models)
-                progress.on_retry(Retry(left[0] + 1, n_models, 0.0, error, model=following))
+                progress.on_retry(Retry(candidates[0] + 1, n_models, 0.0, error, model=following))
 
     def _awake(self) -> list[int]:
         now = time.monotonic()
@@ -98,14 +98,14 @@ class Routed:
         for rule in router.rules:
             if shape.fits(rule):
                 return rule.use
-        known = {name: self._models[name].traits for name in router.models}
-        able = [name for name in router.models if shape.has_room_in(known[name])]
+        traits = {name: self._models[name].traits for name in router.models}
+        able = [name for name in router.models if shape.has_room_in(traits[name])]
         able = able or list(router.models)
         match router.pick:
             case "first":
                 return able[0]
             case "cheapest":
-                return min(able, key=lambda name: known[name].input_price)
+                return min(able, key=lambda name: traits[name].input_price)
             case "random":
                 return random.Random(request.cache_key).choice(able)  # noqa: S311 - no secret.
 
@@ -117,19 +117,19 @@ class _Shape:
     has_images: bool
     tokens: int
     purpose: str
-    said: str
+    text: str
 
     @staticmethod
     def of(request: ModelRequest) -> _Shape:
         size = sum(map(size_of, request.messages)) + sum(len(str(tool)) for tool in request.tools)
         users = [m for m in request.messages if m["role"] == "user"]
-        said = " ".join(p.get("text", "") for p in parts_of(users[-1]["content"])) if users else ""
+        text = " ".join(p.get("text", "") for p in parts_of(users[-1]["content"])) if users else ""
         parts = (part for m in request.messages for part in parts_of(m.get("content")))
         return _Shape(
             has_images=any(part["type"] == "image_url" for part in parts),
             tokens=size // CHARS_PER_TOKEN,
             purpose=request.purpose or "step",
-            said=said.casefold(),
+            text=text.casefold(),
         )
 
     def fits(self, rule: RouteRule) -> bool:
@@ -137,7 +137,7 @@ class _Shape:
             rule.images in (None, self.has_images),
             rule.min_tokens is None or self.tokens >= rule.min_tokens,
             rule.purpose in (None, self.purpose),
-            rule.contains is None or rule.contains.casefold() in self.said,
+            rule.contains is None or rule.contains.casefold() in self.text,
         )
         return all(holds)
 

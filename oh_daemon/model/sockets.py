@@ -89,19 +89,19 @@ def _addresses(host: str, port: int, waiter: Waiter) -> list[tuple[Any, ...]]:
     numeric = socket.AI_NUMERICHOST
     with suppress(socket.gaierror):
         return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=numeric)
-    done, outcome = threading.Event(), list[list[tuple[Any, ...]] | Exception]()
+    end, outcome = threading.Event(), list[list[tuple[Any, ...]] | Exception]()
 
     def look_up() -> None:
         try:
             outcome.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         except (OSError, UnicodeError) as exc:
             outcome.append(exc)
-        done.set()
+        end.set()
 
     threading.Thread(target=look_up, name="resolver", daemon=True).start()
-    forget = waiter.cancel.on_cancel(done.set)
+    forget = waiter.cancel.on_cancel(end.set)
     try:
-        done.wait(waiter.check())
+        end.wait(waiter.check())
     finally:
         forget()
     waiter.check()
@@ -111,12 +111,12 @@ def _addresses(host: str, port: int, waiter: Waiter) -> list[tuple[Any, ...]]:
 
 
 def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket:
-    left, trying = list(addresses), dict[int, socket.socket]()
+    rest, trying = list(addresses), dict[int, socket.socket]()
     code = errno.EADDRNOTAVAIL
     try:
-        while left or trying:
-            if left:
-                family, kind, protocol, _, address = left.pop(0)
+        while rest or trying:
+            if rest:
+                family, kind, protocol, _, address = rest.pop(0)
                 one = socket.socket(family, kind, protocol)
                 trying[one.fileno()] = one
                 one.setblocking(False)
@@ -124,7 +124,7 @@ def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket
                 if code not in (0, errno.EINPROGRESS):
                     trying.popitem()[1].close()
                     continue
-            for ready in _connected(trying, waiter, _STAGGER_S if left else None):
+            for ready in _connected(trying, waiter, _STAGGER_S if rest else None):
                 one = trying.pop(ready)
                 code = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if code == 0:
