@@ -375,7 +375,9 @@ def changes() -> Iterator[Figure]:
                 (folder / f"{n % 20}").mkdir(parents=True, exist_ok=True)
                 (folder / f"{n % 20}/{n}").write_text(f"{n} {folder.name:>5}\n" * 100)
         none = frozenset[str]().intersection
-        found = partial(collect, *folders, handed_in={}, since_ns=0, held=tuple, are_ignored=none)
+        found = partial(
+            collect, *folders, handed_in={}, since_ns=0, list_open=tuple, are_ignored=none
+        )
         times = [timed(found) for _ in range(9)]
         files = [file for folder in folders for file in folder.glob("*/*")]
         floor = f"read them {ms(timed(lambda: [file.read_bytes() for file in files]))}"

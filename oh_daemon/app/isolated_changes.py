@@ -181,7 +181,7 @@ class IsolatedChanges:
             return f"{tool.protected[0]} in it is protected; name the repository to land it"
         why_not = tool.land_git()
         if why_not is None:
-            self.keep.take_out(waiting.git.taken)
+            self.keep.take_out(waiting.git.removals)
         return why_not
 
     def _changes(self, changes: Mapping[Path, FileChange]) -> Sequence[_WaitingFile]:

@@ -130,7 +130,7 @@ def _documents(
 
 
 def _why_no_view(sandbox: Sandbox | None) -> str:
-    wanted = sandbox.wanted if sandbox else "off"
+    wanted = sandbox.setting if sandbox else "off"
     return (sandbox and sandbox.cause) or f"the setting `sandbox` is {wanted!r}"
 
 

@@ -42,7 +42,7 @@ class Mounts:
     """
 
     layers: Sequence[Layer] = ()
-    shown: Sequence[Path] = ()
+    visible: Sequence[Path] = ()
     """Files and folders seen as they are, above a layer in which they are not."""
     hidden: Sequence[Path] = ()
     """Folders in whose place an empty one is seen."""
@@ -108,7 +108,7 @@ def _rows(mounts: Mounts) -> Iterator[tuple[Path, list[str]]]:
         made = ["--overlay", str(layer.upper), str(layer.work), place]
         below = [word for path in layer.below or [layer.place] for word in (_SOURCE, str(path))]
         yield layer.place, [*below, *made]
-    yield from ((place, ["--ro-bind", str(place), str(place)]) for place in mounts.shown)
+    yield from ((place, ["--ro-bind", str(place), str(place)]) for place in mounts.visible)
     yield from ((place, [*_SMALL, "--tmpfs", str(place)]) for place in mounts.hidden)
     folders = _covered_folders(mounts)
     yield from ((place, [*_EMPTY, "--tmpfs", str(place)]) for place in folders)

@@ -53,7 +53,7 @@ class _Known:
 
     cause: str
     cure: str
-    said: str = ""
+    pattern: str = ""
     """A pattern for what the program said."""
     holds: Callable[[Facts], bool] = lambda _facts: True
     is_of_place: bool = False
@@ -151,7 +151,7 @@ def why_no_landlock(said: str, facts: Facts) -> Failure:
 
 def _explain(known: tuple[_Known, ...], said: str, facts: Facts) -> Failure:
     for row in known:
-        if row.holds(facts) and re.search(row.said, said, re.IGNORECASE):
+        if row.holds(facts) and re.search(row.pattern, said, re.IGNORECASE):
             cure = row.cure.format(program=facts.program)
             return Failure(row.cause, cure, is_of_place=row.is_of_place)
     return Failure(" ".join(said.split())[:_MAX_SAID] or "the try ended without a word")

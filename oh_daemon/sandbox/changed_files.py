@@ -61,7 +61,7 @@ class Layers:
         folder: Path,
         handed_in: Mapping[Path, str],
         since_ns: int,
-        held: Callable[[], Collection[Path]] = tuple,
+        list_open: Callable[[], Collection[Path]] = tuple,
     ) -> Collected:
         """Return what differs below an open folder, and take out what is no change.
 
@@ -73,7 +73,7 @@ class Layers:
             folder,
             handed_in={path.relative_to(folder): sha256 for path, sha256 in below.items()},
             since_ns=since_ns,
-            held=held,
+            list_open=list_open,
             are_ignored=partial(find_ignored, self._host, folder),
         )
         self.take_out(folder, collected.same)

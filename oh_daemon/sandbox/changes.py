@@ -71,7 +71,7 @@ class Collected:
     """The topmost names that git ignores, with the number of files, at most 10,000 of each."""
     git: Sequence[Change]
     """Changed names of repositories' own files."""
-    held: frozenset[Path]
+    in_use: frozenset[Path]
     """What is written to by a process that still lives."""
 
 
@@ -110,18 +110,18 @@ def collect(
     *,
     handed_in: Mapping[Path, str],
     since_ns: int,
-    held: Callable[[], Collection[Path]],
+    list_open: Callable[[], Collection[Path]],
     are_ignored: AreIgnored,
 ) -> Collected:
     """Compare a layer with the folder below it. Raises `OSError`.
 
     `handed_in` has the sha256 of what is in the layer without being a change; `since_ns` is when
-    the command began, as a time of files; `held` is `in_use.held_open`, which takes long.
+    the command began, as a time of files; `list_open` is `proc.held_open`, which takes long.
     """
     with layers.opened(upper) as layer, layers.opened(folder) as disk:
         roots = _Roots(layer, disk)
         pairs, ignored = _walk(roots, are_ignored)
-        in_use = held() if pairs else ()
+        in_use = list_open() if pairs else ()
         told = {up for name in (*ignored, *(pair.name for pair in pairs)) for up in parents(name)}
         sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
         for pair in pairs:
@@ -136,7 +136,7 @@ def collect(
         same=names["same"],
         ignored=dict(sorted(counts.items())),
         git=sorted(sorts["git"], key=lambda change: change.name),
-        held=frozenset(names["held"]),
+        in_use=frozenset(names["held"]),
     )
 
 
@@ -178,24 +178,24 @@ def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str
     Git is asked about the upper folders first, so that what it ignores is not even listed.
     """
     top = _Pair("", os.fstat(roots.layer), os.fstat(roots.disk), is_hiding=False, is_git=False)
-    found: list[_Pair] = []
+    pairs: list[_Pair] = []
     ignored: list[str] = []
-    left, at_once = deque([top]), _FIRST_ASKED
-    while left:
+    queue, at_once = deque([top]), _FIRST_ASKED
+    while queue:
         batch: list[_Pair] = []
-        while left and len(batch) < at_once:
-            children = [*_children(roots, left.popleft())]
+        while queue and len(batch) < at_once:
+            children = [*_children(roots, queue.popleft())]
             batch += children
-            left += (pair for pair in children if _is_listed(pair))
+            queue += (pair for pair in children if _is_listed(pair))
         asked = {_asked(pair): pair.name for pair in batch if not (pair.is_git or pair.is_ours)}
         out = {asked[name] for name in are_ignored([*asked])} if asked else set[str]()
         ignored += (name for name in out if out.isdisjoint(parents(name)))
-        found += (pair for pair in batch if pair.name not in out)
-        left = deque(pair for pair in left if pair.name not in out)
+        pairs += (pair for pair in batch if pair.name not in out)
+        queue = deque(pair for pair in queue if pair.name not in out)
         at_once = _MAX_NAMES
-        if len(found) > _MAX_NAMES:
+        if len(pairs) > _MAX_NAMES:
             raise OSError(errno.E2BIG, f"more than {_MAX_NAMES:,} files changed")
-    return found, ignored
+    return pairs, ignored
 
 
 def _asked(pair: _Pair) -> str:
@@ -262,16 +262,16 @@ def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
     )
 
 
-def entry_of(root: int, name: str, found: os.stat_result | None) -> Entry | None:
+def entry_of(root: int, name: str, status: os.stat_result | None) -> Entry | None:
     """Return what stands under a name below an open folder, of which this is the status."""
-    if found is None:
+    if status is None:
         return None
-    mode = stat.S_IMODE(found.st_mode)
-    if stat.S_ISREG(found.st_mode):
-        return Entry("file", mode, found.st_size)
-    if stat.S_ISDIR(found.st_mode) and not _is_too_deep(name):
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISREG(status.st_mode):
+        return Entry("file", mode, status.st_size)
+    if stat.S_ISDIR(status.st_mode) and not _is_too_deep(name):
         return Entry("folder", mode, 0)
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return Entry("link", mode, 0, layers.target(root, name))
     return Entry("other", mode, 0)
 

@@ -85,21 +85,21 @@ class Exchange:
     def begin(self) -> None:
         """Let the view show the disk with the unsaved texts above it; call before a command."""
         encoded, unsaved = self._documents.encoded, self._unsaved()
-        wanted = {path: encoded(path, text) for path, text in unsaved.items()}
+        contents = {path: encoded(path, text) for path, text in unsaved.items()}
         for path, data in self._start.handed_in.items():
-            if path in wanted:
+            if path in contents:
                 continue
             if self._is_as_on_disk(path, data):
-                wanted[path] = data  # Watchers in the view would take it for deleted.
+                contents[path] = data  # Watchers in the view would take it for deleted.
             else:
                 folder, name = self._layers.split(path)
                 self._take_out(folder, [name])
         self._view.refresh()
-        for path, data in wanted.items():
+        for path, data in contents.items():
             if self._layers.read(path) != data:
                 self._layers.write(path, data)
         start = self._start
-        start.at_ns, start.handed_in = time.time_ns(), wanted
+        start.at_ns, start.handed_in = time.time_ns(), contents
         start.open_texts, start.shown_over = self._documents.open_texts(), {}
 
     def show(self, paths: Collection[Path], *, is_busy: bool) -> None:
@@ -163,21 +163,21 @@ class Exchange:
         left_out: dict[str, str] = {}
         self._planned = []
         self.ignored = {}
-        all_found = [*self._collected(with_unfinished=with_unfinished)]
-        for found in all_found:
-            folder, collected = found.folder, found.collected
+        findings = [*self._collected(with_unfinished=with_unfinished)]
+        for finding in findings:
+            folder, collected = finding.folder, finding.collected
             all_planned = for_each(partial(self._planned_change, folder), collected.changes)
             for change, planned in zip(collected.changes, all_planned, strict=True):
-                if change.name in found.unfinished:
+                if change.name in finding.unfinished:
                     changes += self._new_of_unfinished(folder / change.name, planned)
                 elif isinstance(planned, str):
                     left_out[str(change.name)] = planned
                 else:
                     changes.append(planned)
             self.ignored |= {folder / name: n for name, n in collected.ignored.items()}
-            names = [c.name for c in collected.changes if c.name not in found.unfinished]
+            names = [c.name for c in collected.changes if c.name not in finding.unfinished]
             self._planned.append((folder, names))
-        git = self._git_planned(all_found)
+        git = self._git_planned(findings)
         if not (changes or left_out or git.landings or git.notes):
             self.settle()
             return None
@@ -194,7 +194,7 @@ class Exchange:
         if any(changes for _, changes in changed):
             self._view.refresh()
         planned = self._git.plan(changed, self._start.at_ns)
-        self._planned += [(folder, [*names]) for folder, names in planned.taken.items()]
+        self._planned += [(folder, [*names]) for folder, names in planned.removals.items()]
         return planned
 
     def settle(self) -> None:

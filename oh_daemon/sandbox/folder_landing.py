@@ -94,14 +94,14 @@ class _Building:
 
     def build(self, name: str, last: str) -> None:
         own, lower = status_below(self._layer, name), status_below(self._disk, name)
-        left = [*self._one(_Place(name, name if lower else None, last), own, lower)]
+        stack = [*self._one(_Place(name, name if lower else None, last), own, lower)]
         folders: list[tuple[str, int]] = []
-        while left:
-            place = left.pop()
+        while stack:
+            place = stack.pop()
             mode = self._made(place)
             folders.append((place.staged, mode))
             for child, own, lower in self._children(place):
-                left += self._one(child, own, lower)
+                stack += self._one(child, own, lower)
         # Only now, since a folder that may not be written to cannot be filled.
         for staged, mode in reversed(folders):
             with within(self._staged, staged) as folder:
@@ -120,16 +120,18 @@ class _Building:
     ) -> Iterator[tuple[_Place, os.stat_result | None, os.stat_result | None]]:
         own: dict[str, os.stat_result] = {}
         lower: dict[str, os.stat_result] = {}
-        hides, gone = False, set[str]()
+        hides, whiteouts = False, set[str]()
         if place.layer is not None:
             with within(self._layer, place.layer) as folder:
                 own, hides = entries(folder), is_opaque(folder)
-                gone = {last for last, found in own.items() if is_whiteout(folder, last, found)}
+                whiteouts = {
+                    last for last, found in own.items() if is_whiteout(folder, last, found)
+                }
         if place.disk is not None and not hides:
             with within(self._disk, place.disk) as folder:
                 lower = entries(folder)
         for last in dict.fromkeys((*own, *lower)):
-            if last in gone:
+            if last in whiteouts:
                 continue
             above, below = own.get(last), lower.get(last)
             if last == _NOT_LANDED:
@@ -209,16 +211,16 @@ def _drop_what_both_have(old: int, new: int, name: str) -> None:
     """Remove from the old tree each file that is the same one in the new tree."""
     if not is_folder(status_below(old, name)):
         return
-    left, folders = [name], list[str]()
-    while left:
-        place = left.pop()
+    stack, folders = [name], list[str]()
+    while stack:
+        place = stack.pop()
         folders.append(place)
         with within(old, place) as folder:
             listed = entries(folder)
             for last, found in listed.items():
                 kept = status_below(new, f"{place}/{last}")
                 if is_folder(found):
-                    left.append(f"{place}/{last}")
+                    stack.append(f"{place}/{last}")
                 elif kept and (kept.st_dev, kept.st_ino) == (found.st_dev, found.st_ino):
                     os.unlink(last, dir_fd=folder)
     for place in reversed(folders):

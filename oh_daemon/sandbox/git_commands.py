@@ -115,7 +115,7 @@ def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collectio
     """
     find_repository = repositories(folder)
     by_repository: dict[Path, list[str]] = {}
-    found = {name for name in names if not CACHES.isdisjoint(name.split("/"))}
+    ignored = {name for name in names if not CACHES.isdisjoint(name.split("/"))}
     for name in names:
         repository = find_repository(folder / name)
         if repository is not None:
@@ -123,33 +123,33 @@ def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collectio
     # Absolute, so that no name looks like the magic of a pathspec.
     for repository, inside in by_repository.items():
         absolute = {os.fspath(folder / name) + "/" * name.endswith("/"): name for name in inside}
-        found |= {
+        ignored |= {
             absolute[told]
             for told in ask_git(host, repository, _IGNORED, [*absolute])
             if told in absolute
         }
-    return found
+    return ignored
 
 
 def repositories(folder: Path) -> Callable[[Path], Path | None]:
     """Return what finds the repository on the disk that holds a path; None beyond links."""
-    known: dict[Path, Path | None] = {}
+    by_folder: dict[Path, Path | None] = {}
 
     def find(path: Path) -> Path | None:
         passed: list[Path] = []
-        found: Path | None = None
+        repository: Path | None = None
         for up in path.parents:
-            if up in known:
-                found = known[up]
+            if up in by_folder:
+                repository = by_folder[up]
                 break
             passed.append(up)
             if (up / ".git").exists():
-                found = up
+                repository = up
                 break
             if up != folder and up.is_relative_to(folder) and up.is_symlink():
                 break
-        known.update(dict.fromkeys(passed, found))
-        return found
+        by_folder.update(dict.fromkeys(passed, repository))
+        return repository
 
     return find
 

@@ -181,17 +181,17 @@ class _One:
 
     def _move_stash(self, stash: StashMove) -> None:
         now = [entry.commit for entry in stash_of(self._git)]
-        wanted = [entry.commit for entry in stash.after]
+        commits = [entry.commit for entry in stash.after]
         for entry in reversed(stash.after):
             if entry.commit not in now:
                 self._git.run("stash", "store", "-q", "-m", entry.message, entry.commit)
-        n_new = sum(commit not in now for commit in wanted)
+        n_new = sum(commit not in now for commit in commits)
         for number in reversed(range(len(now))):
-            if now[number] not in wanted:
+            if now[number] not in commits:
                 self._git.run(
                     "reflog", "delete", "--updateref", "--rewrite", f"{STASH}@{{{number + n_new}}}"
                 )
-        if not wanted:
+        if not commits:
             self._git.run("update-ref", "-d", STASH)
 
 

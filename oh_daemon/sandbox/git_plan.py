@@ -52,7 +52,7 @@ class GitPlanned:
     landings: list[RepositoryLanding] = field(default_factory=list[RepositoryLanding])
     notes: list[str] = field(default_factory=list[str])
     """For the model."""
-    taken: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
+    removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
     """Names below each open folder that are to be taken out of the layer; others stay there."""
 
 
@@ -105,13 +105,15 @@ class Repositories:
 
         return cls(view, host, documents.history.blobs.put_blob, uri_of, name_of)
 
-    def plan(self, found: Sequence[tuple[Path, Sequence[Change]]], since_ns: int) -> GitPlanned:
+    def plan(
+        self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], since_ns: int
+    ) -> GitPlanned:
         """Decide what becomes of changed names of git's own files below open folders."""
         planned = GitPlanned()
         under_way: dict[Path, int] = {}
-        for folder, changes in found:
+        for folder, changes in changes_by_folder:
             grouping = Grouping(folder, changes)
-            taken = planned.taken.setdefault(folder, [*grouping.strays])
+            removals = planned.removals.setdefault(folder, [*grouping.strays])
             if grouping.strays:
                 planned.notes.append(_left([str(name) for name in grouping.strays], _NEW))
             for common, group in grouping.groups.items():
@@ -119,7 +121,7 @@ class Repositories:
                 operation = next((each.operation for each in group if each.operation), None)
                 if operation is None:
                     self._plan_group(planned, group, began_ns)
-                    taken += [change.name for each in group for change in each.changes.values()]
+                    removals += [change.name for each in group for change in each.changes.values()]
                     continue
                 under_way[common] = began_ns
                 if common not in self._under_way:
@@ -134,24 +136,24 @@ class Repositories:
 
     def _plan_group(self, planned: GitPlanned, group: Sequence[Names], since_ns: int) -> None:
         """Plan what was done to a repository and its linked work trees: all of it or nothing."""
-        found: list[RepositoryLanding] = []
+        landings: list[RepositoryLanding] = []
         for names in group:
             name = self._name_of(names.repository.git_dir)
             if names.others:
                 others = [f"{name}/{each}" for each in names.others]
                 planned.notes.append(_left(others, OTHERS))
             try:
-                found += self._landings(names, since_ns)
+                landings += self._landings(names, since_ns)
             except ToolError as exc:
                 planned.notes.append(_left([name], f"{exc}"))
                 return
-        has_refs = any(landing.refs for landing in found)
+        has_refs = any(landing.refs for landing in landings)
         # What is staged follows from a commit, also in the index of another work tree.
         planned.landings += [
             landing.model_copy(update={"shown": ()})
             if has_refs and not (landing.refs or landing.stash)
             else landing
-            for landing in found
+            for landing in landings
         ]
 
     def _landings(self, names: Names, since_ns: int) -> Sequence[RepositoryLanding]:
@@ -163,8 +165,8 @@ class Repositories:
                 init(self._host, Path(apart, "new"))
                 objects = repository.git_dir / "objects"
             disk = Git(self._host, repository)
-            found = _compared(names, disk, view)
-            if found is None and not names.is_new:
+            comparison = _compared(names, disk, view)
+            if comparison is None and not names.is_new:
                 return []
             # See git(1): new objects go to the first, and those of the disk are read, too.
             apart_too = {
@@ -173,31 +175,31 @@ class Repositories:
             }
             Path(apart, "objects").mkdir()
             checked = Git(self._host, repository, apart_too)
-            return [self._landing(names, found or _Found(), view, disk, checked, since_ns)]
+            return [self._landing(names, comparison or _Found(), view, disk, checked, since_ns)]
 
     def _landing(
-        self, names: Names, found: _Found, view: Git, disk: Git, checked: Git, since_ns: int
+        self, names: Names, comparison: _Found, view: Git, disk: Git, checked: Git, since_ns: int
     ) -> RepositoryLanding:
-        pack = _pack(found.tips, disk, view)
-        new_names = _check(checked, pack, found.tips)
+        pack = _pack(comparison.tips, disk, view)
+        new_names = _check(checked, pack, comparison.tips)
         work_tree = names.repository.work_tree
         top = work_tree or _top(disk)
         name = self._name_of(top)
         words = Words(checked, self._uri_of(top), f" in {name}" if name else "")
-        shown = [*words.changes(found.refs, found.stash, found.index)]
-        shown += [words.new()] if names.is_new and not shown else []
+        rows = [*words.changes(comparison.refs, comparison.stash, comparison.index)]
+        rows += [words.new()] if names.is_new and not rows else []
         return RepositoryLanding(
             git_dir=str(names.repository.git_dir),
             work_tree=str(work_tree) if work_tree else None,
             is_new=names.is_new or None,
-            refs=tuple(found.refs),
-            stash=found.stash,
-            index=self._put_blob(found.index.encoded()) if found.index else None,
+            refs=tuple(comparison.refs),
+            stash=comparison.stash,
+            index=self._put_blob(comparison.index.encoded()) if comparison.index else None,
             pack=self._put_blob(pack) if pack else None,
             ends=tuple(names.ended),
             protected=tuple(well_formed(name) for name in new_names if _is_protected(name)),
-            moved=_moved(names, found, disk, since_ns),
-            shown=tuple(shown),
+            moved=_moved(names, comparison, disk, since_ns),
+            shown=tuple(rows),
         )
 
 
@@ -266,17 +268,17 @@ def _top(disk: Git) -> Path:
     return Path(told) if told and not answer.exit_code else disk.repository.git_dir
 
 
-def _moved(names: Names, found: _Found, disk: Git, since_ns: int) -> str | None:
+def _moved(names: Names, comparison: _Found, disk: Git, since_ns: int) -> str | None:
     """Return what somebody else has moved since a time."""
-    places = [(move.ref, _file_of(names, move.ref)) for move in found.refs if move.before]
-    places += [("the stash", names.common / "logs/refs/stash")] if found.stash else []
+    places = [(move.ref, _file_of(names, move.ref)) for move in comparison.refs if move.before]
+    places += [("the stash", names.common / "logs/refs/stash")] if comparison.stash else []
     for name, place in places:
         if _is_newer(place, since_ns):
             return name.removeprefix("refs/heads/")
-    if found.index is not None and _is_newer(names.repository.git_dir / "index", since_ns):
+    if comparison.index is not None and _is_newer(names.repository.git_dir / "index", since_ns):
         # Whoever looks at the index may write it, too: the times of files are in it.
         answer = disk.ask("diff-index", "--cached", "--name-only", "-z", "HEAD", "--")
-        staged = set(answer.stdout.split(b"\0")) & found.index.paths
+        staged = set(answer.stdout.split(b"\0")) & comparison.index.paths
         return "what is staged" if staged or answer.exit_code else None
     return None
 

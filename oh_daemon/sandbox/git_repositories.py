@@ -95,21 +95,21 @@ class Grouping:
     def __init__(self, folder: Path, changes: Sequence[Change]) -> None:
         self._folder = folder
         made = {change.name for change in changes if change.name.name == "HEAD" and change.after}
-        self._made = {name.parent for name in made if name.parent.name == ".git"}
+        self._candidates = {name.parent for name in made if name.parent.name == ".git"}
         """Names of repositories that commands made, if the disk has none there."""
         self._git_dirs: dict[Path, Path | None] = {}
         self.strays: list[Path] = []
         """What belongs to no repository that the disk has."""
-        found: dict[Path, dict[str, Change]] = {}
+        by_git_dir: dict[Path, dict[str, Change]] = {}
         for change in changes:
             git_dir = self._git_dir(change.name.parent)
             if git_dir is None:
                 self.strays.append(change.name)
             else:
                 name = (folder / change.name).relative_to(git_dir)
-                found.setdefault(git_dir, {})[str(name)] = change
-        self._changes = found
-        self._new = {git_dir for git_dir in found if not is_git_dir(git_dir)}
+                by_git_dir.setdefault(git_dir, {})[str(name)] = change
+        self._changes = by_git_dir
+        self._new = {git_dir for git_dir in by_git_dir if not is_git_dir(git_dir)}
 
     @cached_property
     def groups(self) -> Mapping[Path, Sequence[Names]]:
@@ -125,7 +125,7 @@ class Grouping:
         """Return the innermost folder that git keeps a repository in, on the disk if it can be."""
         if name not in self._git_dirs:
             here, is_top = self._folder / name, name == Path()
-            is_new = name in self._made and not os.path.lexists(here)
+            is_new = name in self._candidates and not os.path.lexists(here)
             is_one = is_new or (is_git_dir(here) and here.resolve() == here)
             found = here if is_one else None
             self._git_dirs[name] = found or (None if is_top else self._git_dir(name.parent))

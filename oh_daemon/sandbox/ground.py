@@ -103,14 +103,14 @@ def mounts_of(
     parts = _Parts()
     layers = [*_layers(ground, place, parts)]
     overlays = [layer.place for layer in layers]
-    caches = _caches(ground, place, parts.shown)
+    caches = _caches(ground, place, parts.visible)
     own = [at for at in caches if at.is_dir() and not mounts_below(at)]
     layers += [_cache_layer(at, caches[at], place, stack) for at in own]
     hidden = [*ground.hidden, place.parent]
-    folders, single = _sockets_to_hide(ground.places, hidden, parts.shown)
+    folders, single = _sockets_to_hide(ground.places, hidden, parts.visible)
     mounts = Mounts(
         layers=layers,
-        shown=parts.shown,
+        visible=parts.visible,
         shared={at: _lasting(kept) for at, kept in caches.items() if at not in own},
         hidden=[*hidden, *folders],
         covered=[*ground.covered(), *single],
@@ -148,24 +148,24 @@ def _layer(place: Path, name: str, covered: Path, below: Sequence[Path] = ()) ->
     return Layer(covered, upper, work, below)
 
 
-def _caches(ground: Ground, place: Path, shown: Sequence[Path]) -> Mapping[Path, Path]:
+def _caches(ground: Ground, place: Path, visible: Sequence[Path]) -> Mapping[Path, Path]:
     """Return where what lasts of each cache lies, by the place of the cache."""
     return {
         cache: place.parent / CACHES / name
         for name, cache in ground.caches.items()
         if not any(inner.is_relative_to(cache) for inner in ground.places)
-        and (cache.is_dir() or not any(map(cache.is_relative_to, shown)))
+        and (cache.is_dir() or not any(map(cache.is_relative_to, visible)))
     }
 
 
-def _cache_layer(cache: Path, kept: Path, place: Path, stack: ExitStack) -> Layer:
+def _cache_layer(cache: Path, store: Path, place: Path, stack: ExitStack) -> Layer:
     """Return the layer over a cache; if another view uses the lasting one, one of its own."""
-    lasting, own = _lasting(kept), place / f"cache-{kept.name}"
+    lasting, own = _lasting(store), place / f"cache-{store.name}"
     try:
-        stack.callback(os.close, locked(kept))
+        stack.callback(os.close, locked(store))
     except BlockingIOError:
         return Layer(cache, made(own / "upper"), made(own / "work"), [cache, lasting])
-    return Layer(cache, lasting, made(kept / "work"), [cache])
+    return Layer(cache, lasting, made(store / "work"), [cache])
 
 
 def _lasting(kept: Path) -> Path:
@@ -178,7 +178,7 @@ class _Parts:
 
     layered: list[Path] = field(default_factory=list[Path])
     """Folders that can be covered."""
-    shown: list[Path] = field(default_factory=list[Path])
+    visible: list[Path] = field(default_factory=list[Path])
     """Files and other mounted folders, which are seen as they are."""
     needed: list[Path] = field(default_factory=list[Path])
     """What nothing starts without, in a folder that is empty else."""
@@ -199,7 +199,7 @@ def _take_apart(
     mounts = mounts_below(folder)
     for path, name in _walk(folder, names, mounts):
         if not name.is_dir() or mounts.get(path, _LAYERED[0]) not in _LAYERED:
-            parts.shown.append(path)
+            parts.visible.append(path)
         elif path not in others:
             parts.layered.append(path)
 
@@ -231,16 +231,16 @@ def _walk(folder: Path, names: Path, mounts: Collection[Path]) -> Iterator[tuple
 
 
 def _sockets_to_hide(
-    covered: Sequence[Path], hidden: Sequence[Path], shown: Sequence[Path] = ()
+    covered: Sequence[Path], hidden: Sequence[Path], visible: Sequence[Path] = ()
 ) -> tuple[set[Path], set[Path]]:
     """Return folders of sockets, and sockets in folders that must be seen.
 
-    Nothing is hidden below one of the places `covered` by overlays, unless it is `shown` there as
+    Nothing is hidden below one of the places `covered` by overlays, unless it is `visible` there as
     it is, or `hidden` anyway.
     """
     folders, single = set[Path](), set[Path]()
     for path in _reachable():
-        is_shown = any(map(path.is_relative_to, shown))
+        is_shown = any(map(path.is_relative_to, visible))
         if any(map(path.is_relative_to, hidden if is_shown else (*covered, *hidden))):
             continue
         folder = path.parent

@@ -212,14 +212,14 @@ class IsolatedView:
         return Waiting(changes, left_out, self._git_planned(of_git, documents), names)
 
     def _git_planned(
-        self, found: Sequence[tuple[Path, Sequence[Change]]], documents: Documents
+        self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], documents: Documents
     ) -> GitPlanned:
-        if not found:
+        if not changes_by_folder:
             return GitPlanned()
         self._view.start()
         self._view.refresh()
         repositories = Repositories.of(self._view.spawner, self._host, documents)
-        return repositories.plan(found, self._current().git_since_ns)
+        return repositories.plan(changes_by_folder, self._current().git_since_ns)
 
     def _entry(self, base: _Base) -> Entry | None:
         if base.kind is None or base.kind == "unknown":

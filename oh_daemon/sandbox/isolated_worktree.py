@@ -187,15 +187,15 @@ class Worktree:
 
     def _committed(self, tree: _Tree, names: Sequence[str]) -> dict[str, tuple[int, bytes]]:
         """Return mode and content of those names that the commit has."""
-        found: dict[str, tuple[int, bytes]] = {}
+        files: dict[str, tuple[int, bytes]] = {}
         listed = self._git(tree.place, "ls-tree", "-r", "-z", tree.commit, "--", ".")
         wanted = set(names)
         rows = (row.split("\t", 1) for row in os.fsdecode(listed).split("\0") if row)
         oids = {name: head.split() for head, name in rows if name in wanted}
         for name, (mode, kind, oid) in oids.items():
             if kind == "blob":
-                found[name] = (int(mode, 8), self._git(tree.place, "cat-file", "blob", oid))
-        return found
+                files[name] = (int(mode, 8), self._git(tree.place, "cat-file", "blob", oid))
+        return files
 
     def _change(
         self, tree: _Tree, name: str, path: Path, committed: tuple[int, bytes] | None

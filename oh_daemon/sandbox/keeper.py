@@ -67,15 +67,15 @@ class Space:
 
 def _size(place: int) -> int:
     """Return how many bytes the layers in a folder take, without what nobody can name."""
-    left, size = [name for name in os.listdir(place) if name.startswith(_LAYERS)], 0
-    while left:
-        name = left.pop()
+    stack, size = [name for name in os.listdir(place) if name.startswith(_LAYERS)], 0
+    while stack:
+        name = stack.pop()
         try:
             found = os.stat(name, dir_fd=place, follow_symlinks=False)
             size += found.st_blocks * 512  # stat(2)
             if stat.S_ISDIR(found.st_mode):
                 folder = os.open(name, _FOLDER, dir_fd=place)
-                left += [f"{name}/{below}" for below in os.listdir(folder)]  # noqa: PTH208
+                stack += [f"{name}/{below}" for below in os.listdir(folder)]  # noqa: PTH208
                 os.close(folder)
         except OSError:
             continue  # It is gone, or its name is too long.
@@ -157,16 +157,16 @@ def _send_socket(daemon: socket.socket, family: int, port: int) -> None:
 
 
 def _bring_up_to_date(
-    covered: dict[bytes, bytes], wanted: dict[bytes, bytes], empty: bytes, overlays: list[bytes]
+    covered: dict[bytes, bytes], places: dict[bytes, bytes], empty: bytes, overlays: list[bytes]
 ) -> None:
     # The kernel keeps what it looked up in an overlay, also that something was not there. A remount
     # drops that, but not where something is mounted.
     for place, dependence in covered.items():
-        if wanted.get(place) != dependence or not _is_listed(place):
+        if places.get(place) != dependence or not _is_listed(place):
             _libc.umount2(place, _MNT_DETACH)
     failed = [_libc.mount(None, place, None, _MS_REMOUNT, None) for place in overlays]
     why = ctypes.get_errno()
-    for place in wanted:
+    for place in places:
         try:
             _cover(place, empty)
         except _GONE:

@@ -200,20 +200,20 @@ def names_below(upper: Path, top: Path, limit: int) -> list[Path]:
 
 
 def _names(root: int, top: str, limit: int) -> list[str]:
-    found: list[str] = []
-    left = [top]
-    while left and len(found) < limit:
-        name = left.pop()
+    files: list[str] = []
+    stack = [top]
+    while stack and len(files) < limit:
+        name = stack.pop()
         try:
             with within(root, name) as folder, os.scandir(folder) as listed:
                 for entry in listed:
                     below = f"{name}/{entry.name}"
-                    (left if entry.is_dir(follow_symlinks=False) else found).append(below)
+                    (stack if entry.is_dir(follow_symlinks=False) else files).append(below)
         except NotADirectoryError:
-            found.append(name)
+            files.append(name)
         except OSError:
             continue  # It is gone, or may not be read.
-    return found[:limit]
+    return files[:limit]
 
 
 def count(root: int, top: str, limit: int) -> int:

@@ -83,7 +83,7 @@ class Row:
 class Sandbox:
     """What holds the commands that nobody was asked about, and why it is not more."""
 
-    wanted: SandboxSetting
+    setting: SandboxSetting
     level: Level
     rows: Sequence[Row] = ()
     held_by: Row | None = None
@@ -94,12 +94,12 @@ class Sandbox:
     @property
     def refusal(self) -> str | None:
         """Return why no command may run: a level was named, and is not there."""
-        if self.wanted == self.level or self.wanted in {"auto", "off"}:
+        if self.setting == self.level or self.setting in {"auto", "off"}:
             return None
         ways = filter(None, (self.cure, "set `sandbox` to `auto`"))
         return (
-            f"the setting `sandbox` is {self.wanted!r}, and that level is not there: {self.cause}. "
-            f"The user can change that: {', or '.join(ways)}. Other tools work"
+            f"the setting `sandbox` is {self.setting!r}, and that level is not there: {self.cause}."
+            f" The user can change that: {', or '.join(ways)}. Other tools work"
         )
 
     @property
@@ -110,7 +110,12 @@ class Sandbox:
     @property
     def report(self) -> dict[str, str]:
         """Return what clients are told."""
-        found = {"level": self.level, "wanted": self.wanted, "cause": self.cause, "cure": self.cure}
+        found = {
+            "level": self.level,
+            "wanted": self.setting,
+            "cause": self.cause,
+            "cure": self.cure,
+        }
         return {name: value for name, value in found.items() if value}
 
 

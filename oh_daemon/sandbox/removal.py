@@ -56,18 +56,18 @@ def take_out(upper: Path, folder: Path, names: Iterable[Path], live: Live | None
         mount = open_in(live.pid, folder) if live else None
         if mount is not None:
             stack.callback(os.close, mount)
-        wanted = {str(name) for name in names}
+        targets = {str(name) for name in names}
         trash = upper.with_name(f"{upper.name}-gone")
-        taking = _Taking(layer, disk, mount, trash, wanted)
+        taking = _Taking(layer, disk, mount, trash, targets)
         in_use = {str(name) for name in live.in_use} if live else set[str]()
-        staying = {name for name in wanted if taking.is_staying(name, in_use)}
+        staying = {name for name in targets if taking.is_staying(name, in_use)}
         for name in sorted(staying):
             taking.make_equal(name)
-        for name in _deepest_first(wanted - staying):
+        for name in _deepest_first(targets - staying):
             with suppress(FileNotFoundError, NotADirectoryError):
                 taking.uncover(name)
                 taking.remove(name)
-        above = wanted.union(*map(parents, wanted)) - staying
+        above = targets.union(*map(parents, targets)) - staying
         for name in _deepest_first(above):
             with suppress(FileNotFoundError, NotADirectoryError):
                 taking.tidy(name, is_in_use=name in in_use)
@@ -81,13 +81,13 @@ class _Taking:
     """One run of `take_out`, on open folders: `mount` is the view's own, if there is one."""
 
     def __init__(
-        self, layer: int, disk: int, mount: int | None, trash: Path, wanted: Collection[str]
+        self, layer: int, disk: int, mount: int | None, trash: Path, targets: Collection[str]
     ) -> None:
         self._layer = layer
         self._disk = disk
         self._mount = mount
         self._trash = trash
-        self._wanted = wanted
+        self._targets = targets
         self._uncovered = set[str]()
 
     def is_staying(self, name: str, in_use: Collection[str]) -> bool:
@@ -147,18 +147,18 @@ class _Taking:
 
     def _uncover_folder(self, name: str) -> None:
         with holding(self._layer, name) as (folder, last):
-            found = status(folder, last)
-            if found is None or not (is_folder(found) or is_whiteout(folder, last, found)):
+            node = status(folder, last)
+            if node is None or not (is_folder(node) or is_whiteout(folder, last, node)):
                 return
-            if not is_folder(found):
+            if not is_folder(node):
                 os.unlink(last, dir_fd=folder)
                 os.mkdir(last, 0o700, dir_fd=folder)
         with within(self._layer, name) as folder, _writable(folder):
-            if not is_folder(found) or is_opaque(folder):
+            if not is_folder(node) or is_opaque(folder):
                 self._hide_each(name, folder)
                 with suppress(OSError):
                     os.removexattr(folder, OPAQUE)
-        if not is_folder(found) and (lower := status_below(self._disk, name)):
+        if not is_folder(node) and (lower := status_below(self._disk, name)):
             _match_mode(self._layer, name, lower)
 
     def _hide_each(self, name: str, folder: int) -> None:
@@ -166,7 +166,7 @@ class _Taking:
             lower = entries(below)
         for child, found in lower.items():
             own = status(folder, child)
-            if own is None and f"{name}/{child}" not in self._wanted:
+            if own is None and f"{name}/{child}" not in self._targets:
                 os.mknod(child, stat.S_IFCHR, 0, dir_fd=folder)
             elif is_folder(own) and is_folder(found):
                 with within(folder, child) as deeper:
@@ -191,7 +191,7 @@ class _Taking:
         if not is_folder(found):
             return
         if lower is not None and is_folder(lower):
-            if not (is_in_use and self._is_replaced(name) and name not in self._wanted):
+            if not (is_in_use and self._is_replaced(name) and name not in self._targets):
                 self._keep(name, lower)
             return
         if self._mount is not None:
@@ -201,13 +201,13 @@ class _Taking:
 
     def _keep(self, name: str, lower: os.stat_result) -> None:
         with named(self._layer, name) as place:
-            is_ours = name in self._wanted or has(self._layer, name, is_kept)
+            is_ours = name in self._targets or has(self._layer, name, is_kept)
             mode = stat.S_IMODE(lower.st_mode)
             if is_ours:
                 _match_mode(self._layer if self._mount is None else self._mount, name, lower)
             if stat.S_IMODE(os.fstat(place).st_mode) == mode:
                 os.setxattr(f"/proc/self/fd/{place}", KEPT, b"%o" % mode)
-            if name in self._wanted:
+            if name in self._targets:
                 with suppress(OSError):
                     os.removexattr(f"/proc/self/fd/{place}", OPAQUE)
 

@@ -57,17 +57,17 @@ class Masks:
         """Return the places to cover, which exist, each with what changes when it must be anew."""
         allowed = self._patterns()
         with self._lock:
-            wanted = {
+            places = {
                 real: numbers
                 for path, numbers in self._candidates()
                 for real in [Path(os.path.realpath(path))]
                 if self._may_cover(path, real, allowed)
             }
-            known = self._ever.intersection(wanted)
-            secret = known | set(self._untracked(wanted.keys() - known))
+            known = self._ever.intersection(places)
+            secret = known | set(self._untracked(places.keys() - known))
             self._ever |= secret
             outermost = {path for path in secret if secret.isdisjoint(path.parents)}
-            return {path: wanted.get(path, "") for path in sorted(outermost)}
+            return {path: places.get(path, "") for path in sorted(outermost)}
 
     def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
         """Leave out what would stand, at a real path, where commands must not see it."""
@@ -178,22 +178,22 @@ class SecretNames:
             return False
 
     def _look(self) -> Mapping[str, int]:
-        seen: dict[str, _Folder] = {}
-        left = deque([self._root])
+        listings: dict[str, _Folder] = {}
+        queue = deque([self._root])
         now = time.time_ns()
-        while left and len(seen) < _MAX_FOLDERS:
-            path = left.popleft()
+        while queue and len(listings) < _MAX_FOLDERS:
+            path = queue.popleft()
             try:
                 status = os.lstat(path)
-                known = self._listings.get(path)
-                if known is None or known.changed_ns != status.st_ctime_ns:
-                    known = self._listed(path, status, now)
+                listing = self._listings.get(path)
+                if listing is None or listing.changed_ns != status.st_ctime_ns:
+                    listing = self._listed(path, status, now)
             except OSError:
                 continue
-            seen[path] = known
-            left += known.folders
-        self._listings = seen
-        return {path: known.number for known in seen.values() for path in known.secrets}
+            listings[path] = listing
+            queue += listing.folders
+        self._listings = listings
+        return {path: listing.number for listing in listings.values() for path in listing.secrets}
 
     def numbers(self, path: str) -> str:
         """Return what changes when a folder above a path was replaced."""
@@ -204,15 +204,15 @@ class SecretNames:
 
     def _listed(self, path: str, status: os.stat_result, now: int) -> _Folder:
         is_settled = status.st_ctime_ns < now - _SLACK_NS
-        found = _Folder(status.st_ctime_ns if is_settled else 0, status.st_ino)
+        listing = _Folder(status.st_ctime_ns if is_settled else 0, status.st_ino)
         with os.scandir(path) as entries:
             for entry in entries:
                 is_folder = entry.is_dir(follow_symlinks=False)
                 if self._is_secret(f"{entry.name}/x" if is_folder else entry.name):
-                    found.secrets.append(entry.path)
+                    listing.secrets.append(entry.path)
                 elif is_folder and self._is_deep and entry.name not in _LEFT_OUT:
-                    found.folders.append(entry.path)
-        return found
+                    listing.folders.append(entry.path)
+        return listing
 
     def _is_secret(self, name: str) -> bool:
         known = self._judged.get(name)

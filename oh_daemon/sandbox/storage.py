@@ -74,16 +74,16 @@ def discard(parent: int, name: str, trash: Path) -> None:
     """Remove a tree of any depth: each folder is moved up before it is emptied."""
     trash.mkdir(mode=0o700, exist_ok=True)
     with opened(trash) as heap:
-        left, n_moved = ["0"], 0
+        stack, n_moved = ["0"], 0
         _move(parent, name, heap, "0")
-        while left:
-            folder_name = left.pop()
+        while stack:
+            folder_name = stack.pop()
             with within(heap, folder_name) as folder:
                 for child, found in entries(folder).items():
                     if is_folder(found):
                         n_moved += 1
                         _move(folder, child, heap, str(n_moved))
-                        left.append(str(n_moved))
+                        stack.append(str(n_moved))
                     else:
                         os.unlink(child, dir_fd=folder)
             os.rmdir(folder_name, dir_fd=heap)

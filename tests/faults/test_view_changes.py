@@ -51,14 +51,14 @@ def collected(
     *,
     same: Sequence[str] = (),
     ignored: Mapping[str, int] | None = None,
-    held: Sequence[str] = (),
+    in_use: Sequence[str] = (),
 ) -> Collected:
     return Collected(
         changes=[*changes],
         same=[*map(Path, same)],
         ignored={Path(name): n for name, n in (ignored or {}).items()},
         git=[],
-        held=frozenset(map(Path, held)),
+        in_use=frozenset(map(Path, in_use)),
     )
 
 
@@ -156,7 +156,7 @@ def test_each_change_is_found_and_taken_out_again(desk: Desk, case: str) -> None
     desk.run(command)
     found = desk.collect()
     assert found.changes == changes
-    assert (found.ignored, found.git, found.held) == ({}, [], frozenset())
+    assert (found.ignored, found.git, found.in_use) == ({}, [], frozenset())
     desk.take_out(*found.same, *(each.name for each in changes))
     assert listing(desk) == before
     assert desk.collect() == collected()
@@ -329,7 +329,7 @@ def test_what_a_job_writes_to_is_held(desk: Desk) -> None:
     names = ["a.txt", "d/1", "log"]
     assert held_open(desk.root, desk.project) == {*map(Path, names)}
     expected = [change("run.sh", file(5), file(6))]
-    assert desk.collect() == collected(expected, held=names)
+    assert desk.collect() == collected(expected, in_use=names)
 
 
 MAPPING = """

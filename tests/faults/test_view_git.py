@@ -60,7 +60,7 @@ class Bench:
         for change in found.changes:
             self._copy(change.name)
         names = [change.name for change in found.changes]
-        self.desk.take_out(*names, *planned.taken.get(self.project, ()))
+        self.desk.take_out(*names, *planned.removals.get(self.project, ()))
         return planned
 
     def _copy(self, name: Path) -> None:
@@ -132,7 +132,7 @@ def test_bookkeeping_is_no_change(bench: Bench) -> None:
     back = "git commit --allow-empty -qm x; git reset -q --hard HEAD~1; git checkout -q --detach"
     planned = bench.run(f"{looks}; {back}; git switch -q main; rm -rf .git/objects/??")
     assert (planned.landings, planned.notes) == ([], [])
-    assert planned.taken
+    assert planned.removals
     assert status(bench.project) == ""
 
 

@@ -55,7 +55,7 @@ class Desk:
             self.project,
             handed_in=handed_in or {},
             since_ns=since_ns or time.time_ns() + 10**9,
-            held=lambda: held_open(self.root, self.project),
+            list_open=lambda: held_open(self.root, self.project),
             are_ignored=partial(find_ignored, self.host, self.project),
         )
 
