@@ -19,7 +19,14 @@ from oh_daemon.app.images import require_sight
 from oh_daemon.app.isolation import with_isolation
 from oh_daemon.app.listing import catalogs_of, list_summaries
 from oh_daemon.app.live import Live
-from oh_daemon.app.opening import closed_on_failure, new_log, recipe_for_foreign, replay_into
+from oh_daemon.app.opening import (
+    begin_again,
+    closed_on_failure,
+    folders_of_damaged,
+    new_log,
+    recipe_for_foreign,
+    replay_into,
+)
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import events as e
@@ -132,17 +139,26 @@ class Conversations:
         take = replay_into(state, place, folders, is_own=is_own)
         opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
         with closed_on_failure(opened.log):
-            if state.seq == 0:
+            has_begun = bool(state.created_at)
+            if not (state.seq or opened.is_damaged):
                 # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
-            own = paths_from_uris(state.folders)
+            own = (
+                paths_from_uris(state.folders)
+                if has_begun
+                else folders_of_damaged(place, self.shared)
+            )
             settings = self.shared.settings(own[0] if own else None).settings
             recipe = recipe or Recipe(settings.instructions)
             if not is_own:
                 recipe = recipe_for_foreign(recipe, state, settings, self.shared)
             live = self._make(state, opened.log, opened.epoch, own, recipe)
+            repairs = opened.repairs
+            if not has_begun:
+                model = settings.model or self.shared.default_model()
+                repairs = (*repairs, begin_again(live, place, settings, model))
             live.take_up()
-        live.repaired = opened.repairs if is_own else (*opened.repairs, FOREIGN)
+        live.repaired = repairs if is_own else (*repairs, FOREIGN)
         return self._add(live, at_work=at_work)
 
     def open_or_follow(
@@ -329,7 +345,12 @@ class Conversations:
             return fold(log_id, records), records, live.conversation.journal.epoch
         records: list[plain.Record] = []
         scan = scan_log(self.place_of(log_id, folders), records.append)
-        return fold(log_id, records), records, scan.header.get("epoch", "")
+        state = fold(log_id, records)
+        if not state.created_at:
+            raise InvalidStateError(
+                f"the first event of {log_id!r} is damaged; opened, it is an empty conversation"
+            )
+        return state, records, scan.header.get("epoch", "")
 
     def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
         """Return the folder of a conversation's log. Raises `ConversationNotFoundError`."""

@@ -12,35 +12,30 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
-from oh_daemon.contract import plain
-from oh_daemon.contract.errors import ConversationLockedError, InvalidStateError, UserError
+from oh_daemon.contract import events as e
+from oh_daemon.contract.errors import ConversationLockedError, UserError
+from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.settings import CHOICES, Settings, stricter
 from oh_daemon.core.folding import apply
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import EventLog
 from oh_daemon.core.records import without_authority
 from oh_daemon.core.state import State
-from oh_daemon.store.catalog import Catalog
+from oh_daemon.store.catalog import DAMAGED, Catalog
 from oh_daemon.store.event_log import open_log
-from oh_daemon.store.log_scan import TakeRecord
+from oh_daemon.store.log_scan import LOG_NAME, TakeRecord
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.paths import uri_from_path
-
-
-def _replay(state: State, record: plain.Record) -> None:
-    """Apply the next record of a log. Raises `InvalidStateError` if its beginning is missing."""
-    if state.seq == 0 and record["event"]["type"] != "conversation.created":
-        raise InvalidStateError("the log has no beginning, so the conversation cannot be opened")
-    apply(state, record)
 
 
 def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: bool) -> TakeRecord:
     """Return what applies the records of the log at `place`; a foreign one works in `folders`."""
     if is_own:
-        return partial(_replay, state)
+        return partial(apply, state)
     here = tuple(dict.fromkeys(map(uri_from_path, (place.parents[2], *folders))))
-    return lambda record: _replay(state, without_authority(record, here))
+    return lambda record: apply(state, without_authority(record, here))
 
 
 def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared: Shared) -> Recipe:
@@ -52,6 +47,31 @@ def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared:
     with suppress(UserError):  # Without a model, the conversation can still be read.
         options["model"] = settings.model or shared.default_model()
     return replace(recipe, options={**options, **recipe.options})
+
+
+def folders_of_damaged(place: Path, shared: Shared) -> list[Path]:
+    """Return where a conversation works whose first event, which would say so, is damaged."""
+    return [] if place.parents[1] == shared.user_folder else [place.parents[2]]
+
+
+def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
+    """Begin a conversation whose first event is damaged, empty; return what is said about it."""
+    journal, folders = live.conversation.journal, live.workbench.folders.folders
+    said = (
+        "the first event of the log is damaged, so the conversation is empty and has the options"
+        f" that you have now; what can still be read is in {str(place / LOG_NAME)!r}"
+    )
+    created = e.ConversationCreated(
+        title=DAMAGED,
+        folders=tuple(map(uri_from_path, folders)),
+        agent=live.agent_info(model),
+        options={"mode": settings.mode, "approval": settings.approval, "model": model},
+        max_steps=settings.max_steps,
+        max_cost_usd=settings.max_cost_usd,
+    )
+    notice = NoticeItem(id=new_id(), severity="warning", title=DAMAGED, description=said)
+    journal.append(created, e.ItemCompleted(item=notice))
+    return said
 
 
 @contextmanager

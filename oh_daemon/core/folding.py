@@ -36,9 +36,14 @@ def fold(conversation_id: str, records: Iterable[plain.Record]) -> State:
 
 
 def apply(state: State, record: plain.Record) -> None:
-    """Fold in one record. An event of an unknown type changes only what all records change."""
+    """Fold in one record. An event of an unknown type changes only what all records change.
+
+    So does whatever precedes the beginning: of a log whose first event is damaged, nothing counts.
+    """
     state.seq = record["seq"]
     state.updated_at = record["ts"]
+    if not state.created_at and record["event"]["type"] != "conversation.created":
+        return
     cause = record.get("cause")
     if cause is not None:
         state.causes[cause["method"], cause["clientRequestId"]] = cause

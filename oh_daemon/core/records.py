@@ -7,6 +7,7 @@ result, wherever the cut is and whatever is running in the original.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 from oh_daemon.contract import plain
@@ -21,8 +22,12 @@ from oh_daemon.core.state import ENDED, State
 
 
 def standing(records: Iterable[plain.Record]) -> list[plain.Record]:
-    """Return the records that no later `conversation.rolledBack` has undone."""
+    """Return the records from the beginning on that no later `conversation.rolledBack` has undone.
+
+    Records before it are what is left of a log whose first event is damaged.
+    """
     kept: list[plain.Record] = []
+    records = dropwhile(lambda record: record["event"]["type"] != "conversation.created", records)
     for record in records:
         if record["event"]["type"] == "conversation.rolledBack":
             while kept and kept[-1]["seq"] > record["event"]["toSeq"]:

@@ -12,6 +12,7 @@ import shutil
 import time
 from collections.abc import Container, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,14 @@ from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
 from oh_daemon.contract.summaries import ConversationInfo
-from oh_daemon.store.log_scan import LOG_NAME, last_seq_of, lock_owner, parse_line, scan_log
+from oh_daemon.store.log_scan import (
+    LOG_NAME,
+    has_lost,
+    last_seq_of,
+    lock_owner,
+    parse_line,
+    scan_log,
+)
 from oh_daemon.store.private_files import (
     disk_error,
     private_folder,
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+DAMAGED = "Damaged conversation"
+"""The title of one whose first event cannot be read."""
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 _META_NAME = "meta.json"
 _MAX_META_BYTES = 1 << 20
@@ -187,16 +197,26 @@ class Catalog:
             from oh_daemon.core.state import State  # noqa: PLC0415 - as above.
 
             state = State(folder.name)
-            scan_log(folder, partial(apply, state))
-            if state.seq == 0:
+            scan = scan_log(folder, partial(apply, state))
+            if not (state.seq or has_lost(folder, scan)):
                 return None
-            summary = _checked(summary_of(state))
+            summary = summary_of(state)
+            summary = _checked(summary if state.created_at else self._of_damaged(summary))
         # A damaged log may hold events that make no sense; it must not hide the other logs.
         except (OSError, DaemonError, ValueError, *_MALFORMED) as exc:
             logger.warning("conversation %s is not listed: %s", folder.name, exc)
             return None
         self.write_meta(folder.name, summary)
         return summary
+
+    def _of_damaged(self, summary: Json) -> Json:
+        """Return what a list shows of a conversation whose first event is damaged."""
+        log = self._conversations / summary["id"] / LOG_NAME
+        changed_at = datetime.fromtimestamp(log.stat().st_mtime, UTC).isoformat()
+        known = {"title": DAMAGED, "createdAt": changed_at, "updatedAt": changed_at}
+        # In the user's own folder, conversations have none.
+        is_of_folder = self._home.name == ".openhands"
+        return {**summary, **known, "folders": [self._home.parent.as_uri()] * is_of_folder}
 
 
 def _is_long(log: Path) -> bool:

@@ -25,7 +25,15 @@ from oh_daemon.contract.events import LOG_VERSION
 from oh_daemon.store import private_files
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.log_scan import LOG_NAME, Scan, TakeRecord, parse_line, scan_file
+from oh_daemon.store.log_scan import (
+    LOG_NAME,
+    TORN,
+    Scan,
+    TakeRecord,
+    has_lost,
+    parse_line,
+    scan_file,
+)
 from oh_daemon.store.private_files import (
     open_private,
     parse_object,
@@ -208,6 +216,8 @@ class OpenedLog:
     """Differs from the one before when whole lines may have been lost."""
     repairs: tuple[str, ...]
     """What was found wrong, as sentences, except what an earlier opening has reported."""
+    is_damaged: bool
+    """Whether anything was found wrong, by this opening or an earlier one."""
 
 
 def open_log(
@@ -300,6 +310,7 @@ def _open_locked(
     repairs = [] if scan.header.get("damage") == scan.damage else scan.repairs
     if os.fstat(fd).st_size > scan.end:
         repairs = [*repairs, _cut_torn_line(folder, fd, scan.end)]
+    is_damaged = has_lost(folder, scan)
     for left_by_a_killed_process in folder.rglob(".*.tmp"):
         left_by_a_killed_process.unlink(missing_ok=True)
     log = LogFile(folder, fds, scan, commit)
@@ -310,13 +321,13 @@ def _open_locked(
     os.fdatasync(fd)
     private_files.sync_path(folder)
     private_files.sync_path(folder.parent)
-    return OpenedLog(log, epoch, tuple(repairs))
+    return OpenedLog(log, epoch, tuple(repairs), is_damaged)
 
 
 def _cut_torn_line(folder: Path, fd: int, end: int) -> str:
     """Move the bytes after the last complete line into a file, which is durable before the cut."""
     # A file of this name is from an unfinished attempt: a finished opening writes beyond `end`.
-    name = f"torn-{end}"
+    name = f"{TORN}{end}"
     aside_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(aside_fd, "wb") as aside:
         log.seek(end)

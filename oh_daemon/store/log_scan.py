@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from oh_daemon.contract import plain
 
 LOG_NAME = "events.jsonl"
+TORN = "torn-"
+"""Begins the name of a file beside the log, with an unfinished last line that was cut off."""
 TakeRecord = Callable[["plain.Record"], object]
 """Receives an event as a plain dict, which it may keep; usually it only reads it."""
 _MAX_LINE_BYTES = 32 << 20
@@ -77,6 +79,12 @@ def scan_log(folder: Path, take: TakeRecord) -> Scan:
     """Scan the log of a conversation, which may be open elsewhere."""
     with read_private(folder / LOG_NAME) as file:
         return scan_file(file, take)
+
+
+def has_lost(folder: Path, scan: Scan) -> bool:
+    """Return whether there is more in the log than `scan` has read, or was before it was cut."""
+    is_longer = (folder / LOG_NAME).stat().st_size > scan.end
+    return bool(scan.damage) or is_longer or any(folder.glob(f"{TORN}*"))
 
 
 def read_log(folder: Path) -> list[plain.Record]:

@@ -150,10 +150,48 @@ def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: W
     log.write_bytes(log.read_bytes().splitlines(keepends=True)[0] + b'{"v":1,"se')
     (log.parent / "meta.json").unlink()
     client = world.daemon()
-    assert client.request("conversation/list")["conversations"] == []
+    [info] = client.request("conversation/list")["conversations"]
+    assert (info["id"], info["title"]) == (conversation, "Damaged conversation")
     again = client.request("conversation/start", started)
     assert (again["conversation"]["id"], again.get("duplicate")) == (conversation, None)
     assert [record["seq"] for record in world.records_of(conversation)] == [1]
+
+
+@pytest.mark.parametrize("n_left", [0, 1], ids=["torn", "damaged"])
+def test_without_its_first_event_a_log_opens_empty_says_so_and_is_listed(
+    world: World, n_left: int
+) -> None:
+    world.script(say("Lost."), say("Heard."))
+    client = world.daemon()
+    conversation = world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    client.close()
+    log = world.log_of(conversation)
+    header, created, *others = log.read_bytes().splitlines(keepends=True)
+    left = [created[:-60], b"\n", *others] if n_left else [created[:-60]]
+    log.write_bytes(b"".join((header, *left)))
+    (log.parent / "meta.json").unlink()
+    client = world.daemon()
+    [info] = client.request("conversation/list")["conversations"]
+    assert (info["id"], info["title"]) == (conversation, "Damaged conversation")
+    named = {"conversationId": conversation}
+    assert client.error("conversation/read", named).data["kind"] == "invalidState"
+    opened = client.request("conversation/open", named)
+    assert any("first event of the log is damaged" in text for text in opened["repaired"])
+    [notice] = opened["items"]
+    assert (notice["kind"], notice["severity"]) == ("notice", "warning")
+    assert opened["conversation"]["folders"] == [world.project.as_uri()]
+    assert opened["conversation"]["options"]["approval"] == "askRisky"
+    world.send(client, conversation, "go on")
+    assert world.turn(client)["finalText"] == "Heard."
+    assert "Lost." not in str(world.llm.requests[-1].body)
+    forked = client.request("conversation/fork", named)["conversation"]
+    client.request("conversation/close", named)
+    listed = client.request("conversation/list")["conversations"]
+    assert {each["id"] for each in listed} == {conversation, forked["id"]}
+    assert client.request("conversation/open", named)["repaired"] == []
+    read = client.request("conversation/read", named)["items"]
+    assert [item["kind"] for item in read] == ["notice", "userMessage", "agentMessage"]
 
 
 def plant(world: World, name: str, *more: bytes) -> Path:
@@ -205,17 +243,14 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
     assert newer.read_bytes() == kept[newer]
 
 
-@pytest.mark.parametrize(("v", "kind"), [(1, "invalidState"), (2, "readOnly")])
-def test_why_a_log_cannot_be_opened_is_said_before_anything_is_made_of_it(
-    world: World, v: int, kind: str
-) -> None:
-    """Its events change items that are not there: without a beginning, or in a later version."""
+def test_why_a_log_cannot_be_opened_is_said_before_anything_is_made_of_it(world: World) -> None:
+    """Its events, of a later version, change items that are not there."""
     event = {"type": "item.updated", "status": "running"}
-    record = {"v": v, "seq": 1, "ts": "2026-01-02T03:04:05.678Z", "itemId": "x", "event": event}
+    record = {"v": 2, "seq": 1, "ts": "2026-01-02T03:04:05.678Z", "itemId": "x", "event": event}
     log = plant(world, "a" * 32)
     log.write_bytes(json.dumps(record).encode() + b"\n")
     error = world.daemon().error("conversation/open", {"conversationId": "a" * 32})
-    assert error.data["kind"] == kind
+    assert error.data["kind"] == "readOnly"
 
 
 def test_opening_removes_what_a_kill_inside_a_write_left_beside_the_file(world: World) -> None:

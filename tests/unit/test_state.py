@@ -26,7 +26,7 @@ def test_an_event_of_a_later_version_only_moves_on():
 
 
 def test_what_happens_without_a_turn_changes_no_turn():
-    state = State("c1")
+    state = State("c1", created_at="t0")
     apply(state, record("turn.paused", reason="user"))
     apply(state, record("turn.resumed"))
     apply(state, record("usage.updated", usage={"inputTokens": 3}))
@@ -52,7 +52,7 @@ def test_usage_is_summed_and_the_cost_is_unknown_once_a_part_is():
 
 
 def test_an_answer_to_an_approval_that_is_gone_is_remembered_and_decides_nothing():
-    state = State("c1")
+    state = State("c1", created_at="t0")
     allow = {"effect": "allow", "scope": "conversation"}
     apply(state, record("approval.resolved", approvalId="a", decision=allow, by="user"))
     assert list(state.resolutions) == ["a"]
@@ -60,7 +60,7 @@ def test_an_answer_to_an_approval_that_is_gone_is_remembered_and_decides_nothing
 
 
 def test_changed_arguments_and_options_are_taken_over():
-    state = State("c1", options={"mode": "ask"})
+    state = State("c1", created_at="t0", options={"mode": "ask"})
     call = {"id": "x", "name": "n", "arguments": "{}", "batch": "b"}
     item: Any = {"id": "i", "kind": "toolCall", "status": "pending", "args": {"a": 1}}
     apply(state, record("item.started", item={**item, "call": call}))

@@ -24,28 +24,36 @@ def records_of(*events: Any) -> list[Any]:
     ]
 
 
+CREATED = {
+    "type": "conversation.created",
+    "title": "",
+    "folders": [],
+    "agent": {"model": "m", "label": "m", "systemPrompt": "", "tools": []},
+    "options": {},
+    "maxSteps": 9,
+}
 TURN = {"type": "turn.started", "cause": "message"}
 END = {"type": "turn.completed", "turn": {"id": "t1", "status": "failed"}}
-BACK = {"type": "conversation.rolledBack", "toSeq": 3, "toItemId": "b", "files": "keep"}
-RECORDS = records_of(TURN, message("a", "one"), END, TURN, message("b", "two"), END, BACK)
+BACK = {"type": "conversation.rolledBack", "toSeq": 4, "toItemId": "b", "files": "keep"}
+RECORDS = records_of(CREATED, TURN, message("a", "one"), END, TURN, message("b", "two"), END, BACK)
 
 
 def test_what_was_rolled_back_is_gone_and_the_numbers_go_on():
     state = fold("c", RECORDS)
     assert [item["id"] for item in state.items] == ["a"]
-    assert (state.message_count, state.turn, state.last_turn, state.seq) == (1, None, None, 7)
-    assert [record["seq"] for record in standing(RECORDS)] == [1, 2, 3, 7]
+    assert (state.message_count, state.turn, state.last_turn, state.seq) == (1, None, None, 8)
+    assert [record["seq"] for record in standing(RECORDS)] == [1, 2, 3, 4, 8]
 
 
 def test_the_way_back_goes_before_the_turn_that_a_message_started():
-    assert begin_of_message(RECORDS, "b") == 3
+    assert begin_of_message(RECORDS, "b") == 4
     steered = records_of(TURN, message("a", "one"), message("b", "two"))
     assert begin_of_message(steered, "b") == 2
 
 
 def test_a_view_that_grew_begins_anew_after_a_rollback_also_when_as_much_was_added():
     view, state = View("system"), State("c")
-    from_log = iter([*RECORDS, *records_of(*[{}] * 7, TURN, message("c", "three"))[7:]])
+    from_log = iter([*RECORDS, *records_of(*[{}] * 8, TURN, message("c", "three"))[8:]])
     for record in from_log:
         apply(state, record)
         view.messages(state.items)
@@ -55,7 +63,7 @@ def test_a_view_that_grew_begins_anew_after_a_rollback_also_when_as_much_was_add
 
 def test_a_view_that_was_not_asked_in_between_begins_anew_too():
     view = View("system")
-    view.messages(fold("c", RECORDS[:6]).items)
-    later = records_of(*[{}] * 7, TURN, message("c", "three"))[7:]
+    view.messages(fold("c", RECORDS[:7]).items)
+    later = records_of(*[{}] * 8, TURN, message("c", "three"))[8:]
     said = [each["content"] for each in view.messages(fold("c", [*RECORDS, *later]).items)]
     assert said == ["system", "one", "three"]

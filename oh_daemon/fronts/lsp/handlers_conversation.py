@@ -40,6 +40,7 @@ from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.fronts.wire.serial import on_own_thread, then
+from oh_daemon.store.log_scan import last_seq_of
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.workspace.paths import parse_folder
 
@@ -101,6 +102,9 @@ def _require_open_or_trusted(
 
 def _started_before(daemon: Daemon, conversation_id: str, folders: list[Path]) -> Live | None:
     with suppress(ConversationNotFoundError):
+        # A crash amid the first event: the start is still to be done as it was asked for.
+        if not last_seq_of(daemon.conversations.place_of(conversation_id, folders)):
+            return None
         return daemon.conversations.open(conversation_id, folders)
     return None
 
