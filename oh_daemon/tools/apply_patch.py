@@ -113,7 +113,7 @@ class PatchTool:
         after = applied(text, located(text, section.hunks.edits))
         made = self._changes.step(section.move_to, Create(after, look.file.form))
         moved = Move(self._folders.name(removal.path), self._folders.name(made.path), text)
-        return [replace(made, moved=moved), replace(removal, moved=moved)]
+        return [replace(made, move=moved), replace(removal, move=moved)]
 
 
 def _joined(problems: Sequence[ToolError]) -> ToolError:

@@ -51,7 +51,7 @@ class _Plan:
     modes: Sequence[tuple[Path, int]]
     """Texts whose permissions change too."""
     raw: Sequence[tuple[Path, FileChange]]
-    done: Sequence[tuple[Path, FileChange]]
+    in_place: Sequence[tuple[Path, FileChange]]
     """What has landed already: the daemon ended while it landed."""
     left_out: dict[str, str]
     protected: Sequence[str]
@@ -109,14 +109,14 @@ class LandingTool:
         self._asks = asks
 
     def plan(self, args: Json) -> Intent:
-        found = self._found
-        intent = self._changes.intent("Keep changes to", found.steps, args)
+        plan = self._plan
+        intent = self._changes.intent("Keep changes to", plan.steps, args)
         shown_ones = intent.subject.changes if isinstance(intent.subject, FileChangeSubject) else ()
-        changes = (*shown_ones, *(change for _, change in found.raw))
+        changes = (*shown_ones, *(change for _, change in plan.raw))
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
-        git = () if self._why_no_git(found, args) else self._git_changes
-        guarded = found.protected or [_in_commit(name) for name in self.protected if git]
+        git = () if self._why_no_git(plan, args) else self._git_changes
+        guarded = plan.protected or [_in_commit(name) for name in self.protected if git]
         reasons = tuple(dict.fromkeys((*guarded, *intent.reasons)))
         # A new folder without a file in it is nothing to ask about.
         is_little = not git and all(each.raw == "folder" and each.op == "add" for each in changes)
@@ -135,30 +135,30 @@ class LandingTool:
             reasons=reasons,
             digest_material=(
                 *intent.digest_material,
-                *(str(path) for path, _ in found.raw),
+                *(str(path) for path, _ in plan.raw),
                 *(f"{each.pack} {each.index}" for each in self._git),
             ),
             locations=tuple(Location(uri=change.uri) for change in changes[:MAX_SHOWN]),
             item_fields={},
             outside_floor=bool(guarded),
-            clashes=found.clashes,
+            clashes=plan.clashes,
             footprint=Footprint(
                 writes=bool(changes or git),
                 paths=frozenset(
-                    (*map(str, found.paths), *(each.git_dir for each in self._git if git))
+                    (*map(str, plan.paths), *(each.git_dir for each in self._git if git))
                 ),
             ),
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
-        found = self._found
-        why_no_git = self._why_no_git(found, args)
-        for path in {path.parent: path for path, _ in found.done}.values():
+        plan = self._plan
+        why_no_git = self._why_no_git(plan, args)
+        for path in {path.parent: path for path, _ in plan.in_place}.values():
             self._documents.sweep(path)  # A kill may have left a file that was being written.
         try:
             landed = self.land(args, context)
         except (ToolError, Cancelled) as exc:
-            done = [change for _, change in found.done]
+            done = [change for _, change in plan.in_place]
             return without_landing(self._landing, f"{exc or 'Interrupted.'}", done)
         left = (f"Left as it was: {name}: {why}." for name, why in landed.left_out.items())
         git, told = self._landed_git(why_no_git or _which(landed.left_out))
@@ -169,16 +169,16 @@ class LandingTool:
 
     def land(self, args: Json, context: ToolContext) -> Landed:
         """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
-        found = self._found
-        made = self._changes.make("command", found.steps, args, context)
-        raw, failed = self._made_raw(found)
-        whole = [*found.done, *raw]
-        rows = [part["text"] for part in made.content if part["text"]]
-        if len(found.steps) > MAX_SHOWN:
+        plan = self._plan
+        result = self._changes.make("command", plan.steps, args, context)
+        raw, failed = self._made_raw(plan)
+        whole = [*plan.in_place, *raw]
+        rows = [part["text"] for part in result.content if part["text"]]
+        if len(plan.steps) > MAX_SHOWN:
             rows = "\n".join(rows).splitlines()
         rows += [_row(change, self._folders.name(path)) for path, change in whole]
-        changes = [*made.item_fields["changes"], *(change for _, change in whole)]
-        return Landed(changes, {**found.left_out, **failed}, rows)
+        changes = [*result.item_fields["changes"], *(change for _, change in whole)]
+        return Landed(changes, {**plan.left_out, **failed}, rows)
 
     def _why_no_git(self, found: _Plan, args: Json) -> str | None:
         """Return why commits must not land: some of the files will not be as they are there."""
@@ -226,11 +226,11 @@ class LandingTool:
         return f"The objects are there: {', '.join(commits)} can be cherry-picked." * bool(commits)
 
     @cached_property
-    def _found(self) -> _Plan:
+    def _plan(self) -> _Plan:
         steps: list[Step] = []
         modes: list[tuple[Path, int]] = []
         raw: list[tuple[Path, FileChange]] = []
-        done: list[tuple[Path, FileChange]] = []
+        in_place: list[tuple[Path, FileChange]] = []
         left_out = dict(self._landing.get("leftOut", {}))
         protected: list[str] = []
         clashes = False
@@ -245,7 +245,7 @@ class LandingTool:
                 protected += [why] if why else []
                 if change.raw is not None:
                     is_done = self._raw.is_done(path, change)
-                    (done if is_done else raw).append((path, change))
+                    (in_place if is_done else raw).append((path, change))
                     continue
                 step, is_clash = plan_text(self._documents, path, change)
                 if is_clash and not self._asks:
@@ -256,12 +256,14 @@ class LandingTool:
                     protected.append(_CLASH)
                 modes += [(path, change.mode_after)] if change.mode_after is not None else []
                 if step is None:
-                    done.append((path, change))
+                    in_place.append((path, change))
                 else:
                     steps.append(step)
             except ToolError as exc:
                 left_out[name] = str(exc).partition("\n")[0]
-        return _Plan(steps, modes, raw, done, left_out, protected if self._asks else (), clashes)
+        return _Plan(
+            steps, modes, raw, in_place, left_out, protected if self._asks else (), clashes
+        )
 
     def _place(self, change: FileChange) -> tuple[Path, str | None]:
         """Return where the change lands, and why that is protected, if it is.
@@ -363,18 +365,18 @@ def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Ste
         return None, False
     if look.document is None and look.text == before and before is not None:
         return Step(path, Rewrite(before, after), before, after, None), False
-    wanted: Wanted = Rewrite(before or "", after)
+    edit: Wanted = Rewrite(before or "", after)
     clashes = False
     if now != before:
         if before is None or after is None or now is None:
             clashes, before = True, now
         elif merged(before, after, now)[1]:
             clashes, before, after = True, now, forced(before, after, now)
-        wanted = Rewrite(before or "", after)
+        edit = Rewrite(before or "", after)
     if now is None:
-        wanted = Create(after or "", change.form)
-    planned = documents.plan(path, wanted)
-    return Step(path, wanted, planned.before, planned.after, None), clashes
+        edit = Create(after or "", change.form)
+    planned = documents.plan(path, edit)
+    return Step(path, edit, planned.before, planned.after, None), clashes
 
 
 def _text(documents: Documents, sha256: str | None) -> str | None:

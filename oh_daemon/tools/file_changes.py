@@ -61,7 +61,7 @@ class Step:
     after: str | None
     protected: str | None
     """Why this file is asked about in any case, if it is."""
-    moved: Move | None = None
+    move: Move | None = None
 
 
 class FileChanges:
@@ -110,17 +110,17 @@ class FileChanges:
         )
 
     def make(
-        self, label: str, asked: Sequence[Step], args: Json, context: ToolContext
+        self, label: str, steps: Sequence[Step], args: Json, context: ToolContext
     ) -> ToolResult:
         """Make those of the changes that the user chose; `label` names them in the editor."""
-        steps = {step.path: step for step in self._chosen(asked, args)}
+        by_path = {step.path: step for step in self._chosen(steps, args)}
         label = f"oh: {label}"[:MAX_LABEL_CHARS]
-        news = self._watch([*steps], context.cancel)
-        wanted = {path: step.change for path, step in steps.items()}
+        news = self._watch([*by_path], context.cancel)
+        wanted = {path: step.change for path, step in by_path.items()}
         done = change_all(self._documents, wanted, label=label, cancel=context.cancel)
-        changes = tuple(_shown(steps[path], each.change) for path, each in done.items())
-        rows = [self._told(steps[path], each) for path, each in done.items()]
-        told = (capped("\n".join(rows), "this"), _left_out(asked, steps), news())
+        changes = tuple(_shown(by_path[path], each.change) for path, each in done.items())
+        rows = [self._told(by_path[path], each) for path, each in done.items()]
+        told = (capped("\n".join(rows), "this"), _left_out(steps, by_path), news())
         routes = [each.route for each in done.values()]
         return ToolResult.of(
             "\n".join(filter(None, told)),
@@ -142,30 +142,30 @@ class FileChanges:
         offered = {step.path: self._hunks(step) for step in steps}
         if not all(any(hunk in hunks for hunks in offered.values()) for hunk in chosen):
             raise StaleDocumentError("a text changed since the user chose from this edit")
-        taken: list[Step] = []
+        choice: list[Step] = []
         for step in steps:
             hunks = [hunk for hunk in offered[step.path] if hunk in chosen]
             if hunks == offered[step.path]:
-                taken.append(step)
+                choice.append(step)
             elif hunks and isinstance(step.change, Replace | Insert | Hunks | Rewrite):
                 part = Part(step.change, tuple(hunk.hunk for hunk in hunks))
                 after = self._documents.plan(step.path, part).after
-                taken.append(replace(step, change=part, after=after))
-        return taken
+                choice.append(replace(step, change=part, after=after))
+        return choice
 
-    def _told(self, step: Step, done: EditDone) -> str:
-        change = _shown(step, done.change)
+    def _told(self, step: Step, edit: EditDone) -> str:
+        change = _shown(step, edit.change)
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
         row = f"{verb} {self._folders.name(step.path)}: +{change.added} -{change.removed} lines."
         # A line number is easily off by one; the lines around the inserted text reveal that.
         is_short_insert = isinstance(step.change, Insert) and change.added <= _MAX_INSERT_SHOWN
         patch = change.patch if is_short_insert or isinstance(step.change, Undo) else None
-        return "\n".join(filter(None, (row, done.note, patch)))
+        return "\n".join(filter(None, (row, edit.note, patch)))
 
     def _hunks(self, step: Step) -> list[NamedHunk]:
         """Return the hunks that the user may choose from, if this file can be changed in part."""
         is_removed = step.after is None and isinstance(step.change, Rewrite)
-        if step.moved is not None or is_removed or isinstance(step.change, self._whole):
+        if step.move is not None or is_removed or isinstance(step.change, self._whole):
             return []
         uri = uri_from_path(self._folders.as_opened(step.path))
         found = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
@@ -183,7 +183,7 @@ def checked_text(args: Json, name: str) -> str:
 
 def _hidden_reason(step: Step) -> str | None:
     """Return a reason to look twice before approving: hidden characters that the change adds."""
-    before = step.moved.text if step.moved else step.before
+    before = step.move.text if step.move else step.before
     found = set(_HIDDEN.findall(step.after or "")) - set(_HIDDEN.findall(before or ""))
     if not found:
         return None
@@ -193,12 +193,12 @@ def _hidden_reason(step: Step) -> str | None:
 
 def _shown(step: Step, change: FileChange) -> FileChange:
     """For a moved file, reduce the patch to what differs, in git's form."""
-    if step.moved is None:
+    if step.move is None:
         return change
-    head = f"rename from {step.moved.old}\nrename to {step.moved.new}\n"
+    head = f"rename from {step.move.old}\nrename to {step.move.new}\n"
     if step.after is None:
         return change.model_copy(update={"patch": head, "removed": 0})
-    patch, added, removed = unified(step.moved.text, step.after, step.moved.new)
+    patch, added, removed = unified(step.move.text, step.after, step.move.new)
     update = {"patch": head + patch, "added": added, "removed": removed}
     return change.model_copy(update=update)
 

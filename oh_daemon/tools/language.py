@@ -205,17 +205,21 @@ class Problems:
         asked = [self._folders.as_opened(base)] if base and is_file else None
         told = self._servers.diagnostics(asked, min_severity=least, cancel=context.cancel)
         places = CodePlaces(self._documents, self._servers)
-        found: Counter[str] = Counter()
+        n_by_severity: Counter[str] = Counter()
         rows: list[str] = []
         for uri, diagnostics in told:
             path = places.path(uri)
             if path is None or (base is not None and not path.is_relative_to(base)):
                 continue
-            found.update(_severity(each) for each in diagnostics)
+            n_by_severity.update(_severity(each) for each in diagnostics)
             rows += self.render(places, uri, diagnostics)
         if not rows:
             return f"The editor shows nothing of severity {_SEVERITIES[least - 1]} or above there."
-        counts = [f"{n} {each}{'s' if n > 1 else ''}" for each in _SEVERITIES if (n := found[each])]
+        counts = [
+            f"{n} {each}{'s' if n > 1 else ''}"
+            for each in _SEVERITIES
+            if (n := n_by_severity[each])
+        ]
         return "\n".join([", ".join(counts), *limited(rows, _MAX_ROWS)])
 
     def watch(self, paths: Iterable[Path], cancel: CancelToken) -> Callable[[], str]:
@@ -224,16 +228,16 @@ class Problems:
         Call that function once. Each takes a second at most; on any failure nothing is reported.
         """
         shown_ones = [path for path in paths if self._documents.look(path).document]
-        asked = [self._folders.as_opened(path) for path in shown_ones]
-        before = self._reported(asked, cancel)
+        open_paths = [self._folders.as_opened(path) for path in shown_ones]
+        before = self._reported(open_paths, cancel)
         if before is None:
             return str
-        known = Counter(_same(each) for _, found in before for each in found)
+        earlier = Counter(_same(each) for _, found in before for each in found)
 
         def news() -> str:
             places, rows = CodePlaces(self._documents, self._servers), list[str]()
-            for uri, found in self._reported(asked, cancel) or ():
-                rows += self.render(places, uri, list(_added(known, found)))
+            for uri, found in self._reported(open_paths, cancel) or ():
+                rows += self.render(places, uri, list(_added(earlier, found)))
             head = ["The editor shows new problems since this edit:"] if rows else []
             return "\n".join([*head, *limited(rows, _MAX_NEW)])
 

@@ -31,34 +31,34 @@ class _OutOfTimeError(Exception):
 
 def search(job: Json) -> Json:
     """Run a job with the keys pattern, ignore_case, paths, texts, context, limit, timeout_s."""
-    found: Json = {"files": [], "n_searched": 0, "n_binary": 0, "too_large": [], "late": False}
+    result: Json = {"files": [], "n_searched": 0, "n_binary": 0, "too_large": [], "late": False}
     signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, job["timeout_s"])
     try:
         pattern = re.compile(job["pattern"], re.IGNORECASE if job["ignore_case"] else 0)
-        _search_files(job, pattern, found)
+        _search_files(job, pattern, result)
     except (re.error, OverflowError, RecursionError) as exc:
         return {"error": str(exc)}
     except _OutOfTimeError:
-        found["late"] = True
+        result["late"] = True
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-    return found
+    return result
 
 
-def _search_files(job: Json, pattern: re.Pattern[str], found: Json) -> None:
+def _search_files(job: Json, pattern: re.Pattern[str], result: Json) -> None:
     needle = _needle(pattern)
     room: int = job["limit"]
     for path in job["paths"]:
-        text = job["texts"][path] if path in job["texts"] else _read(path, needle, found)
-        found["n_searched"] += 1
+        text = job["texts"][path] if path in job["texts"] else _read(path, needle, result)
+        result["n_searched"] += 1
         if text is None:
             continue
         lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
         hits = [number for number, line in enumerate(lines) if pattern.search(line)]
         if hits:
             shown = _with_context(lines, hits[:room], job["context"], pattern)
-            found["files"].append({"path": path, "count": len(hits), "lines": shown})
+            result["files"].append({"path": path, "count": len(hits), "lines": shown})
             room = max(0, room - len(hits))
 
 
@@ -80,7 +80,7 @@ def _needle(pattern: re.Pattern[str]) -> bytes:
     return longest.encode("utf-8", "surrogatepass") if is_sure else b""
 
 
-def _read(path: str, needle: bytes, found: Json) -> str | None:
+def _read(path: str, needle: bytes, result: Json) -> str | None:
     """Return the text of a regular file, or None when it has no text or certainly no match.
 
     A file in UTF-16 or UTF-32 is not checked for `needle`.
@@ -97,14 +97,14 @@ def _read(path: str, needle: bytes, found: Json) -> str | None:
         return None
     with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor has no path.
         if status.st_size > _MAX_FILE_BYTES:
-            found["too_large"].append(path)
+            result["too_large"].append(path)
             return None
         raw = file.read(status.st_size + 1)  # A buffer for the limit takes longer than the search.
     encoding = "utf-8-sig"
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-32" if raw.startswith(b"\xff\xfe\0\0") else "utf-16"
     elif b"\0" in raw:
-        found["n_binary"] += 1
+        result["n_binary"] += 1
         return None
     elif needle not in raw:
         return None
@@ -117,14 +117,14 @@ def _with_context(
     """Return the lines to show, as grep does: `12:` is a match, `13-` context, `--` a gap."""
     wanted = {n for hit in hits for n in range(hit - context, hit + context + 1)}
     matching, last = set(hits), None
-    shown: list[Json] = []
+    rows: list[Json] = []
     for number in sorted(wanted.intersection(range(len(lines)))):
         if context and last is not None and number > last + 1:
-            shown.append({"place": "--", "text": ""})
+            rows.append({"place": "--", "text": ""})
         sign = ":" if number in matching else "-"
-        shown.append({"place": f"{number + 1}{sign}", **_clipped(lines[number], pattern)})
+        rows.append({"place": f"{number + 1}{sign}", **_clipped(lines[number], pattern)})
         last = number
-    return shown
+    return rows
 
 
 def _clipped(line: str, pattern: re.Pattern[str]) -> Json:

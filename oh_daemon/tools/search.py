@@ -130,8 +130,8 @@ class _Search:
         cancel, masker = context.cancel, context.masker
         unsaved = dict(self._documents.unsaved_texts())
         files, notes = self._files(args, args.get("glob", "**"), unsaved, cancel)
-        found = self._matches(args, files, unsaved, cancel)
-        hits: list[Json] = found["files"]
+        result = self._matches(args, files, unsaved, cancel)
+        hits: list[Json] = result["files"]
         n_lines = sum(hit["count"] for hit in hits)
         limit, n_found, unit = args.get("limit", _DEFAULT_LIMIT), len(hits), "files"
         match args.get("mode", "content"):
@@ -144,7 +144,7 @@ class _Search:
                 blocks = [self._title(hit, unsaved) for hit in hits[:limit]]
         head = f"{n_lines:,} matching lines in {len(hits):,} of {len(files):,} files"
         return _render(
-            head, blocks, (*_cut(limit, n_found, unit), *_gaps(found, len(files)), *notes)
+            head, blocks, (*_cut(limit, n_found, unit), *_gaps(result, len(files)), *notes)
         )
 
     def glob(self, args: Json, context: ToolContext) -> str:
@@ -165,17 +165,19 @@ class _Search:
         notes = _cut(_MAX_ENTRIES, len(lines), "entries")
         return _render("", lines[:_MAX_ENTRIES], notes)
 
-    def _tree(self, folder: Path, depth: int, seen: set[Path], indent: str) -> Iterator[str]:
+    def _tree(
+        self, folder: Path, depth: int, listed_paths: set[Path], indent: str
+    ) -> Iterator[str]:
         """Yield the entries down to `depth`; folders that git ignores are named but not entered."""
         with self._folders.holding(folder / "*") as descriptor, os.scandir(descriptor) as entries:
             kinds = {e.name: (e.is_symlink(), e.is_dir(follow_symlinks=False)) for e in entries}
         for name, (is_link, is_folder) in sorted(kinds.items()):
             path = folder / name
             mark = "@ (link)" if is_link else "/" if is_folder else ""
-            ignored = "" if is_link or path in seen else " (ignored or empty)"
+            ignored = "" if is_link or path in listed_paths else " (ignored or empty)"
             yield f"{indent}{shown(name)}{mark}{ignored}"
-            if is_folder and path in seen and depth > 1:
-                yield from self._tree(path, depth - 1, seen, indent + "  ")
+            if is_folder and path in listed_paths and depth > 1:
+                yield from self._tree(path, depth - 1, listed_paths, indent + "  ")
 
     def _bases(self, args: Json) -> tuple[Path, ...]:
         if "path" not in args:
@@ -189,7 +191,7 @@ class _Search:
         self, args: Json, pattern: str, unsaved: Iterable[Path], cancel: CancelToken
     ) -> tuple[list[Path], list[str]]:
         """Return the matching files, by name, and notes for the model on those left out."""
-        wanted = parse_glob(pattern)
+        glob = parse_glob(pattern)
         files: set[Path] = set()
         notes: list[str] = []
         for base in self._bases(args):
@@ -200,7 +202,7 @@ class _Search:
             if len(listing) > MAX_FILES:
                 notes.append(f"only {MAX_FILES:,} files of {self._name(base)!r} were considered")
             new = (path for path in unsaved if path.is_relative_to(base) and not path.exists())
-            files |= {p for p in (*listing[:MAX_FILES], *new) if fits(p.relative_to(base), wanted)}
+            files |= {p for p in (*listing[:MAX_FILES], *new) if fits(p.relative_to(base), glob)}
         secret = sorted(filter(self._folders.is_left_out, files))
         if secret:
             named = ", ".join(self._name(path) for path in secret[:_MAX_NAMED])
@@ -227,24 +229,24 @@ class _Search:
             "limit": args.get("limit", _DEFAULT_LIMIT) if is_content else 0,
             "timeout_s": _MATCH_TIMEOUT_S,
         }
-        done = self._spawner.run(
+        outcome = self._spawner.run(
             (sys.executable, "-IS", line_search.__file__),
             cwd=self._folders.for_programs(self._folders.roots[0]),
             timeout_s=_SPAWN_TIMEOUT_S,
             cancel=cancel,
             stdin=json.dumps(job).encode(),  # Arguments are limited in size.
         )
-        if done.exit_code != 0:
+        if outcome.exit_code != 0:
             raise ToolError("the search ended early; narrow the pattern, path or glob")
-        found: Json = json.loads(done.stdout)
-        if "error" in found:
+        result: Json = json.loads(outcome.stdout)
+        if "error" in result:
             raise ToolError(
-                f"{args['pattern']!r} is not a Python regular expression: {found['error']}; escape"
+                f"{args['pattern']!r} is not a Python regular expression: {result['error']}; escape"
                 " characters that stand for themselves with a backslash"
             )
-        for hit in found["files"]:
+        for hit in result["files"]:
             hit["path"] = places[hit["path"]]
-        return found
+        return result
 
     def _block(self, hit: Json, unsaved: Iterable[Path], masker: Masker) -> str:
         lines = (escaped(_line(line, masker)) for line in hit["lines"])
@@ -263,13 +265,13 @@ def _line(line: Json, masker: Masker) -> str:
     return line["place"] + text
 
 
-def _gaps(found: Json, n_files: int) -> Iterator[str]:
+def _gaps(result: Json, n_files: int) -> Iterator[str]:
     """Yield notes on what was not searched, and why."""
-    if found["late"]:
-        yield f"time ran out at file {found['n_searched']:,} of {n_files:,}; use a simpler pattern"
-    if found["n_binary"]:
-        yield f"{found['n_binary']:,} binary files skipped"
-    if large := found["too_large"]:
+    if result["late"]:
+        yield f"time ran out at file {result['n_searched']:,} of {n_files:,}; use a simpler pattern"
+    if result["n_binary"]:
+        yield f"{result['n_binary']:,} binary files skipped"
+    if large := result["too_large"]:
         named = ", ".join(map(shown, large[:_MAX_NAMED]))
         yield f"{len(large)} files skipped for their size: {named}; use grep in the terminal"
 
