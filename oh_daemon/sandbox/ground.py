@@ -115,8 +115,8 @@ def mounts_of(
         hidden=[*hidden, *folders],
         covered=[*ground.covered(), *single],
         empty=empty,
-        readable=[shells.given, empty, *ground.fixed, *parts.needed],
-        writable=[shells.kept],
+        readable=[shells.spool, empty, *ground.fixed, *parts.needed],
+        writable=[shells.state],
     )
     return mounts, overlays
 

@@ -224,7 +224,7 @@ class TerminalTool:
         else:
             note = self._notes(terminal_id, ended, args)
             lent = self._secrets.values_of(self._named(args))
-            shell.begin(command, context.on_output, is_background=is_background, lent=lent)
+            shell.begin(command, context.on_output, is_background=is_background, variables=lent)
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )

@@ -46,19 +46,19 @@ class ContextFiles:
 
     def on_the_way(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
         """Return the new files of every folder from the open ones down to these paths."""
-        shown = self._documents.open_texts()
+        open_texts = self._documents.open_texts()
         # Only what may be there is read: a read opens every folder from the root down.
-        found = {
+        files = {
             folder / name: None
             for path in paths
             for folder, descriptor in self._folders.down_to(path)
             for name in NAMES
-            if folder / name in shown or _exists(name, descriptor)
+            if folder / name in open_texts or _exists(name, descriptor)
         }
-        return self._tell(found)
+        return self._tell(files)
 
     def _tell(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
-        found: list[ContextFile] = []
+        files: list[ContextFile] = []
         with self._lock:
             for path in paths:
                 name = self._folders.name(path)
@@ -67,9 +67,9 @@ class ContextFiles:
                     continue
                 self._names.add(name)
                 # Many projects keep the same text under several names.
-                if text.strip() and all(text != other.text for other in found):
-                    found.append(ContextFile(name, text))
-        return tuple(found)
+                if text.strip() and all(text != other.text for other in files):
+                    files.append(ContextFile(name, text))
+        return tuple(files)
 
     def _read(self, path: Path) -> str | None:
         try:

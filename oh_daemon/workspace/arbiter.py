@@ -120,7 +120,7 @@ def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:
     return sha256_of(with_newlines(text if isinstance(text, str) else text.text))
 
 
-def arbitrate(buffer: str | None, disk: str | None, seen: Seen | None) -> Truth:
+def arbitrate(buffer: str | None, disk: str | None, sighting: Seen | None) -> Truth:
     """Decide which text counts, by content and never by time. None means that there is no text."""
     if buffer is None:
         return Truth("disk")
@@ -128,13 +128,13 @@ def arbitrate(buffer: str | None, disk: str | None, seen: Seen | None) -> Truth:
         return Truth("buffer")
     if disk is None:
         return Truth("buffer", "onlyBuffer")
-    if seen is None:
+    if sighting is None:
         return Truth("buffer", "unsaved")
-    was_clean = buffer == seen.text == seen.disk
-    was_stale = buffer == seen.buffer != seen.text
+    was_clean = buffer == sighting.text == sighting.disk
+    was_stale = buffer == sighting.buffer != sighting.text
     if was_clean or was_stale:
         return Truth("disk", "staleBuffer")
-    return Truth("buffer", "unsaved" if disk == seen.disk else "conflict")
+    return Truth("buffer", "unsaved" if disk == sighting.disk else "conflict")
 
 
 def choose_route(

@@ -74,7 +74,7 @@ class Bash:
         self.on_job_end: Callable[[], object] = bool
         self._note = self._late = ""
         self._on_output, self._live_left = ignore, 0
-        self.is_dead, self._scratch = False, place.given
+        self.is_dead, self._scratch = False, place.spool
         self._changed = threading.Condition()
         self._command: ShellCommand | None = None
         self._late_cleaner = CleanText()
@@ -121,11 +121,11 @@ class Bash:
         on_output: OnOutput | None = None,
         *,
         is_background: bool = False,
-        lent: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         """Start a command; one in the background survives a cancel of those who wait for it.
 
-        The variables `lent` are set for this command only. Raises `ToolError` when another command
+        The `variables` are set for this command only. Raises `ToolError` when another command
         is running.
         """
         with self._changed:
@@ -146,9 +146,9 @@ class Bash:
             self._pty.prepare()
             self._command = self.last = command
             os.write(self._report_write, b"\0")  # Wakes the reader, so that it looks after it.
-            os.write(self._control, render_command(file, command.mark, lends=bool(lent)))
-            if lent:
-                os.write(self._reports, render_lent(lent))
+            os.write(self._control, render_command(file, command.mark, lends=bool(variables)))
+            if variables:
+                os.write(self._reports, render_lent(variables))
 
     def type(self, text: str) -> None:
         """Press a key of `KEYS`, or type `text` and Enter, in the running program."""

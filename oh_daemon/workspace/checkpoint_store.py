@@ -137,20 +137,20 @@ class Checkpoints:
     def _created(self, before: Trees, after: Trees, saves: Saves) -> CheckpointCreated | None:
         """Return None when the only differences are files that the user saved."""
         changed = self.differences(before, after)
-        saved: dict[str, str] = {}
+        blobs: dict[str, str] = {}
         n_files = len(changed)
         for each in changed:
             if (text := saves.get(real_path(each.path))) is not None:
-                saved[uri_from_path(each.path)] = self._keep(text)
+                blobs[uri_from_path(each.path)] = self._keep(text)
                 n_files -= self._holds(each.after, text)
         if not n_files:
             return None
-        return CheckpointCreated(before=before, after=after, n_files=n_files, saved=saved or None)
+        return CheckpointCreated(before=before, after=after, n_files=n_files, saved=blobs or None)
 
     def _keep(self, text: str) -> str:
         written = ("hash-object", "-w", "--stdin")
         given = text.encode("utf-8", "surrogatepass")
-        return self._git(self._store, *written, given=given).decode().strip()
+        return self._git(self._store, *written, stdin=given).decode().strip()
 
     def _holds(self, kept: Kept | None, text: str) -> bool:
         parsed = parse_text(self.contents([kept.oid]).get(kept.oid, b"")) if kept else None
@@ -171,7 +171,7 @@ class Checkpoints:
         if not oids:
             return {}
         wanted = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
-        told = self._git(self._store, "cat-file", "--batch", given=wanted)
+        told = self._git(self._store, "cat-file", "--batch", stdin=wanted)
         return dict(_parse_contents(told))
 
     def _prepare(self, tops: Sequence[Path]) -> None:
@@ -220,7 +220,7 @@ class Checkpoints:
             self._trees.pop(uri, None)
             taken = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
             given = b"".join(os.fsencode(name) + b"\0" for name in fitting)
-            self._git(top, *taken, given=given, cancel=cancel)
+            self._git(top, *taken, stdin=given, cancel=cancel)
         if fitting or uri not in self._trees:
             self._trees[uri] = self._git(top, "write-tree", cancel=cancel).decode().strip()
         trees[uri] = self._trees[uri]
@@ -245,7 +245,7 @@ class Checkpoints:
         return fitting
 
     def _git(
-        self, top: Path, *words: str, given: bytes = b"", cancel: CancelToken | None = None
+        self, top: Path, *words: str, stdin: bytes = b"", cancel: CancelToken | None = None
     ) -> bytes:
         variables = {
             "GIT_DIR": str(self._store),
@@ -255,7 +255,7 @@ class Checkpoints:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_LITERAL_PATHSPECS": "1",
         }
-        return self._run(("git", *words), top, variables, given, cancel)
+        return self._run(("git", *words), top, variables, stdin, cancel)
 
     def _index_of(self, top: Path) -> Path:
         return self._store / f"index-{hashlib.sha256(os.fsencode(top)).hexdigest()[:16]}"
@@ -265,15 +265,15 @@ class Checkpoints:
         argv: Sequence[str],
         cwd: Path,
         variables: Mapping[str, str],
-        given: bytes = b"",
+        stdin: bytes = b"",
         cancel: CancelToken | None = None,
     ) -> bytes:
         """Run git and return its output. Raises `ToolError` and `Cancelled`."""
         env = {**clean_env_without_git(os.environ), **variables}
         late = cancel is not None and cancel.is_cancelled
         with ExitStack() as stack:
-            out, said = output_file(stack, _MAX_OUTPUT_BYTES), output_file(stack)
-            fds = [input_file(given, stack), out, said]
+            out, err = output_file(stack, _MAX_OUTPUT_BYTES), output_file(stack)
+            fds = [input_file(stdin, stack), out, err]
             process = self._spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
             code = process.wait(_LATE_S if late else _TIMEOUT_S, None if late else cancel)
             if code is None:
@@ -282,7 +282,7 @@ class Checkpoints:
                     cancel.raise_if_cancelled()
                 raise ToolError("git takes too long in this folder")
             if code != 0:
-                why = " ".join(written_to(said)[:_MAX_SAID].decode("utf-8", "replace").split())
+                why = " ".join(written_to(err)[:_MAX_SAID].decode("utf-8", "replace").split())
                 raise ToolError(f"git ended with {code}: {why}")
             return written_to(out)
 
@@ -319,14 +319,14 @@ def _parse_differences(root: Path, told: bytes) -> Iterator[Difference]:
         yield Difference(root / os.fsdecode(name), *sides)
 
 
-def _parse_contents(told: bytes) -> Iterator[tuple[str, bytes]]:
+def _parse_contents(output: bytes) -> Iterator[tuple[str, bytes]]:
     """Each entry is `oid type size`, a newline, the bytes, a newline; or `oid missing`."""
     place = 0
-    while place < len(told):
-        end = told.index(b"\n", place)
-        oid, *facts = told[place:end].decode().split(" ")
+    while place < len(output):
+        end = output.index(b"\n", place)
+        oid, *facts = output[place:end].decode().split(" ")
         place = end + 1
         if len(facts) == 2:  # noqa: PLR2004 - type and size.
             size = int(facts[1])
-            yield oid, told[place : place + size]
+            yield oid, output[place : place + size]
             place += size + 1

@@ -68,7 +68,7 @@ class Documents:
         self._editor = editor
         self._locks = locks
         self.files = Files(folders, history.blobs.put_blob)
-        self._seen: dict[Path, Seen] = {}
+        self._sightings: dict[Path, Seen] = {}
         self._seen_earlier: set[Path] = set()
 
     def remember(self, path: Path) -> None:
@@ -77,7 +77,7 @@ class Documents:
 
     def forget(self) -> None:
         """Forget every file that the agent has seen and every edit that it could undo."""
-        self._seen.clear()
+        self._sightings.clear()
         self._seen_earlier.clear()
         self.history.clear()
 
@@ -97,7 +97,7 @@ class Documents:
         """Return the newest text and where it is; it does not count as read. Raises `ToolError`."""
         document = self.document(path)
         file = self._file(path, document)
-        truth = arbitrate(fingerprint(document), fingerprint(file), self._seen.get(path))
+        truth = arbitrate(fingerprint(document), fingerprint(file), self._sightings.get(path))
         return Look(path, document, file, truth)
 
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
@@ -135,9 +135,9 @@ class Documents:
 
     def rewrite(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
         """Edit without the agent being shown the change: what it has seen stays as it was."""
-        seen = self._seen.get(path)
+        seen = self._sightings.get(path)
         done = self.edit(path, change, label=label, cancel=cancel)
-        self._seen[path] = seen or replace(self._seen[path], whole=False)
+        self._sightings[path] = seen or replace(self._sightings[path], whole=False)
         return done
 
     def restore(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> None:
@@ -179,7 +179,7 @@ class Documents:
         """Return whether the text differs from what the agent read. Raises when it read none."""
         if state.text is None:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
-        seen = self._seen.get(state.path)
+        seen = self._sightings.get(state.path)
         if seen is None and state.path not in self._seen_earlier:
             raise self._stale(state, "you have not read it yet")
         if state.truth.doubt == "conflict":
@@ -187,18 +187,18 @@ class Documents:
         return seen is None or not seen.whole or seen.text != fingerprint(state.text)
 
     def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
-        moved = self._has_moved(state)
-        if moved and not change.is_anchored:
+        has_moved = self._has_moved(state)
+        if has_moved and not change.is_anchored:
             raise self._stale(state, "it changed since you read it")
         try:
             planned = self._planned(state, partial(located, find=change.edits))
         except StaleDocumentError:
             raise
         except ToolError as exc:
-            if moved:
+            if has_moved:
                 raise self._stale(state, f"it changed since you read it; {exc.message}") from exc
             raise
-        return replace(planned, note=REBASED) if moved else planned
+        return replace(planned, note=REBASED) if has_moved else planned
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
@@ -220,7 +220,9 @@ class Documents:
 
     def _saw(self, state: Look) -> None:
         text = fingerprint(state.text) or ""
-        self._seen[state.path] = Seen(text, fingerprint(state.document), fingerprint(state.file))
+        self._sightings[state.path] = Seen(
+            text, fingerprint(state.document), fingerprint(state.file)
+        )
 
     def _stale(self, state: Look, why: str) -> StaleDocumentError:
         """Return an error that carries the current text, so that the next attempt can fit."""
@@ -380,7 +382,7 @@ class Documents:
         # Set before the next look, or an editor that has not reloaded yet would count as edited.
         document = self.document(path)
         disk = after if route == "disk" else self._file(path, document)
-        self._seen[path] = Seen(
+        self._sightings[path] = Seen(
             fingerprint(after) or "",
             fingerprint(document),
             fingerprint(disk),

@@ -168,8 +168,8 @@ class Query:
     def rank(self, name: str) -> Rank | None:
         """Return how well the name matches, None when it does not."""
         name, text = name.lower(), self._text
-        found = self._fuzzy.search(name)
-        if found is None:
+        match = self._fuzzy.search(name)
+        if match is None:
             return None
         last = name[name.rfind("/") + 1 :]
         fails = (
@@ -178,8 +178,8 @@ class Query:
             text not in last,
             text not in name,
         )
-        found = self._fuzzy.search(last) or found
-        return (sum(fails), len(found[0]), len(name))
+        match = self._fuzzy.search(last) or match
+        return (sum(fails), len(match[0]), len(name))
 
 
 class FileNames:

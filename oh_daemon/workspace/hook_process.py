@@ -45,13 +45,13 @@ class HookProcesses:
                 for hook, process in zip(hooks, started, strict=True)
             ]
 
-    def _start(self, hook: Hook, told: str, stack: ExitStack) -> _Running | HookRun:
+    def _start(self, hook: Hook, payload: str, stack: ExitStack) -> _Running | HookRun:
         command, scope = hook[0].command, hook[1]
         project = {"CLAUDE_PROJECT_DIR": str(self.folder), "OH_PROJECT_DIR": str(self.folder)}
         env = {**clean_env(self.environment), **project}
         try:
             with refusals("bash"):
-                told_file = input_file(told.encode("utf-8", "replace"), stack)
+                told_file = input_file(payload.encode("utf-8", "replace"), stack)
                 out, err = output_file(stack), output_file(stack)
             inside = self.for_project if scope == "project" else None
             spawner = inside() if inside else self.spawner

@@ -27,12 +27,12 @@ def change_all(
     documents: Documents, changes: Mapping[Path, Wanted], *, label: str, cancel: CancelToken
 ) -> dict[Path, EditDone]:
     """Make all changes. Raises `ToolError` or `Cancelled` after taking back those made so far."""
-    done: dict[Path, EditDone] = {}
+    edits: dict[Path, EditDone] = {}
 
     def write(path: Path) -> None:
         change = changes[path]
         write = documents.rewrite if is_unseen(change) else documents.edit
-        done[path] = write(path, change, label=label, cancel=cancel)
+        edits[path] = write(path, change, label=label, cancel=cancel)
 
     is_few = len(changes) <= MAX_IN_TURN
     in_turn = {path for path in changes if is_few or documents.document(path) is not None}
@@ -41,25 +41,25 @@ def change_all(
             write(path)
         for_each(write, [path for path in changes if path not in in_turn])
     except (ToolError, Cancelled, RuntimeError) as exc:
-        left = _take_back(documents, done, label)
+        left = _take_back(documents, edits, label)
         if left:
             names = ", ".join(documents.folders.name(path) for path in left)
             raise EditRejectedError(f"{exc}\nChanged all the same: {names}; undo these") from exc
         raise
-    return {path: done[path] for path in changes}
+    return {path: edits[path] for path in changes}
 
 
 def cut_short(documents: Documents, open_items: Iterable[plain.Item]) -> dict[str, Json]:
     """Return, for edits under way when a daemon died, the changes made and a text about them."""
-    found: dict[str, Json] = {}
+    observations: dict[str, Json] = {}
     for item in open_items:
         if item["kind"] == "fileChange" and item["status"] == "running" and item.get("changes"):
             done = [change for change in item["changes"] if _is_done(documents, change)]
             names = ", ".join(change["uri"].rpartition("/")[2] for change in done) or "none"
             text = f"Of {len(item['changes'])} files these are as the edit wanted them: {names}."
             content = [{"type": "text", "text": text}]
-            found[item["id"]] = {"changes": done, "content": content}
-    return found
+            observations[item["id"]] = {"changes": done, "content": content}
+    return observations
 
 
 def _is_done(documents: Documents, change: plain.FileChange) -> bool:
@@ -71,24 +71,24 @@ def _is_done(documents: Documents, change: plain.FileChange) -> bool:
     return (None if text is None else sha256_of(text)) == change.get("sha256After")
 
 
-def _take_back(documents: Documents, done: Mapping[Path, EditDone], label: str) -> list[Path]:
+def _take_back(documents: Documents, edits: Mapping[Path, EditDone], label: str) -> list[Path]:
     """Take the edits back, and return the files where that failed."""
-    left: list[Path] = []
+    failures: list[Path] = []
     cancel = CancelToken()
     # An editor that hangs must not hold up the turn, whether that was interrupted or not.
     giving_up = Timer(_TAKE_BACK_S, cancel.cancel)
     giving_up.name, giving_up.daemon = "take-back", True
     with suppress(RuntimeError):  # Without a thread to give: the edits must come back all the same.
         giving_up.start()
-    for path, edit in reversed(tuple(done.items())):
+    for path, edit in reversed(tuple(edits.items())):
         back = _back(documents, path, edit.change)
         write = documents.rewrite if isinstance(back, Rewrite) else documents.edit
         try:
             write(path, back, label=label, cancel=cancel)
         except (ToolError, Cancelled):
-            left.append(path)
+            failures.append(path)
     giving_up.cancel()
-    return left
+    return failures
 
 
 def _back(documents: Documents, path: Path, change: FileChange) -> Create | Rewrite:

@@ -21,7 +21,7 @@ _READERS = frozenset({"cat", "git", "grep", "head", "jq", "ls", "rg", "stat", "t
 
 def named_files(command: str, cwd: Path, inside: Path) -> list[tuple[str, str]]:
     """Return word and SHA-256 for each file below `inside` that a command for bash names."""
-    found: set[tuple[str, str]] = set()
+    files: set[tuple[str, str]] = set()
     bases, text = [cwd], _PROJECT.sub(lambda _found: str(cwd), command)
     for words in _parsed(text):
         if words[0] == "cd":
@@ -30,8 +30,8 @@ def named_files(command: str, cwd: Path, inside: Path) -> list[tuple[str, str]]:
             continue
         names = [*words, *(word.partition("=")[2] for word in words if "=" in word)]
         pairs = ((name, _hash_of(base / name, inside)) for name in names for base in bases)
-        found.update((name, sha256) for name, sha256 in pairs if sha256)
-    return sorted(found)
+        files.update((name, sha256) for name, sha256 in pairs if sha256)
+    return sorted(files)
 
 
 @lru_cache(maxsize=512)

@@ -189,7 +189,7 @@ class Scrollback:
     def __init__(self, masker: Masker) -> None:
         self._lock = threading.Lock()
         self._masked = MaskedStream(masker)
-        self._shown, self._begin, self._end = "", 0, 0
+        self._text, self._begin, self._end = "", 0, 0
         """The masked text, and the offsets at which it begins and ends."""
         self._waiting: deque[str] = deque()
         self._n_waiting = 0
@@ -205,7 +205,7 @@ class Scrollback:
     def size_bytes(self) -> int:
         """The size of the text that is kept."""
         with self._lock:
-            return sum(len(text.encode()) for text in (self._shown, *self._waiting))
+            return sum(len(text.encode()) for text in (self._text, *self._waiting))
 
     def add(self, text: str) -> None:
         with self._lock:
@@ -226,7 +226,7 @@ class Scrollback:
         with self._lock:
             self._mask()
             start = min(max(offset, self._begin), self._end)
-            text = self._shown[start - self._begin :][:limit]
+            text = self._text[start - self._begin :][:limit]
             return text, start + len(text)
 
     def _add(self, text: str) -> None:
@@ -252,7 +252,7 @@ class Scrollback:
         self._n_waiting -= n_dropped
         self._masked.flush()
         self._begin = self._end = self._end + n_dropped
-        self._shown = ""
+        self._text = ""
 
     def _mask(self) -> None:
         new = self._masked.feed("".join(self._waiting))
@@ -261,5 +261,5 @@ class Scrollback:
         self._waiting.clear()
         self._n_waiting = 0
         self._end += len(new)
-        self._shown = (self._shown + new)[-MAX_SCROLLBACK_CHARS:]
-        self._begin = self._end - len(self._shown)
+        self._text = (self._text + new)[-MAX_SCROLLBACK_CHARS:]
+        self._begin = self._end - len(self._text)

@@ -46,7 +46,7 @@ class Hunks:
     def edits(self, plain: str) -> list[TextEdit]:
         """Return the edits. Raises `ToolError` that says why, for each hunk that has no place."""
         lines = plain.removesuffix("\n").split("\n") if plain else []
-        found: list[TextEdit] = []
+        edits: list[TextEdit] = []
         problems: list[str] = []
         floor = 0
         for number, hunk in enumerate(self.hunks, 1):
@@ -56,14 +56,14 @@ class Hunks:
                 problems.append(f"hunk {number}: {exc.message}")
                 continue
             floor = start + len(hunk.old)
-            found.append(_edit(hunk, start, plain, lines))
-        found.sort(key=lambda edit: (edit.start, edit.end))
-        for first, second in pairwise(found):
+            edits.append(_edit(hunk, start, plain, lines))
+        edits.sort(key=lambda edit: (edit.start, edit.end))
+        for first, second in pairwise(edits):
             if second.start < first.end:
                 problems.append(f"two hunks change line {line_of(plain, second.start)}; join them")
         if problems:
             raise ToolError("\n".join(problems))
-        return found
+        return edits
 
 
 @dataclass(frozen=True, slots=True)

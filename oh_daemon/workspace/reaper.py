@@ -33,7 +33,7 @@ Processes = dict[int, tuple[int, int, int]]
 
 def processes() -> Processes:
     """All living processes. Zombies do not count."""
-    found: Processes = {}
+    living: Processes = {}
     # Not by `Path`: of each process of the machine, this takes a fifth of the time.
     for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208 - as above.
         try:
@@ -47,8 +47,8 @@ def processes() -> Processes:
         # The program's name is in parentheses and may itself contain parentheses and spaces.
         state, parent, group, session = stat[stat.rindex(b")") + 2 :].split(maxsplit=4)[:4]
         if state not in b"ZX":
-            found[int(name)] = (int(parent), int(group), int(session))
-    return found
+            living[int(name)] = (int(parent), int(group), int(session))
+    return living
 
 
 def descendants(roots: set[int], among: Processes) -> set[int]:

@@ -25,15 +25,15 @@ from oh_daemon.workspace.text_changes import (
 
 def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
     """Return the hunks that differ, as the client names them, each with its edit of `old`."""
-    found: dict[Hunk, TextEdit] = {}
+    hunks: dict[Hunk, TextEdit] = {}
     moved_by = 0
     for edit in line_hunks(old, 0, new):
         start, n_old = old.count("\n", 0, edit.start), len(lines(old[edit.start : edit.end]))
         n_new = len(lines(edit.text))
         hunk = Hunk(old_start=start, old_lines=n_old, new_start=start + moved_by, new_lines=n_new)
-        found[hunk] = edit
+        hunks[hunk] = edit
         moved_by += n_new - n_old
-    return found
+    return hunks
 
 
 def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:

@@ -200,7 +200,7 @@ class Shells:
         for shell in shells:
             shell.kill(max(0.0, deadline - time.monotonic()))
         if place:
-            shutil.rmtree(place.given, ignore_errors=True)
+            shutil.rmtree(place.spool, ignore_errors=True)
 
     def _started(self, name: str, note: str) -> Bash:
         with refusals("bash"):

@@ -34,16 +34,16 @@ def ignore(_text: str) -> None: ...
 class ShellPlace:
     """Where the files of shells lie, in folders that exist."""
 
-    given: Path
+    spool: Path
     """What they are given, and what is kept of their output; a shell need not write here."""
-    kept: Path
+    state: Path
     """What one shell leaves for the next. Only shells write and read here."""
     words: Sequence[str] = ()
     """The words before a shell's own: a program that holds it."""
 
     def of(self, name: str) -> ShellPlace:
         """Return the place of one shell."""
-        return ShellPlace(self.given / name, self.kept / f".{name}", self.words)
+        return ShellPlace(self.spool / name, self.state / f".{name}", self.words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +183,9 @@ def prepare_bash(place: ShellPlace) -> list[str]:
             "the limit for open files is too low for a terminal; raise it with"
             " `ulimit -n 1024` where the editor is started"
         )
-    place.given.mkdir(mode=0o700, exist_ok=True)
-    rc, state = place.given / "rc", shlex.quote(str(place.kept))
-    command = shlex.quote(str(place.given / _COMMAND))
+    place.spool.mkdir(mode=0o700, exist_ok=True)
+    rc, state = place.spool / "rc", shlex.quote(str(place.state))
+    command = shlex.quote(str(place.spool / _COMMAND))
     rc.write_text(_RC.replace("@STATE@", state).replace("@COMMAND@", command))
     return [*place.words, "bash", "--noprofile", "--rcfile", str(rc), "--noediting", "-i"]
 

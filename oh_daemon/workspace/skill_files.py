@@ -220,16 +220,16 @@ def _kind(front: _Front, *, is_own: bool) -> SkillKind:
 
 
 def _servers(front: _Front, path: Path) -> dict[str, McpServerSettings]:
-    found: Mapping[str, McpServerSettings] = {**front.mcp_tools.servers, **front.servers}
+    servers: Mapping[str, McpServerSettings] = {**front.mcp_tools.servers, **front.servers}
     if path.name == _OWN_FILE:
         with os.scandir(path.parent) as entries:
             present = {entry.name for entry in entries if entry.is_file()}
         for file in (path.parent / name for name in _SERVER_FILES if name in present):
             try:
-                found = {**_Servers.model_validate_json(_text(file)).servers, **found}
+                servers = {**_Servers.model_validate_json(_text(file)).servers, **servers}
             except ValidationError as exc:
                 raise ValueError(f"{file.name}: {problem_in(exc)}") from exc
-    return {name: _at(server, path.parent) for name, server in found.items()}
+    return {name: _at(server, path.parent) for name, server in servers.items()}
 
 
 def _at(server: McpServerSettings, folder: Path) -> McpServerSettings:

@@ -207,22 +207,22 @@ def nearest(plain: str, old: str) -> str:
     bare = re.sub(r"(?m)^ *\d+\t", "", old)
     if bare != old and bare in plain:
         return "It would be without the line numbers: those belong to the view, not to the file."
-    lines, wanted = plain.split("\n"), [" ".join(line.split()) for line in old.strip().split("\n")]
+    lines, target = plain.split("\n"), [" ".join(line.split()) for line in old.strip().split("\n")]
     squeezed = [" ".join(line.split()) for line in lines]
-    for index in range(len(lines) - len(wanted) + 1):
-        if squeezed[index : index + len(wanted)] == wanted:
-            there = "\n".join(lines[index : index + len(wanted)])
+    for index in range(len(lines) - len(target) + 1):
+        if squeezed[index : index + len(target)] == target:
+            there = "\n".join(lines[index : index + len(target)])
             return (
-                f"Lines {index + 1}-{index + len(wanted)} differ from it only in whitespace;"
+                f"Lines {index + 1}-{index + len(target)} differ from it only in whitespace;"
                 f" the file has:\n{capped(there, 'this', 2048)}"
             )
-    longest = max(wanted, key=len)
+    longest = max(target, key=len)
     close = difflib.get_close_matches(longest, squeezed[:_MAX_NEAREST_LINES], 1, 0.6)
     if not close:
         return "No line is like it; view the file."
-    first = max(squeezed.index(close[0]) - wanted.index(longest), 0)
-    there = lines[first : first + len(wanted)]
-    where = f"line {first + 1}" if len(wanted) == 1 else f"lines {first + 1}-{first + len(there)}"
+    first = max(squeezed.index(close[0]) - target.index(longest), 0)
+    there = lines[first : first + len(target)]
+    where = f"line {first + 1}" if len(target) == 1 else f"lines {first + 1}-{first + len(there)}"
     return f"The nearest is {where}:\n" + capped("\n".join(there), "this", 2048)
 
 

@@ -601,7 +601,7 @@ def test_a_shell_forgets_what_one_command_was_lent(shells: Shells, last: str) ->
 
     def run(command: str, **lent: str) -> tuple[int | None, str]:
         shell = shells.open()
-        shell.begin(command, lent=lent)
+        shell.begin(command, variables=lent)
         ran = shell.wait(timeout_s=60, cancel=CancelToken())
         return ran.exit_code, ran.output.head
 
@@ -690,7 +690,7 @@ def test_a_lent_secret_never_enters_the_shell_whatever_was_done_to_it(
     value = f"lent-{secrets.token_hex(16)}"
     run(command)
     shell = shells.open()
-    shell.begin("echo ${#LENT}; kept=$LENT; export kept", lent={"LENT": value})
+    shell.begin("echo ${#LENT}; kept=$LENT; export kept", variables={"LENT": value})
     ran = shell.wait(timeout_s=60, cancel=CancelToken())
     assert command in SPOILT.values() or ran.output.head == f"{len(value)}\n"
     assert value.encode() not in memory(shells.open()._process.pid)
