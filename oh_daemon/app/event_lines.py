@@ -184,7 +184,8 @@ def _condensation(item: plain.CondensationItem) -> Iterator[Text]:
         yield _text("\nOlder steps are kept as they are.", "dim")
         return
     before, after = item["tokensBefore"], item["tokensAfter"]
-    how = "Older steps are summarized" if item.get("summary") else "Older output is left out"
+    without = "Long output is cut" if item.get("limits") else "Older output is left out"
+    how = "Older steps are summarized" if item.get("summary") else without
     yield _text(f"\n{how}: about {before:,} tokens became {after:,}", "dim")
 
 

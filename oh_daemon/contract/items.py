@@ -258,6 +258,10 @@ class CondensationItem(ItemBase):
     """Id of the first item that the model still gets verbatim."""
     pruned: tuple[str, ...] = ()
     """Ids of later items whose output the model no longer gets."""
+    limits: dict[str, int] | None = None
+    """How many characters of the output of later items the model gets, start and end, by id."""
+    context_size: int | None = None
+    """The window in tokens for which these outputs were cut."""
     summary: str | None = None
     tokens_before: int = 0
     tokens_after: int = 0

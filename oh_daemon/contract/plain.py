@@ -353,6 +353,8 @@ if TYPE_CHECKING:
         kind: Literal["condensation"]
         keepFrom: NotRequired[str]
         pruned: list[str]
+        limits: NotRequired[dict[str, int]]
+        contextSize: NotRequired[int]
         summary: NotRequired[str]
         tokensBefore: int
         tokensAfter: int

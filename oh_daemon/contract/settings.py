@@ -87,7 +87,7 @@ class Settings(Contract):
     """What to do when a conversation fills 80 % of the model's context window: `prune` leaves out
     long results of older steps, `summarize` replaces older steps by a summary, `pipeline` prunes
     and, if that is not enough, summarizes, `window` drops older steps, and `none` does nothing, so
-    that the turn fails when the window overflows."""
+    that the turn fails when the next request would not fit."""
     instructions: str = ""
     """Text to append to every system prompt."""
     memory: bool = True

@@ -281,31 +281,28 @@ class AgentLoop:
         self._runtime.before_step(cancel)
         for caveat in model.traits.caveats:
             warn(self._journal, caveat)
-        try:
-            return self._call(model, cancel)
-        except ContextWindowExceededError as exc:
-            overflow = exc
-        # First pruning, then a summary, then what needs no model; each may make too little room.
-        condensing = self._condensing
-        for make_room in (condensing.condense, condensing.condense, condensing.strip):
-            if make_room(model, cancel):
-                try:
-                    return self._call(model, cancel)
-                except ContextWindowExceededError as exc:
-                    overflow = exc
-        raise overflow
+        for is_last in (False, True):
+            try:
+                return self._call(model, cancel)
+            except ContextWindowExceededError:
+                if not self._condensing.make_room(model, cancel, is_last=is_last):
+                    raise
+        return self._call(model, cancel)
 
     def _call(self, model: Model, cancel: CancelToken) -> ModelAnswer:
         conversation = self.conversation
         is_first = conversation.state.open_turn.n_steps == 0
+        tools = self._rendered_tools()
         request = ModelRequest(
-            messages=self._condensing.messages(model, cancel),
-            tools=self._rendered_tools(),
+            messages=self._condensing.messages(model, tools, cancel),
+            tools=tools,
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.state.cache_key,
             history=conversation,
         )
-        return Answering(self._journal, self._runtime.tools(), model).ask(request, cancel)
+        answer = Answering(self._journal, self._runtime.tools(), model).ask(request, cancel)
+        self._condensing.count()
+        return answer
 
     def _rendered_tools(self) -> list[Json]:
         """Return the tools as the model gets them, rendered again only when they have changed."""

@@ -1,55 +1,46 @@
 """Makes room in a conversation that fills its model's window, before a request or after it failed.
 
-Pure functions plan, `Condensing` asks the model and logs an item; no item is lost. Cuts are only
-between whole model answers, so each call keeps its result and thinking stays with its answer. The
-user's first and latest messages are always kept.
+`condensation_plan` plans, `Condensing` asks the model and logs an item; no item is lost. When older
+steps cannot make enough room, the results of the last answer share what there is; as they were
+never sent, the provider's cache loses nothing.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import replace
 from typing import Literal
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.errors import ModelError, NetworkError, RateLimitError
+from oh_daemon.contract.errors import (
+    ContextWindowExceededError,
+    ModelError,
+    NetworkError,
+    RateLimitError,
+)
 from oh_daemon.contract.items import CondensationItem
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.answer import retry_event
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.context import (
-    ASSUMED_WINDOW,
-    CHARS_PER_TOKEN,
-    FULL,
-    Cut,
-    View,
-    find_batches,
-    find_cut,
-    is_message,
-    render_batch,
-    render_cut,
-    size_of,
+from oh_daemon.core.condensation_plan import (
+    Plan,
+    plan_cut,
+    plan_excerpts,
+    plan_pruning,
+    render_transcript,
 )
+from oh_daemon.core.context import Cut, View, render_cut, size_of
 from oh_daemon.core.journal import Journal, new_id
-from oh_daemon.core.plain_text import shorten
 from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
-from oh_daemon.core.state import is_tool_item
 from oh_daemon.core.usage import billed
+from oh_daemon.core.window import ASSUMED_WINDOW, CHARS_PER_TOKEN, FULL, Gauge, Size
 
 Reason = Literal["windowFull", "overflow", "requested"]
 _SUMMARIZING = {"summarize", "pipeline"}
 _PRUNING = {"prune", "pipeline"}
-_ENOUGH = 0.6
-"""Pruning must bring the conversation down to this share of its present size."""
-_SHARE_OF_LAST_STEPS = 0.25
-"""Share of the present size for the last steps, which stay word for word."""
-_WORTH_PRUNING = 2_000
 _LEAST_TRANSCRIPT = 8_000
-_CAPS = (8_000, 2_000, 500, 120)
-"""Limits of one result in the text to summarize, in characters; tried until all of it fits."""
 
 _SUMMARIZE = """\
 You condense the history of a software agent's work, so that it can go on without reading it again.
@@ -78,28 +69,60 @@ class Condensing:
         self._journal = journal
         self._view = view
         self._condenser = condenser
-        self._asked_chars: int | None = None
-        """Size of the last request, whose tokens the provider counted."""
+        self._gauge = Gauge()
+        self._last_size = Size(0, 0)
+        """Of the last request."""
+        self._n_fixed = 0
+        self._tools: Sequence[Json] = ()
+        self._refusals: dict[str, int] = {}
+        """The smallest request that a provider refused as too long, in tokens, by model."""
 
-    def messages(self, model: Model, cancel: CancelToken) -> list[Json]:
-        """Return the next request's messages, condensed first if they would fill the window."""
+    def messages(self, model: Model, tools: Sequence[Json], cancel: CancelToken) -> list[Json]:
+        """Return the next request's messages, with room made first if they would fill the window.
+
+        Raises `ContextWindowExceededError` if they would not fit all the same.
+        """
         journal = self._journal
+        self._look(tools)
+        room = int(FULL * self._window(model))
+        if self._tokens() >= room:
+            self.condense(model, cancel, "windowFull")
+        if self._tokens() > room:
+            self._cut_last(model, room, "windowFull")
+        window = model.traits.context_window
+        if window is not None and self._tokens() > window:
+            raise ContextWindowExceededError(
+                f"the next request has about {self._tokens():,} tokens, and the window of"
+                f" {model.label!r} {window:,}; nothing more can be left out",
+                hint="choose a model with a larger window, or start a new conversation",
+            )
+        self._last_size = self._size
         messages = self._view.messages(journal.state.items)
-        window = model.traits.context_window or ASSUMED_WINDOW
-        if self._tokens() >= FULL * window and self.condense(model, cancel, "windowFull"):
-            messages = self._view.messages(journal.state.items)
-        self._asked_chars = self._view.n_chars
         self._view.fill_images(messages, journal.log.read_blob)
         return messages
 
-    def _tokens(self) -> int:
-        """Return the next request's tokens: the provider's last count, and later text estimated."""
-        counted = self._journal.state.context.get("used") or 0
-        if self._asked_chars is None or not counted:
-            return self._view.n_chars // CHARS_PER_TOKEN
-        return max(0, counted + (self._view.n_chars - self._asked_chars) // CHARS_PER_TOKEN)
+    def count(self) -> None:
+        """Learn from the usage of the last request, which was answered."""
+        self._gauge.count(self._last_size, self._journal.state.context.get("used") or 0)
 
-    def condense(self, model: Model, cancel: CancelToken, reason: Reason = "overflow") -> bool:
+    def _look(self, tools: Sequence[Json]) -> None:
+        """Take in what is new in the conversation."""
+        system, *_ = self._view.messages(self._journal.state.items)
+        if not self._n_fixed or tools is not self._tools:
+            self._tools, self._n_fixed = tools, len(system["content"]) + len(json.dumps(tools))
+
+    @property
+    def _size(self) -> Size:
+        return Size(self._n_fixed, self._view.n_chars)
+
+    def _tokens(self) -> int:
+        return self._gauge.tokens(self._size)
+
+    def _window(self, model: Model) -> int:
+        window = model.traits.context_window or ASSUMED_WINDOW
+        return min(window, self._refusals.get(model.name, window))
+
+    def condense(self, model: Model, cancel: CancelToken, reason: Reason) -> bool:
         """Prune or summarize, as the setting says; return False when that makes no room.
 
         Raises `NetworkError` and `RateLimitError`, which may pass with time, and `Cancelled`.
@@ -110,18 +133,35 @@ class Condensing:
             plan = plan_cut(items, room)
         return plan is not None and self._carry_out(plan, model, cancel, reason)
 
-    def strip(self, model: Model, cancel: CancelToken) -> bool:
-        """Keep the last step only, outputs cut: a last resort after overflow, without a model."""
-        plan = plan_last_resort(self._journal.state.items)
-        if plan is None or self._condenser == "none":
-            return False
-        return self._carry_out(plan, model, cancel, "overflow")
+    def make_room(self, model: Model, cancel: CancelToken, *, is_last: bool) -> bool:
+        """Make half of a request that was too long; with `is_last`, of the last answer alone.
+
+        Returns False when nothing can be left out.
+        """
+        before, tokens = self._view.n_chars, self._tokens()
+        self._refusals[model.name] = min(tokens, self._window(model))
+        if not is_last:
+            self.condense(model, cancel, "overflow")
+        elif self._condenser != "none":
+            plan = plan_cut(self._journal.state.items, before, share=0, worth=0)
+            if plan is not None:
+                self._carry_out(plan, model, cancel, "overflow")
+        self._cut_last(model, tokens // 2, "overflow")
+        return self._view.n_chars < before
+
+    def _cut_last(self, model: Model, room: int, reason: Reason) -> None:
+        """Show of the last answer's results what fits the room, in tokens."""
+        excess = (self._tokens() - room) * self._gauge.chars_per_token
+        plan = plan_excerpts(self._journal.state.items, int(excess), self._window(model))
+        if plan is not None and excess > 0 and self._condenser != "none":
+            item = CondensationItem(id=new_id(), tokens_before=self._tokens())
+            self._complete(item, plan.cut, reason)
 
     def by_hand(self, model: Model, cancel: CancelToken) -> None:
         """Condense at the user's request; log a note when there is nothing to condense."""
         journal = self._journal
         self._view.messages(journal.state.items)
-        plan = plan_cut(journal.state.items, self._view.n_chars)
+        plan = plan_cut(journal.state.items, self._view.n_chars, worth=0)
         if plan is None:
             nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
             journal.append(e.ItemCompleted(item=nothing))
@@ -129,18 +169,26 @@ class Condensing:
             kept = CondensationItem(id=new_id(), status="cancelled", reason="hook")
             journal.append(e.ItemCompleted(item=kept))
 
-    def _carry_out(self, plan: _Plan, model: Model, cancel: CancelToken, reason: Reason) -> bool:
+    def _carry_out(self, plan: Plan, model: Model, cancel: CancelToken, reason: Reason) -> bool:
         if not self._before(cancel):
             return False
-        journal, items = self._journal, self._journal.state.items
-        now, before = journal.clock.now(), self._tokens()
-        item = CondensationItem(id=new_id(), status="running", started_at=now, tokens_before=before)
+        journal = self._journal
+        now = journal.clock.now()
+        item = CondensationItem(
+            id=new_id(), status="running", started_at=now, tokens_before=self._tokens()
+        )
         journal.append(e.ItemStarted(item=item))
         summary, events = plan.cut.summary, list[Contract]()
         if plan.dropped and self._condenser in _SUMMARIZING:
             summary, events = self._summarize(plan, model, cancel)
-        cut = replace(plan.cut, summary=summary)
-        gain_chars = self._view.n_chars - sum(map(size_of, render_cut(cut, items)))
+        self._complete(item, replace(plan.cut, summary=summary), reason, events)
+        return True
+
+    def _complete(
+        self, item: CondensationItem, cut: Cut, reason: Reason, events: Sequence[Contract] = ()
+    ) -> None:
+        journal, items = self._journal, self._journal.state.items
+        size = Size(self._n_fixed, sum(map(size_of, render_cut(cut, items))))
         ended = item.model_copy(
             update={
                 "status": "completed",
@@ -148,15 +196,17 @@ class Condensing:
                 "ended_at": journal.clock.now(),
                 "keep_from": items[cut.start]["id"],
                 "pruned": tuple(sorted(cut.pruned)),
-                "summary": summary,
-                "tokens_after": max(0, before - gain_chars // CHARS_PER_TOKEN),
+                "limits": dict(cut.limits) or None,
+                "context_size": cut.window or None,
+                "summary": cut.summary,
+                "tokens_after": self._gauge.tokens(size),
             }
         )
         journal.append(*events, e.ItemCompleted(item=ended))
-        return True
+        self._view.messages(journal.state.items)
 
     def _summarize(
-        self, plan: _Plan, model: Model, cancel: CancelToken
+        self, plan: Plan, model: Model, cancel: CancelToken
     ) -> tuple[str | None, list[Contract]]:
         """Return the summary, None if the model gives none, and the events that go with it."""
         journal = self._journal
@@ -187,104 +237,3 @@ class Condensing:
             )
             return None, [problem]
         return answer.text.strip() or None, [usage]
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A cut to make, and the items before it that a summary must cover."""
-
-    cut: Cut
-    dropped: Sequence[plain.Item] = ()
-    earlier: str | None = None
-    """The previous summary, which the new one must include."""
-
-
-def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> _Plan | None:
-    """Plan to leave out long results of older steps; None when that makes too little room."""
-    cut = find_cut(items)
-    batches = _batches(items, cut)
-    old = [item for batch in batches[: _n_old(batches, view_chars)] for item in batch.items]
-    long = {item["id"] for item in old if _result_size(item) > _WORTH_PRUNING}
-    pruned = replace(cut, pruned=cut.pruned | long)
-    size = sum(map(size_of, render_cut(pruned, items)))
-    return _Plan(pruned) if pruned != cut and size <= _ENOUGH * view_chars else None
-
-
-def plan_cut(items: Sequence[plain.Item], view_chars: float) -> _Plan | None:
-    """Plan to keep the last steps only; None when there is nothing before them."""
-    cut = find_cut(items)
-    batches = _batches(items, cut)
-    n_old = _n_old(batches, view_chars)
-    if n_old == 0:
-        return None
-    start = batches[n_old].start
-    return _Plan(Cut(start), items[cut.start : start], cut.summary)
-
-
-def plan_last_resort(items: Sequence[plain.Item]) -> _Plan | None:
-    """Plan to keep the last step only, without its long results; None if that is done already."""
-    cut = find_cut(items)
-    batches = _batches(items, cut)
-    if not batches:
-        return None
-    last = batches[-1]
-    long = {item["id"] for item in last.items if _result_size(item) > _WORTH_PRUNING}
-    stripped = Cut(last.start, frozenset(long), cut.summary)
-    return _Plan(stripped) if len(batches) > 1 or stripped != cut else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """A model answer with its results, or one message."""
-
-    start: int
-    items: Sequence[plain.Item]
-    size: int
-
-
-def _batches(items: Sequence[plain.Item], cut: Cut) -> list[_Batch]:
-    """Return the batches that the cut keeps, without those that add nothing to a request."""
-    batches = [
-        _Batch(first, items[first:end], sum(map(size_of, render_batch(items[first:end]))))
-        for first, end in find_batches(items, cut.start)
-    ]
-    return [batch for batch in batches if batch.size]
-
-
-def _n_old(batches: Sequence[_Batch], view_chars: float) -> int:
-    """Return how many batches precede the tail to keep: what fits that share, at least the last."""
-    totals = accumulate(batch.size for batch in reversed(batches))
-    n_fitting = sum(total <= _SHARE_OF_LAST_STEPS * view_chars for total in totals)
-    return max(0, len(batches) - max(1, n_fitting))
-
-
-def _result_size(item: plain.Item) -> int:
-    if not is_tool_item(item):
-        return 0
-    return sum(len(str(part.get("text", ""))) for part in item.get("content", ()))
-
-
-def render_transcript(
-    items: Sequence[plain.Item], limit_chars: int, *, earlier: str | None = None
-) -> str:
-    """Render items as text for a model, with results shortened until all of it fits."""
-    text = ""
-    for cap in _CAPS:
-        told = [f"[summary of what came before]\n{earlier}"] if earlier else []
-        told += [line for item in items if (line := _summary_row(item, cap))]
-        text = "\n\n".join(told)
-        if len(text) <= limit_chars:
-            break
-    return shorten(text, limit_chars)
-
-
-def _summary_row(item: plain.Item, cap: int) -> str:
-    if is_message(item):
-        return f"[user]\n{shorten(str(render_batch([item])[0]['content']), cap)}"
-    if item["kind"] == "agentMessage":
-        return f"[agent]\n{shorten(item.get('text', ''), cap)}"
-    if is_tool_item(item):
-        result = "\n".join(str(part.get("text", "")) for part in item.get("content", ()))
-        called = f"{item['tool']} {shorten(item['call']['arguments'], cap)}"
-        return f"[{called}]\n{item['status']}: {shorten(result, cap)}"
-    return ""

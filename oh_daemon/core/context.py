@@ -8,13 +8,14 @@ one result for each.
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.landing import is_own
+from oh_daemon.core.plain_text import ends
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import ENDED, is_tool_item
 
@@ -22,11 +23,6 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 """Image types that all providers with image input accept."""
 NOTHING = "none"
 """What the model takes the editor to show until it is told something else."""
-ASSUMED_WINDOW = 128_000
-"""Input limit in tokens for a model whose limit is unknown."""
-CHARS_PER_TOKEN = 4
-FULL = 0.8
-"""Share of the window at which it is time to condense."""
 LOG_SCHEME = "oh-log:/"
 _BLOB = "blob:"
 _IMAGE_CHARS = 6_000
@@ -41,6 +37,27 @@ class Cut:
     pruned: frozenset[str] = frozenset()
     """Ids of kept items whose result is left out."""
     summary: str | None = None
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many characters of a result are shown, by the ids of kept items."""
+    window: int = 0
+    """The tokens that these results had to fit."""
+
+    def excerpt(self, item: plain.Item) -> plain.Item:
+        """Return the item with what is left of its result."""
+        limit = self.limits.get(item["id"])
+        if not is_tool_item(item) or not (limit or item["id"] in self.pruned):
+            return item
+        excerpt = item.copy()
+        if item["id"] in self.pruned:
+            gone = "(This output was left out to save room; look again if you need it.)"
+            excerpt["content"] = [{"type": "text", "text": gone}]
+            return excerpt
+        images = list(filter(_is_seen, item["content"]))
+        text = "\n".join(_content_text(part) for part in item["content"] if not _is_seen(part))
+        words = "the window is {:,} tokens; view fewer lines, or one file per answer"
+        cut = ends(text, limit or 0, words.format(self.window))
+        excerpt["content"] = [*images, {"type": "text", "text": cut}]
+        return excerpt
 
 
 class View:
@@ -122,7 +139,8 @@ def _read_cut(items: Sequence[plain.Item], position: int) -> Cut | None:
     if item["kind"] != "condensation" or item["status"] != "completed" or "keepFrom" not in item:
         return None
     start = next(n for n, kept in enumerate(items) if kept["id"] == item["keepFrom"])
-    return Cut(start, frozenset(item["pruned"]), item.get("summary"))
+    pruned, limits = frozenset(item["pruned"]), item.get("limits") or {}
+    return Cut(start, pruned, item.get("summary"), limits, item.get("contextSize") or 0)
 
 
 def render_cut(cut: Cut, items: Sequence[plain.Item]) -> list[Json]:
@@ -135,19 +153,8 @@ def render_cut(cut: Cut, items: Sequence[plain.Item]) -> list[Json]:
     if said[1:]:
         messages.extend(render_batch(said[1:]))
     for first, end in find_batches(items, cut.start):
-        batch = items[first:end]
-        messages.extend(
-            render_batch([_pruned(item) if item["id"] in cut.pruned else item for item in batch])
-        )
+        messages.extend(render_batch([cut.excerpt(item) for item in items[first:end]]))
     return messages
-
-
-def _pruned(item: plain.Item) -> plain.Item:
-    pruned = item.copy()
-    if is_tool_item(pruned):
-        gone = "(This output was left out to save room; look again if you need it.)"
-        pruned["content"] = [{"type": "text", "text": gone}]
-    return pruned
 
 
 def find_batches(items: Sequence[plain.Item], start: int) -> list[tuple[int, int]]:

@@ -28,6 +28,20 @@ def shorten(text: str, limit: int, part: Callable[[str, int, int], str] = _slice
     return f"{head}\n[{cut:,} characters cut]\n{tail}"
 
 
+def ends(text: str, limit: int, note: str) -> str:
+    """Cut the middle out of a text of more than `limit` characters, at line ends where it has some.
+
+    The note says why; it and what was cut are not counted.
+    """
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit // 2], text[len(text) - limit // 2 :]
+    head = head[: head.rfind("\n") + 1] or head
+    tail = tail[tail.find("\n") + 1 :] or tail
+    shown = f"cut: {len(head) + len(tail):,} of {len(text):,} characters shown"
+    return f"{head.rstrip()}\n[{shown}; {note}]\n{tail}"
+
+
 def first_line(text: str) -> str:
     """Return the first line that is not blank, stripped."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
 from oh_daemon.contract.profiles import Router, RouteRule
-from oh_daemon.core.context import CHARS_PER_TOKEN, FULL, size_of
+from oh_daemon.core.context import size_of
 from oh_daemon.core.ports import (
     LikeModel,
     Model,
@@ -19,6 +19,7 @@ from oh_daemon.core.ports import (
     Retry,
     Traits,
 )
+from oh_daemon.core.window import CHARS_PER_TOKEN, FULL
 from oh_daemon.model.model_messages import parts_of
 
 REST_S = 120.0

@@ -20,7 +20,7 @@ OVERFLOW = error(400, "This model's maximum context length is 1000 tokens")
 WINDOW = 10_000
 
 
-def look(size: int = 400) -> Any:
+def look(size: int = 1_000) -> Any:
     """Return a tool whose results are about `size` characters long and differ by place."""
     return tool("look", lambda at: ToolResult.of(f"{at}:" + "x" * size), at={"type": "string"})
 
@@ -94,14 +94,30 @@ def test_a_request_that_does_not_fit_is_condensed_and_sent_again():
     assert "Six places." in contents(work.llm.requests[-1])[2]
 
 
-def test_the_last_resort_needs_no_model():
-    overflows = [OVERFLOW, OVERFLOW, say("Three."), OVERFLOW]
+def test_the_third_and_last_request_has_half_of_the_last_answer_alone():
+    overflows = [OVERFLOW, OVERFLOW, say("Three.")]
     with at_work([*looks(3, last_tokens=300), *overflows, say("Done.")], look(9_000)) as work:
         turn = work.run(TASK)
     assert turn["finalText"] == "Done."
-    told = contents(work.llm.requests[-1])
-    assert len(told) <= 5
-    assert "left out to save room" in told[-1]
+    _, task, summary, _, result = contents(work.llm.requests[-1])
+    assert task == TASK
+    assert "Three." in summary
+    assert "characters shown; the window is" in result
+
+
+def test_a_request_that_does_not_fit_by_our_own_estimate_is_not_sent():
+    with at_work([], look(), window=100) as work:
+        turn = work.run(TASK)
+    assert turn["error"]["kind"] == "contextWindowExceeded"
+    assert "nothing more can be left out" in turn["error"]["message"]
+    assert work.llm.requests == []
+
+
+def test_four_refused_requests_in_a_row_are_one_too_many():
+    with at_work([*looks(3, last_tokens=300), *[OVERFLOW] * 9], look(9_000)) as work:
+        turn = work.run(TASK)
+    assert turn["error"]["kind"] == "contextWindowExceeded"
+    assert len(work.llm.requests) == 3 + 3 + 1  # And one for a summary.
 
 
 def test_what_nothing_makes_fit_ends_the_turn_with_the_reason():

@@ -1019,6 +1019,8 @@ export interface CondensationItem {
   kind: "condensation";
   keepFrom?: string;
   pruned: readonly string[];
+  limits?: Record<string, number>;
+  contextSize?: number;
   summary?: string;
   tokensBefore: number;
   tokensAfter: number;

@@ -343,7 +343,8 @@ function condensation(item: CondensationItem): HTMLElement {
   if (item.status === "running") return h("p.divider", {}, "Summarizing earlier messages…");
   if (item.keepFrom === undefined)
     return h("p.divider", {}, item.reason === "nothingToCondense" ? "Nothing to summarize yet" : "Not summarized");
-  const what = item.summary === undefined ? "Earlier messages left out" : "Summarized";
+  const without = item.limits === undefined ? "Earlier messages left out" : "Long output cut";
+  const what = item.summary === undefined ? without : "Summarized";
   const words = `${what} for the model: ${compact(item.tokensBefore)} to ${compact(item.tokensAfter)} tokens`;
   return item.summary === undefined ? h("p.divider", {}, words) : folded(words, item.status, markdown(item.summary));
 }

@@ -902,6 +902,8 @@
 ---@field kind "condensation"
 ---@field keepFrom? string
 ---@field pruned string[]
+---@field limits? table<string, integer>
+---@field contextSize? integer
 ---@field summary? string
 ---@field tokensBefore integer
 ---@field tokensAfter integer

@@ -1,0 +1,72 @@
+"""A model with a small window: nothing is sent that does not fit, and the work goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from fake_llm import Step, call, calls, error, say, with_usage
+from world import World, items
+
+pytestmark = pytest.mark.one_daemon
+
+Json = dict[str, Any]
+WINDOW = 16_000
+NAMES = [f"m{n}.py" for n in range(4)]
+SETTINGS = {"llm": {"contextWindow": WINDOW}}
+ALL_FOUR = calls(*(call("edit", command="view", path=name) for name in NAMES))
+
+
+def tokens_of(request: Json) -> int:
+    """Count as a tokenizer does that needs a token for three characters, as for numbered code."""
+    return len(json.dumps([request["messages"], request.get("tools")])) // 3
+
+
+def four_files(world: World) -> None:
+    for name in NAMES:
+        lines = (f"def function_{n}_of_{name[:2]}(x): return {n}\n" for n in range(640))
+        (world.project / name).write_text("".join(lines))
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_results_that_do_not_fit_together_are_cut_to_what_fits(
+    world: World, *, refuses: bool
+) -> None:
+    """A server that cuts silently instead of refusing would lose the task."""
+    too_large: list[int] = []
+
+    def script(request: Json) -> Step:
+        size = tokens_of(request)
+        if size > WINDOW:
+            too_large.append(size)
+            if refuses:
+                return error(400, f"This model's maximum context length is {WINDOW} tokens")
+        seen = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        usage = {"prompt_tokens": size, "completion_tokens": 10}
+        if not seen:
+            return with_usage(ALL_FOUR, usage)
+        if len(seen) == len(NAMES):
+            one = call("edit", command="view", path="m0.py", start_line=200, end_line=300)
+            return with_usage(one, usage)
+        return say("Read.")
+
+    four_files(world)
+    world.llm.play(script)
+    client = world.daemon(settings=SETTINGS)
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Read."
+    assert too_large == []
+    first, second, third = [request.body["messages"] for request in world.llm.requests]
+    assert second[: len(first)] == first
+    for result in second[-len(NAMES) :]:
+        head, note, tail = result["content"].partition("[cut: ")
+        assert head.startswith("     1\tdef function_0_of_m")
+        assert note
+        assert (
+            "characters shown; the window is 16,000 tokens; view fewer lines, or one file" in tail
+        )
+        assert "   640\tdef function_639_of_m" in tail
+    assert "function_250_of_m0" in third[-1]["content"]
+    # Nothing could be gained by a summary of the task, which is kept word for word.
+    assert all("summary" not in item for item in items(client, "condensation"))
