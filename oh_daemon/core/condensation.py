@@ -74,23 +74,20 @@ class Condensing:
         """Of the last request."""
         self._n_fixed = 0
         self._tools: Sequence[Json] = ()
-        self._refusals: dict[str, int] = {}
-        """The smallest request that a provider refused as too long, in tokens, by model."""
 
     def messages(self, model: Model, tools: Sequence[Json], cancel: CancelToken) -> list[Json]:
         """Return the next request's messages, with room made first if they would fill the window.
 
         Raises `ContextWindowExceededError` if they would not fit all the same.
         """
-        journal = self._journal
+        journal, window = self._journal, model.traits.context_window
         self._look(tools)
-        room = int(FULL * self._window(model))
+        room = int(FULL * (window or ASSUMED_WINDOW))
         if self._tokens() >= room:
             self.condense(model, cancel, "windowFull")
         if self._tokens() > room:
             self._cut_last(model, room, "windowFull")
-        window = model.traits.context_window
-        if window is not None and self._tokens() > window:
+        if window and not model.traits.may_be_wider and self._tokens() > window:
             raise ContextWindowExceededError(
                 f"the next request has about {self._tokens():,} tokens, and the window of"
                 f" {model.label!r} {window:,}; nothing more can be left out",
@@ -118,10 +115,6 @@ class Condensing:
     def _tokens(self) -> int:
         return self._gauge.tokens(self._size)
 
-    def _window(self, model: Model) -> int:
-        window = model.traits.context_window or ASSUMED_WINDOW
-        return min(window, self._refusals.get(model.name, window))
-
     def condense(self, model: Model, cancel: CancelToken, reason: Reason) -> bool:
         """Prune or summarize, as the setting says; return False when that makes no room.
 
@@ -139,7 +132,6 @@ class Condensing:
         Returns False when nothing can be left out.
         """
         before, tokens = self._view.n_chars, self._tokens()
-        self._refusals[model.name] = min(tokens, self._window(model))
         if not is_last:
             self.condense(model, cancel, "overflow")
         elif self._condenser != "none":
@@ -152,7 +144,8 @@ class Condensing:
     def _cut_last(self, model: Model, room: int, reason: Reason) -> None:
         """Show of the last answer's results what fits the room, in tokens."""
         excess = (self._tokens() - room) * self._gauge.chars_per_token
-        plan = plan_excerpts(self._journal.state.items, int(excess), self._window(model))
+        window = model.traits.context_window or 0
+        plan = plan_excerpts(self._journal.state.items, int(excess), window)
         if plan is not None and excess > 0 and self._condenser != "none":
             item = CondensationItem(id=new_id(), tokens_before=self._tokens())
             self._complete(item, plan.cut, reason)

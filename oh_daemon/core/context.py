@@ -40,7 +40,7 @@ class Cut:
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
     """How many characters of a result are shown, by the ids of kept items."""
     window: int = 0
-    """The tokens that these results had to fit."""
+    """The tokens that these results had to fit; 0 is unknown."""
 
     def excerpt(self, item: plain.Item) -> plain.Item:
         """Return the item with what is left of its result."""
@@ -54,8 +54,8 @@ class Cut:
             return excerpt
         images = list(filter(_is_seen, item["content"]))
         text = "\n".join(_content_text(part) for part in item["content"] if not _is_seen(part))
-        words = "the window is {:,} tokens; view fewer lines, or one file per answer"
-        cut = ends(text, limit or 0, words.format(self.window))
+        why = f"the window is {self.window:,} tokens" if self.window else "more did not fit"
+        cut = ends(text, limit or 0, f"{why}; view fewer lines, or one file per answer")
         excerpt["content"] = [*images, {"type": "text", "text": cut}]
         return excerpt
 

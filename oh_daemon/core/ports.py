@@ -122,6 +122,8 @@ class Traits:
 
     context_window: int | None = None
     """Input limit in tokens, or None when unknown."""
+    may_be_wider: bool = False
+    """Whether another model may answer, whose window is wider or unknown."""
     sees_images: bool = False
     caveats: tuple[Caveat, ...] = ()
     """What a user should know before the first call, for instance no function calling."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
 from oh_daemon.contract.profiles import Router, RouteRule
@@ -32,6 +32,13 @@ class WithFallbacks(LikeModel):
         super().__init__(models[0], name)
         self._models = tuple(models)
         self._rests_until = dict.fromkeys(range(len(models)), 0.0)
+
+    @property
+    def traits(self) -> Traits:
+        first, *others = (model.traits for model in self._models)
+        windows = [traits.context_window for traits in others]
+        wider = any(each is None or each > (first.context_window or each) for each in windows)
+        return replace(first, may_be_wider=wider)
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Complete as the port says. A change of model is reported as a retry.
@@ -79,9 +86,10 @@ class Routed:
         """Those of all models; its price depends on the request."""
         known = [model.traits for model in self._models.values()]
         # The widest window: a request too big for one goes to another.
-        windows = (traits.context_window for traits in known)
+        windows = [traits.context_window for traits in known]
         return Traits(
             context_window=max(filter(None, windows), default=None),
+            may_be_wider=None in windows,
             sees_images=any(traits.sees_images for traits in known),
             caveats=tuple(dict.fromkeys(each for traits in known for each in traits.caveats)),
         )

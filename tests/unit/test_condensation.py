@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from core_world import DEADLINE_S, PROMPT, Work, at_work, text, tool, types
+from core_world import CREATED, DEADLINE_S, PROMPT, Work, at_work, text, tool, types
 from fake_llm import Json, Recorded, Step, call, error, hang, held, say
 
 from oh_daemon.contract.settings import Condenser
@@ -102,7 +102,7 @@ def test_the_third_and_last_request_has_half_of_the_last_answer_alone():
     _, task, summary, _, result = contents(work.llm.requests[-1])
     assert task == TASK
     assert "Three." in summary
-    assert "characters shown; the window is" in result
+    assert "characters shown; more did not fit; view fewer" in result
 
 
 def test_a_request_that_does_not_fit_by_our_own_estimate_is_not_sent():
@@ -233,7 +233,8 @@ def test_old_logs_fold_as_before():
     usage = {"type": "usage.updated", "usage": {"requests": 1}, "model": "m", "latencyMs": 1}
     started = {"type": "turn.started", "cause": "message"}
     records: list[Any] = [
-        {"seq": 1, "ts": "t", "turnId": "t1", "event": started},
-        {"seq": 2, "ts": "t", "turnId": "t1", "event": usage},
+        {"seq": 1, "ts": "t", "event": CREATED.model_dump(mode="json")},
+        {"seq": 2, "ts": "t", "turnId": "t1", "event": started},
+        {"seq": 3, "ts": "t", "turnId": "t1", "event": usage},
     ]
     assert fold("c", records).open_turn.n_steps == 1
