@@ -101,6 +101,7 @@ def render_initialize() -> str:
             "workspaceFolders": {"supported": True, "changeNotifications": True},
             "textDocumentContent": {"schemes": protocol.DOCUMENT_SCHEMES},
         },
+        "codeLensProvider": {},
         "executeCommandProvider": {"commands": [*protocol.COMMANDS, *protocol.OWN_COMMANDS]},
         "experimental": {"ohDaemon": ours},
     }

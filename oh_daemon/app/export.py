@@ -78,8 +78,8 @@ def render_export(
 
 def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
     """Render for a note or an issue; output of tools stands in fences that it cannot close."""
-    facts = " · ".join(map(_one_line, transcript.facts(state)))
-    parts = [f"# {_one_line(transcript.heading(state))}", facts]
+    facts = " · ".join(map(one_line, transcript.facts(state)))
+    parts = [f"# {one_line(transcript.heading(state))}", facts]
     for it in items_and_turns(records):
         parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{transcript.ending(it)}*"]
     return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
@@ -90,30 +90,34 @@ def _markdown_item(item: plain.Item) -> list[str]:
         case "userMessage":
             return ["## You", *_quoted(item["content"])]
         case "agentMessage":
-            return ["## Agent", _prose(item.get("text", ""))]
+            return ["## Agent", prose(item.get("text", ""))]
         case "condensation":
-            summary = _prose(item.get("summary") or "")
+            summary = prose(item.get("summary") or "")
             return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
         case "notice":
-            return [f"> **{_one_line(transcript.notice_of(item))}**"]
+            return [f"> **{one_line(transcript.notice_of(item))}**"]
         case "plan":
-            rows = (f"- [{_MARKS[e['status']]}] {_one_line(e['text'])}" for e in item["entries"])
-            return ["\n".join(rows)]
+            return [plan_list(item)]
         case _:
             return _markdown_call(item) if is_tool_item(item) else []
 
 
+def plan_list(item: plain.PlanItem) -> str:
+    rows = (f"- [{_MARKS[e['status']]}] {one_line(e['text'])}" for e in item["entries"])
+    return "\n".join(rows)
+
+
 def _markdown_call(item: plain.ToolItem) -> list[str]:
     if transcript.is_spoken(item):
-        return ["## Agent", _prose(transcript.text_of(item["content"]))]
+        return ["## Agent", prose(transcript.text_of(item["content"]))]
     if transcript.is_question(item):
         asked, answer, why_none = transcript.question_and_answer(item)
         said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
-        return ["## Agent", _prose(asked), *said, f"*{why_none}*" if why_none else ""]
+        return ["## Agent", prose(asked), *said, f"*{why_none}*" if why_none else ""]
     return _markdown_work(item)
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """Markdown of the agent's, without images."""
     if "![" not in text and "<img" not in text.lower():
         return text
@@ -129,18 +133,18 @@ def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
             yield "\n".join(f"> {line}" for line in part["text"].splitlines())
             continue
         name, text = transcript.name_and_text(part)
-        yield f"> `{_one_line(name)}`"
+        yield f"> `{one_line(name)}`"
         if text:
             yield fenced(text)
 
 
 def _markdown_work(item: plain.ToolItem) -> list[str]:
     patch, said = transcript.patches(item), transcript.text_of(item.get("content", ()))
-    how = _one_line(transcript.outcome(item))
+    how = one_line(transcript.outcome(item))
     lead = f"**{how}**" if how else ""
     if item["kind"] == "command":
         return [fenced(item["command"], "sh"), lead, fenced(said)]
-    lead = f"{_code(transcript.title_of_call(item))} {lead}".rstrip()
+    lead = f"{code_span(transcript.title_of_call(item))} {lead}".rstrip()
     return [lead, fenced(patch, "diff") if patch else fenced(said)]
 
 
@@ -153,9 +157,9 @@ def fenced(text: str, language: str = "") -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"
 
 
-def _code(text: str) -> str:
-    return f"`{_one_line(text).replace('`', chr(0x2019))}`"
+def code_span(text: str) -> str:
+    return f"`{one_line(text).replace('`', chr(0x2019))}`"
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
     return " ".join(text.split())

@@ -103,6 +103,17 @@ class ChosenAction(Contract):
     diagnostics: tuple[dict[str, Any], ...] = ()
 
 
+class ChatNamed(Contract):
+    """The argument of the commands about a chat; without any field, the one that changed last."""
+
+    uri: str | None = None
+    """The file's."""
+    name: str | None = None
+    """The file's name, without `.md`."""
+    new: bool = False
+    """Begin another."""
+
+
 class ChangesShown(Contract):
     """The argument of `ohDaemon.showChanges`; without a URI, all files that wait for review."""
 

@@ -154,8 +154,11 @@ COMMANDS: dict[str, str] = {
 }
 """Commands of `workspace/executeCommand` that mirror a method; its params are the argument."""
 
-OWN_COMMANDS = ("ohDaemon.codeAction", "ohDaemon.showChanges")
-"""Commands that mirror no method: run a code action, and show the changes."""
+OWN_COMMANDS = (
+    *("ohDaemon.codeAction", "ohDaemon.showChanges"),
+    *("ohDaemon.chat", "ohDaemon.sendChat"),
+)
+"""Commands that mirror no method: run a code action, show the changes, chat in a file."""
 
 DOCUMENT_SCHEMES = ("oh-log", "oh-diff", "oh-output")
 """URI schemes that `workspace/textDocumentContent` serves."""

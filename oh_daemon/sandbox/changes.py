@@ -18,7 +18,7 @@ from typing import Literal, get_args
 from oh_daemon.sandbox import layer as layers
 from oh_daemon.sandbox.layer import parents
 
-_STATE = ".openhands/conversations/"
+_STATE = (".openhands/conversations/", ".openhands/chat/")
 """Where the conversations of a project are kept; never changed by commands."""
 SLACK_NS = 20_000_000
 """How far the clock of files may lag behind."""

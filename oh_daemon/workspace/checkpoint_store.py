@@ -37,7 +37,7 @@ _MAX_IGNORES_BYTES = 1 << 20
 _TIMEOUT_S = 10.0
 _LATE_S = 0.5
 """The timeout of git after an interrupt, when a turn must end soon."""
-_OURS = ".openhands/conversations/"
+_OURS = (".openhands/conversations/", ".openhands/chat/")
 _CONFIG = """[core]
 \trepositoryformatversion = 0
 \tbare = true
@@ -179,7 +179,7 @@ class Checkpoints:
             return
         for name in ("objects/info", "refs", "info"):
             (self._store / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        ignored, objects = [_OURS], list[str]()
+        ignored, objects = [*_OURS], list[str]()
         for top in tops:
             known = self._facts_of(top)
             objects += filter(None, known[:1])

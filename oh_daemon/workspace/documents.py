@@ -157,11 +157,12 @@ class Documents:
         return {state.path: state.text or "" for state in states if state.is_unsaved}
 
     def open_texts(self) -> Mapping[Path, str]:
-        """Return what the editor shows of files inside the folders, by real path."""
+        """Return what the editor shows of files that tools may touch, by real path."""
         texts = {
             real_path(d.path): d.text for d in (self._editor.documents() if self._editor else ())
         }
-        return {path: text for path, text in texts.items() if self.folders.contains(path)}
+        inside = {path: text for path, text in texts.items() if self.folders.contains(path)}
+        return {path: text for path, text in inside.items() if not self.folders.is_closed(path)}
 
     def encoded(self, path: Path, text: str) -> bytes:
         """Return the bytes of a text in the form of the file, if there is one."""

@@ -24,7 +24,7 @@ from oh_daemon.workspace.spawner import Spawner
 
 MAX_FILES = 100_000
 _GIT_TIMEOUT_S = 30.0
-_OURS = {"conversations", "memory"}
+_OURS = {"chat", "conversations", "memory"}
 """Names in our own folder that git ignores."""
 _MAX_ALTERNATIVES = 100
 # A bare repository below may be hostile, too.

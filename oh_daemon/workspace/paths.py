@@ -33,6 +33,7 @@ _MAX_FITTING = 200
 _REFUSED = {
     "git's own files; use git commands in the terminal": re.compile(r"/(\.git|git~1)(/|$)"),
     "the log of the conversations": re.compile(r"/\.openhands/conversations(/|$)"),
+    "the user's chat with the agent": re.compile(r"/\.openhands/chat(/|$)"),
 }
 """Closed to tools whoever approves, since a tool could rewrite history or plant a hook there."""
 _HOLDS = {
@@ -175,6 +176,10 @@ class Folders:
         name, roots = str(path), (os.path.join(root, "") for root in self.roots)  # noqa: PTH118
         guises = [_normalised(name[len(root) :]) for root in roots if name.startswith(root)]
         return bool(_refused(guises)) or any(guarded(guise) == "secret" for guise in guises)
+
+    def is_closed(self, path: Path) -> bool:
+        """Return whether no tool may touch this real path, judged by its name alone."""
+        return _refused(self._guises(path, path)) is not None
 
     def leads_away(self, pattern: str) -> bool:
         """Return whether an absolute path leads out of the folders or to what may hold secrets.

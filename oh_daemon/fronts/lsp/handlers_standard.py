@@ -23,6 +23,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.daemon import Daemon, newest
 from oh_daemon.fronts.lsp.handlers_changes import changes_diff, changes_list
+from oh_daemon.fronts.lsp.handlers_chat import ChatHandlers
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Method, RequestContext
 from oh_daemon.workspace.paths import path_from_uri, shown, uri_from_path
@@ -41,12 +42,19 @@ def standard_methods(
     daemon: Daemon, methods: Mapping[str, Method], client: Client, facts: ClientFacts
 ) -> dict[str, Method]:
     """Return the handlers, by method of LSP."""
+    chat = ChatHandlers(daemon, client, facts)
+
+    def aside(run: Callable[[object], Json]) -> Run:
+        return lambda given, _context: daemon.workers.submit(run, given)
+
     own: dict[str, Run] = {
         "ohDaemon.codeAction": lambda given, context: _act(daemon, methods, given, context),
         "ohDaemon.showChanges": lambda given, _context: _show(daemon, client, facts, given),
+        **{name: aside(run) for name, run in chat.commands().items()},
     }
     return {
-        "textDocument/codeAction": lambda params, _context: code_actions(params),
+        **chat.methods(),
+        "textDocument/codeAction": lambda params, _context: code_actions(params, chat),
         "workspace/textDocumentContent": lambda params, _context: daemon.workers.submit(
             lambda: {"text": _text(daemon, str(params.get("uri", "")))}
         ),
@@ -57,9 +65,11 @@ def standard_methods(
 # Code actions
 
 
-def code_actions(params: Json) -> list[Json]:
+def code_actions(params: Json, chat: ChatHandlers) -> list[Json]:
     """Offer a fix where there are diagnostics; the rest only when the user asked for actions."""
     asked = CodeActionParams.model_validate(params)
+    if of_chat := chat.actions(asked.text_document.uri):
+        return of_chat
     found, only = asked.context.diagnostics, asked.context.only
     wants_fix = bool(found) and (only is None or _FIX_KIND in only)
     wants_rest = not only and asked.context.trigger_kind != _BY_ITSELF

@@ -37,6 +37,8 @@ class Publisher:
         self._outbox = outbox
         self._facts = facts
         self.subscribed: set[str] = set()
+        self.shown_in_chat: set[str] = set()
+        """Conversations whose turns end in a chat file, which a plain client shows."""
         self.asker = Asker(outbox, client, facts)
         self._progress = _Progress(outbox, client)
 
@@ -86,21 +88,21 @@ class Publisher:
             if isinstance(history, Journal):
                 self.asker.on_record(history, record)
                 if self._facts.is_plain:
-                    self._show(record["event"])
+                    self._show(history.id, record["event"])
                 if self._facts.offers("window", "workDoneProgress"):
                     self._progress.on_record(history, record)
         if kind in _LISTED:
             self._tell_lists(history, _LISTED[kind])
 
-    def _show(self, event: plain.Event) -> None:
+    def _show(self, conversation_id: str, event: plain.Event) -> None:
         """Show how a turn goes to a client that understands none of our notifications."""
         match event["type"]:
             case "error.raised":
                 self._tell(_ERROR, event["error"]["message"])
             case "turn.completed" if event["turn"]["status"] == "completed":
                 turn = event["turn"]
-                stop = turn.get("stopReason")
-                self._tell(_INFO, turn.get("finalText") or f"The turn ended: {stop}")
+                said = None if conversation_id in self.shown_in_chat else turn.get("finalText")
+                self._tell(_INFO, said or f"The turn ended: {turn.get('stopReason')}")
             case _:
                 pass
 

@@ -1,0 +1,103 @@
+"""What a chat file shows of a conversation's events: blocks of Markdown, each with an empty line.
+
+A tool call is one line; what a turn changed is listed at its end. Text of the model, of tools and
+of files never stands as a heading of ours (`chat_text.escaped`).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from oh_daemon.app import transcript
+from oh_daemon.app.chat_text import escaped
+from oh_daemon.app.export import code_span, fenced, one_line, plan_list, prose
+from oh_daemon.contract import plain
+from oh_daemon.core.approval import whole_text
+from oh_daemon.core.plain_text import display_escaped
+from oh_daemon.core.state import State, is_tool_item
+from oh_daemon.workspace.paths import path_from_uri
+
+FROM_CHAT = "chat-"
+"""How the `clientMessageId` of a message begins that stands in the file already."""
+
+
+def block_of(record: plain.Record, state: State, home: Path) -> str:
+    """Return what to add for a record, given the state after it; empty for most records.
+
+    `home` is the folder of the chat file, where relative links start.
+    """
+    event = record["event"]
+    match event["type"]:
+        case "item.completed":
+            text = _item(event["item"])
+        case "approval.requested":
+            text = _asked(event["approval"])
+        case "input.requested":
+            text = _question(event["input"])
+        case "error.raised":
+            text = f"> **Error:** {one_line(event['error']['message'])}"
+        case "turn.paused":
+            text = "> **Paused.** `ohDaemon.resume` goes on; so does a message."
+        case "turn.completed":
+            changes = state.turn_changes.get(event["turn"]["id"], {}).values()
+            text = _ending(event["turn"], list(changes), home)
+        case _:
+            text = ""
+    return f"{escaped(text).rstrip()}\n\n" if text else ""
+
+
+def _item(item: plain.Item) -> str:
+    match item["kind"]:
+        case "userMessage" if not (item.get("clientMessageId") or "").startswith(FROM_CHAT):
+            said = transcript.message_text(item)
+            return "## You, elsewhere\n\n" + "\n".join(f"> {line}" for line in said.splitlines())
+        case "agentMessage":
+            return prose(item.get("text", ""))
+        case "notice":
+            return f"> **{one_line(transcript.notice_of(item))}**"
+        case "condensation":
+            return "*Older steps were condensed.*" if item.get("summary") else ""
+        case "plan":
+            return plan_list(item)
+        case "subagent":
+            return f"- {one_line(item['agent'])}: {one_line(item['title'])}"
+        case _:
+            return _call(item) if is_tool_item(item) else ""
+
+
+def _call(item: plain.ToolItem) -> str:
+    if transcript.is_spoken(item):
+        return prose(transcript.text_of(item["content"]))
+    if transcript.is_question(item):
+        _, answer, why_none = transcript.question_and_answer(item)
+        return f"> **Answer:** {one_line(answer or why_none)}" if answer or why_none else ""
+    how = one_line(transcript.outcome(item))
+    return f"- {code_span(transcript.title_of_call(item))}{f' — {how}' if how else ''}"
+
+
+def _asked(approval: plain.Approval) -> str:
+    title, text = (display_escaped(t) for t in (approval["title"], whole_text(approval["subject"])))
+    reason = approval.get("reason")
+    why = f" ({one_line(reason)})" if reason else ""
+    head = f"> **May it?** {one_line(title)}. Risk: {approval['risk']}{why}"
+    return f"{head}\n\n{'' if text in title else fenced(text)}"
+
+
+def _question(question: plain.InputRequest) -> str:
+    choices = "".join(f"\n> - {one_line(choice)}" for choice in question.get("choices", ()))
+    return f"> **Question:** {one_line(question['prompt'])}{choices}"
+
+
+def _ending(turn: plain.Turn, changes: list[plain.FileChange], home: Path) -> str:
+    links = "\n".join(_link(change, home) for change in changes)
+    return "\n\n".join(filter(None, (links, f"*{one_line(transcript.ending(turn))}*")))
+
+
+def _link(change: plain.FileChange, home: Path) -> str:
+    path = path_from_uri(change["uri"])
+    # Links to other folders, too, are relative, as the folder may be another on another machine.
+    target = quote(os.path.relpath(path, home)) if path else change["uri"]
+    name = one_line(display_escaped(path.name if path else change["uri"])).replace("]", "")
+    return f"- [{name}]({target}) +{change['added']} −{change['removed']}"

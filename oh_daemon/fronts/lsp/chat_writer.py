@@ -1,0 +1,139 @@
+"""Writes into one chat file: through the editor while it is open there, else on the disk.
+
+Each edit only puts text in, at most one a second, for exactly the text that it was planned for. One
+that is refused is planned anew for the text that is there then.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from oh_daemon.app.chat_files import ChatFiles
+from oh_daemon.app.chat_text import Plan, compose
+from oh_daemon.contract.errors import DaemonError
+from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.text_changes import applied
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+_MAX_WAIT_S = 60.0
+_ARRIVES_WITHIN_S = 2.0
+_LABEL = "Answer of the agent"
+
+
+class ChatWriter:
+    """Any thread may `put`; a thread of its own writes."""
+
+    def __init__(self, path: Path, files: ChatFiles, editor: Editor | None) -> None:
+        self.path = path
+        self._files = files
+        self._editor = editor
+        self._changed = threading.Condition()
+        self._plans: list[Plan] = []
+        self._n_changes = 0
+        """How often the text in the editor was another."""
+        self._cancel = CancelToken()
+        self._stop_listening = editor.listen(self._on_change) if editor else lambda: None
+        thread = threading.Thread(target=self._run, name=f"chat-{path.stem[:8]}", daemon=True)
+        thread.start()
+
+    def put(self, plan: Plan) -> None:
+        with self._changed:
+            self._plans.append(plan)
+            self._changed.notify_all()
+
+    def text(self) -> str:
+        """Return what the editor shows, else what the disk has. Raises `ToolError`."""
+        document = self._document()
+        return document.text if document else self._files.read(self.path)
+
+    def close(self) -> None:
+        self._stop_listening()
+        self._cancel.cancel()
+
+    def _on_change(self, path: Path) -> None:
+        if path == self.path:
+            with self._changed:
+                self._n_changes += 1
+                self._changed.notify_all()
+
+    def _document(self) -> OpenDocument | None:
+        return self._editor.document(self.path) if self._editor else None
+
+    def _run(self) -> None:
+        with self._cancel.notifying(self._changed):
+            while not self._cancel.is_cancelled:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._plans or self._cancel.is_cancelled)
+                    plans, self._plans = self._plans, []
+                try:
+                    self._write(plans)
+                except Cancelled:
+                    return
+
+    def _write(self, plans: list[Plan]) -> None:
+        """Try until the plans are carried out; a text that is as it was is tried ever later."""
+        wait_s = _EVERY_S
+        while not self._cancel.is_cancelled:
+            begun_at, n_changes = time.monotonic(), self._n_changes
+            try:
+                is_written = self._try(plans)
+            except (DaemonError, OSError) as exc:
+                # What is in the way may pass, as a full disk does; the log has everything anyway.
+                log.warning("%s is not written: %s", self.path, exc)
+                is_written = False
+            self._wait_until(begun_at + _EVERY_S)
+            if is_written:
+                return
+            with self._changed:
+                others = partial(self._is_another, n_changes)
+                wait_s = _EVERY_S if self._changed.wait_for(others, wait_s) else wait_s * 2
+            wait_s = min(wait_s, _MAX_WAIT_S)
+
+    def _is_another(self, n_changes: int) -> bool:
+        return self._n_changes != n_changes or self._cancel.is_cancelled
+
+    def _try(self, plans: Sequence[Plan]) -> bool:
+        """Make the edits of all plans as one; return whether they are in the text now."""
+        document = self._document()
+        if document is not None:
+            return self._through_editor(document, compose(document.text, plans))
+        before = self._files.read(self.path)
+        after = applied(before, compose(before, plans))
+        if not self._files.write(self.path, before, after):
+            return False
+        # If it was opened meanwhile with the older text, the editor has to be told, too.
+        document = self._document()
+        return document is None or document.text == after
+
+    def _through_editor(self, document: OpenDocument, edits: Sequence[TextEdit]) -> bool:
+        editor = self._editor
+        if editor is None or not editor.can_apply:
+            return False
+        outcome = editor.apply_edit(document, edits, label=_LABEL, save=False, cancel=self._cancel)
+        if not outcome.is_applied:
+            return False
+        arrived = editor.wait_for_text(
+            document.path,
+            sha256_of(applied(document.text, edits)),
+            timeout_s=_ARRIVES_WITHIN_S,
+            cancel=self._cancel,
+        )
+        text = self.text()
+        # The user may have typed more by now, and an editor may say yes and have done nothing.
+        return arrived is not None or all(
+            text.count(edit.text) > document.text.count(edit.text) for edit in edits
+        )
+
+    def _wait_until(self, end: float) -> None:
+        with self._changed:
+            while not self._cancel.is_cancelled and (left_s := end - time.monotonic()) > 0:
+                self._changed.wait(left_s)

@@ -1,0 +1,158 @@
+"""The chats of one client: which file belongs to which conversation, and what is written there.
+
+A `Chat` listens to its conversation, under whose lock it only plans edits for its `ChatWriter`.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from datetime import datetime
+from pathlib import Path
+
+from oh_daemon.app.chat_files import ChatFiles
+from oh_daemon.app.chat_items import FROM_CHAT, block_of
+from oh_daemon.app.chat_text import (
+    conversation_of,
+    draft,
+    escaped,
+    plan_insertion,
+    plan_sent,
+    whole_paragraphs,
+)
+from oh_daemon.app.export import prose
+from oh_daemon.app.live import Live
+from oh_daemon.contract import messages as m
+from oh_daemon.contract import plain
+from oh_daemon.contract.content import TextPart
+from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.core.delivery import title_of
+from oh_daemon.core.journal import History, Listener, new_id
+from oh_daemon.core.ports import Json
+from oh_daemon.fronts.lsp.chat_writer import ChatWriter
+from oh_daemon.fronts.lsp.daemon import Daemon
+from oh_daemon.workspace.paths import path_from_uri, real_path
+
+
+class Chat(Listener):
+    """One file and, from its first message on, its conversation."""
+
+    def __init__(self, files: ChatFiles, writer: ChatWriter) -> None:
+        self.files = files
+        self.writer = writer
+        self._streamed: dict[str, str] = {}
+        """By item, the text that came and what of it is planned."""
+        self._n_planned: dict[str, int] = {}
+
+    def put(self, block: str) -> None:
+        self.writer.put(lambda text: [plan_insertion(text, block)])
+
+    def on_delta(
+        self, _history: History, item_id: str, channel: str, offset: int, text: str
+    ) -> None:
+        if channel != "text":
+            return
+        streamed = self._streamed[item_id] = self._streamed.get(item_id, "")[:offset] + text
+        begin = self._n_planned.get(item_id, 0)
+        end = whole_paragraphs(streamed)
+        if end > begin:
+            self._n_planned[item_id] = end
+            self.put(escaped(prose(streamed[begin:end])))
+
+    def on_record(self, history: History, _line: bytes, record: plain.Record) -> None:
+        event = record["event"]
+        if event["type"] == "item.completed" and event["item"]["kind"] == "agentMessage":
+            item = event["item"]
+            self._streamed.pop(item["id"], None)
+            begin = self._n_planned.pop(item["id"], 0)
+            record = {**record, "event": {**event, "item": {**item, "text": item["text"][begin:]}}}
+        block = block_of(record, history.state, self.files.home)
+        if block:
+            self.put(block)
+
+
+class Chats:
+    """Thread-safe; everything that reads the disk runs on a worker."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._lock = threading.Lock()
+        self._by_path: dict[Path, Chat] = {}
+
+    def is_chat(self, uri: str) -> bool:
+        path = path_from_uri(uri)
+        return path is not None and self._files_of(real_path(path)) is not None
+
+    def _files_of(self, path: Path) -> ChatFiles | None:
+        homes = (ChatFiles(folder) for folder in self._daemon.folders())
+        return next((files for files in homes if files.holds(path)), None)
+
+    def files(self) -> ChatFiles:
+        """Return the chats of the first folder. Raises `InvalidStateError` if none is open."""
+        folders = self._daemon.folders()
+        if not folders:
+            raise InvalidStateError("open a folder; a chat lies in `.openhands/chat` there")
+        return ChatFiles(folders[0])
+
+    def new_path(self, files: ChatFiles) -> Path:
+        """Return a free path that says when the chat began."""
+        stem, others = datetime.now().astimezone().strftime("%Y-%m-%d %H.%M"), set(files.all())
+        names = (stem, *(f"{stem} {n}" for n in range(2, len(others) + 3)))
+        return next(path for path in map(files.path_of, names) if path not in others)
+
+    def at(self, path: Path) -> Chat:
+        """Return the chat in this file. Raises `InvalidParamsError`."""
+        with self._lock:
+            chat = self._by_path.get(path)
+            if chat is None:
+                files = self._files_of(path)
+                if files is None:
+                    raise InvalidParamsError.at("uri", "is no chat file of an open folder")
+                files.ensure(path)
+                writer = ChatWriter(path, files, self._daemon.shared.editor)
+                chat = self._by_path[path] = Chat(files, writer)
+            return chat
+
+    def resume(self, chat: Chat) -> Live | None:
+        """Open the conversation of a chat, if it has one, and follow it in the file."""
+        conversation_id = conversation_of(chat.writer.text())
+        if conversation_id is None:
+            return None
+        live = self._daemon.conversations.open(conversation_id, self._daemon.folders())
+        self._attach(chat, live)
+        self._daemon.publisher.subscribe(live.conversation.journal)
+        return live
+
+    def _attach(self, chat: Chat, live: Live) -> None:
+        journal = live.conversation.journal
+        with journal.changed:
+            self._daemon.publisher.shown_in_chat.add(journal.id)
+            if chat not in journal.listeners:
+                journal.listeners.append(chat)
+
+    def send(self, chat: Chat) -> Json:
+        """Send the draft. Raises `InvalidStateError` if there is none."""
+        words = draft(chat.writer.text())
+        if not words:
+            raise InvalidStateError("there is nothing below the last `## You` to send")
+        content = (TextPart(text=words),)
+        live = self.resume(chat) or self._started(chat, words)
+        live_id = live.id
+        with live.conversation.journal.changed:
+            chat.writer.put(lambda text: plan_sent(text, words, live_id))
+            sent = live.conversation.send(
+                content, client_message_id=f"{FROM_CHAT}{uuid.uuid4().hex}"
+            )
+        return {"conversationId": live.id, **sent}
+
+    def _started(self, chat: Chat, words: str) -> Live:
+        daemon, conversation_id = self._daemon, new_id()
+        # The agent works in the first folder, which is where the chat is.
+        home = chat.files.folder
+        folders = sorted(daemon.folders(), key=lambda folder: folder != home)
+        title = title_of((TextPart(text=words),), daemon.shared.masker.mask)
+        daemon.publisher.subscribed.add(conversation_id)
+        params = m.StartParams(title=title or None)
+        live = daemon.conversations.start(params, folders, conversation_id=conversation_id)
+        self._attach(chat, live)
+        return live

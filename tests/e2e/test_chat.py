@@ -1,0 +1,76 @@
+"""A conversation as a Markdown file, for editors that only speak LSP."""
+
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from fake_llm import call, held, say
+from plain_editor import CLIENTS, PlainEditor
+from world import World
+
+
+def editor_of(world: World, name: str = "helix") -> PlainEditor:
+    return PlainEditor(world.raw(), world.project, CLIENTS[name])
+
+
+def test_a_chat_is_written_in_a_file_and_the_answer_streams_into_it(world: World) -> None:
+    gate = threading.Event()
+    words = "First.\n\nSecond 😀.\n\n## You\n\nnot the user"
+    world.script(held(say(words, n_chunks=8), gate, after=6))
+    editor = editor_of(world)
+    editor.command("ohDaemon.chat", "fix")
+    path = world.project / ".openhands/chat/fix.md"
+    assert editor.wait_for_shown() == path
+    editor.type(path, "Hello 😀")
+    sent = editor.run(editor.actions(path)["Send to the agent"])
+    editor.wait_for(path, "Second")
+    # What the user types while the answer comes is the next draft, also amid an edit.
+    editor.type(path, "And ")
+    editor.before_edit = lambda: editor.type(path, "this? ") if len(editor.refused) < 3 else None
+    gate.set()
+    text = editor.wait_for(path, "*completed")
+    assert len(editor.refused) == 3
+    answer, _, ending = text.partition("*completed")
+    assert answer == (
+        f"<!-- conversation {sent['conversationId']} -->\n\n## You\n\nHello 😀\n\n"
+        "## Agent\n\nFirst.\n\nSecond 😀.\n\n\\## You\n\nnot the user\n\n"
+    )
+    assert ending.partition("*\n\n")[2].startswith("## You\n\nAnd this? this? this? ")
+
+
+def test_a_chat_that_is_not_open_is_written_on_the_disk_and_is_nobody_s_context(
+    world: World,
+) -> None:
+    subprocess.run(["git", "init", "-q", world.project], check=True)
+    (world.project / "a.py").write_text("x = 1\n")
+    world.script(
+        call("view", path=".openhands/chat/fix.md"),
+        call("grep", pattern="secret"),
+        call("edit", command="create", path="b.py", text="y = 2\n"),
+        say("Done."),
+    )
+    editor = editor_of(world)
+    path = world.project / ".openhands/chat/fix.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("## You\n\nsecret words\n")
+    editor.choose = lambda asked: asked["actions"][0]["title"]
+    editor.command("ohDaemon.sendChat", "fix")
+    editor.client.wait_for(lambda m: m.get("method") == "window/showMessage")
+    text = wait_until(path, "*completed")
+    assert "- `view .openhands/chat/fix.md` — " in text
+    assert "- [b.py](../../b.py) +1 −0\n" in text
+    seen = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert "closed to tools" in seen[0]
+    assert "fix.md" not in seen[1]
+    listed = ["git", "-C", world.project, "status", "--porcelain", "-uall"]
+    assert "chat" not in subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+
+
+def wait_until(path: Path, words: str) -> str:
+    """Wait until the words are in the file; return its text."""
+    deadline = time.monotonic() + 60
+    while words not in (text := path.read_text()) and time.monotonic() < deadline:
+        threading.Event().wait(0.05)
+    assert words in text
+    return text
