@@ -28,7 +28,7 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.notices import warn
 from oh_daemon.core.ports import Caveat, Json, Model, Tool
-from oh_daemon.core.prompt import render_system_prompt
+from oh_daemon.core.prompt import STATIC, render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.mcp_servers.servers import tools_of, unusable_of
@@ -144,6 +144,7 @@ class Live:
             context_files=files,
             sections=sections,
             instructions=self._recipe.instructions,
+            packaged=self._recipe.system_prompt or STATIC,
         )
         return {
             "systemPrompt": prompt,

@@ -122,6 +122,8 @@ class Recipe:
     """Options that override the logged ones when a conversation is reopened."""
     isolated: Isolation | None = None
     """What keeps it apart from the disk, for a new conversation; the log says it for others."""
+    system_prompt: str = ""
+    """A program's own text in place of the packaged one."""
     parent: Conversation | None = None
     """For a sub-agent, the conversation that it works for and whose grants it inherits."""
 

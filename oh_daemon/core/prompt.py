@@ -29,11 +29,15 @@ def render_system_prompt(
     context_files: Sequence[ContextFile] = (),
     sections: Sequence[str] = (),
     instructions: str | None = None,
+    packaged: str = STATIC,
 ) -> str:
-    """Return the whole prompt; the user's `instructions` come last, where they weigh most."""
+    """Return the whole prompt; the user's `instructions` come last, where they weigh most.
+
+    A program may have a text of its own in place of the `packaged` one.
+    """
     places = "\n".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
     here = f"Platform: {platform}. Folders, the first is the default:\n{places}"
-    parts = [STATIC, f"# This workspace\n{here}"]
+    parts = [packaged, f"# This workspace\n{here}"]
     if context_files:
         told = "\n".join(map(render_context_file, context_files))
         parts.append(f"# What the project says to agents\n{told}")

@@ -249,12 +249,21 @@ def _passes(*_parts: Any) -> tuple[()]:
 
 def render_tool(spec: ToolSpec) -> Json:
     """Return the tool as the model gets it, with a self-rating unless the tool only reads."""
-    schema = dict(spec.input_schema)
-    if not spec.read_only:
-        own = schema.get("properties", {})
-        # The tool's own argument of such a name stays as it is, and in its place.
-        schema["properties"] = {**own, **SELF_RATING, **own}
-    function = {"name": spec.name, "description": spec.description, "parameters": schema}
+    if spec.read_only:
+        return render_function(spec)
+    own = spec.input_schema.get("properties", {})
+    # The tool's own argument of such a name stays as it is, and in its place.
+    rated = {**spec.input_schema, "properties": {**own, **SELF_RATING, **own}}
+    return render_function(replace(spec, input_schema=rated))
+
+
+def render_function(spec: ToolSpec) -> Json:
+    """Return the tool in the form of OpenAI's chat completions."""
+    function = {
+        "name": spec.name,
+        "description": spec.description,
+        "parameters": spec.input_schema,
+    }
     return {"type": "function", "function": function}
 
 

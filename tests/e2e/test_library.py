@@ -25,6 +25,7 @@ from oh_daemon.contract.errors import (
     ConversationNotFoundError,
     InvalidParamsError,
     InvalidStateError,
+    ModelError,
     StorageError,
     UserError,
 )
@@ -300,6 +301,40 @@ def test_a_schema_that_is_no_object_is_wrapped_as_one_argument(fake: FakeLLM, ll
     assert sent["parameters"]["required"] == ["value"]
 
 
+def test_a_tool_can_be_shown_in_openais_form_and_in_mcps(llm: LLM) -> None:
+    probe = tool(input_schema={"type": "string"}, read_only=True)
+    schema = {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]}
+    described = {"name": "probe", "description": "For tests."}
+    function = {**described, "parameters": schema}
+    assert probe.to_openai() == {"type": "function", "function": function}
+    hints = {"annotations": {"readOnlyHint": True}}
+    assert probe.to_mcp() == {**described, "inputSchema": schema, **hints}
+
+
+def test_a_program_asks_a_model_outside_of_conversations(fake: FakeLLM, llm: LLM) -> None:
+    fake.add(call("probe", value="x"), say("Hi."), error(401, "no"))
+    asked = [{"role": "user", "content": "Probe x."}]
+    probe = tool(input_schema={"type": "string"})
+    answer = llm.complete(asked, [probe], tool_choice="required")
+    [choice] = answer["choices"]
+    [probed] = choice["message"]["tool_calls"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert (probed["function"]["name"], json.loads(probed["function"]["arguments"])) == (
+        "probe",
+        {"value": "x"},
+    )
+    result = {"role": "tool", "tool_call_id": probed["id"], "content": "found"}
+    answer = llm.complete([*asked, choice["message"], result], [probe.to_openai()])
+    assert answer["choices"][0]["message"] == {"role": "assistant", "content": "Hi."}
+    assert answer["usage"]["total_tokens"] > 0
+    first, second = (request.body for request in fake.requests)
+    assert first["tools"] == second["tools"] == [probe.to_openai()]
+    assert first["tool_choice"] == "required"
+    assert second["messages"][-1]["content"] == "found"
+    with pytest.raises(ModelError, match="401"):
+        llm.complete(asked)
+
+
 def _raise() -> None:
     raise ValueError("the lamp is out")
 
@@ -376,6 +411,22 @@ def test_instructions_and_limits_reach_the_agent(fake: FakeLLM, llm: LLM) -> Non
         turn = conversation.run("go")
     assert (turn.stop_reason, turn.n_steps) == ("maxSteps", 2)
     assert "Speak like a sailor." in str(fake.requests[0].body["messages"][0])
+
+
+def test_a_program_replaces_the_packaged_prompt_and_keeps_data_of_its_own(
+    fake: FakeLLM, llm: LLM, tmp_path: Path
+) -> None:
+    fake.add(say("Aye."))
+    agent = Agent(llm=llm, system_prompt="You are a sailor.", instructions="Be brief.")
+    assert Agent.from_json(agent.model_dump_json(), {}).system_prompt == agent.system_prompt
+    with Conversation(agent, tmp_path, metadata={"user_id": 7}) as conversation:
+        conversation.run("go")
+        created = conversation.history[0].event
+    prompt = fake.requests[0].body["messages"][0]["content"]
+    assert prompt.startswith("You are a sailor.\n# This workspace\n")
+    assert str(tmp_path) in prompt
+    assert prompt.endswith("Be brief.\n")
+    assert created.model_dump()["metadata"] == {"user_id": 7}
 
 
 # Conversations

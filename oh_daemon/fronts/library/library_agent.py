@@ -7,8 +7,8 @@ by their names.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from inspect import getdoc
+from collections.abc import Callable, Mapping, Sequence
+from inspect import getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
@@ -28,16 +28,18 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from oh_daemon.app.workbench import BuiltinName
+from oh_daemon.app.models import Models
+from oh_daemon.app.workbench import BuiltinName, render_tool_info
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.profiles import Router
-from oh_daemon.contract.settings import Condenser, Layer, merge_settings
-from oh_daemon.core.ports import ToolSpec
+from oh_daemon.contract.settings import Condenser, Layer, Settings, merge_settings
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Progress, ToolSpec
 from oh_daemon.core.rules import check_rules
-from oh_daemon.core.tool_calls import schema_flaw
+from oh_daemon.core.tool_calls import render_function, schema_flaw
 from oh_daemon.fronts.library.callbacks import plain
 from oh_daemon.tools.function import FunctionTool
 
@@ -59,6 +61,39 @@ class LLM(LLMSettings):
         def __init__(
             self, *, model: str, api_key: str | SecretStr | None = None, **settings: Any
         ) -> None: ...
+
+    def complete(
+        self,
+        messages: Sequence[Json],
+        tools: Sequence[Tool | Json] = (),
+        tool_choice: Literal["auto", "required", "none"] = "auto",
+    ) -> Json:
+        """Ask once, outside any conversation, and wait; tools are offered, never called.
+
+        Messages, tools that are dicts, and the answer (`choices` and `usage`) have the form of
+        OpenAI's chat completions, whatever the provider. Raises `ModelError`.
+        """
+        model = Models(Settings, {}, own={self.model: self}).model_for(self.model)
+        shown = [tool.to_openai() if isinstance(tool, Tool) else tool for tool in tools]
+        request = ModelRequest(messages=list(messages), tools=shown, tool_choice=tool_choice)
+        return _as_completion(model.complete(request, Progress(CancelToken())))
+
+
+def _as_completion(answer: ModelAnswer) -> Json:
+    message: Json = {"role": "assistant", "content": answer.text or None}
+    if answer.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in answer.tool_calls
+        ]
+    n_in, n_out = answer.usage.input_tokens, answer.usage.output_tokens
+    usage = {"prompt_tokens": n_in, "completion_tokens": n_out, "total_tokens": n_in + n_out}
+    choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
+    return {"choices": [choice], "usage": usage}
 
 
 def _find_callback(value: object, info: ValidationInfo) -> Callable[..., object]:
@@ -103,6 +138,8 @@ def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 class Tool(_Loadable):
     """A plain function that the model may call; it gets its arguments as keywords.
+
+    With a schema that is of no object, it gets the one value, whatever its argument is called.
 
     `Tool.from_function` makes one of a function with type hints and a docstring.
 
@@ -153,15 +190,42 @@ class Tool(_Loadable):
             from_hints=True,
         )
 
+    def to_openai(self) -> Json:
+        """Return the tool in the form of OpenAI's chat completions, as for `LLM.complete`."""
+        return render_function(self._spec())
+
+    def to_mcp(self) -> Json:
+        """Return the tool as an MCP server lists it."""
+        return render_tool_info(self._spec())
+
     def bound(self) -> FunctionTool:
         """Return the tool in the form that the agent's core uses."""
+        call = validate_call(self.callback) if self.from_hints else self.callback
+        if self.input_schema.get("type") != "object" and not _takes_value(call):
+            return FunctionTool(self._spec(), _by_position(self.callback))
+        return FunctionTool(self._spec(), call)
+
+    def _spec(self) -> ToolSpec:
         schema = self.input_schema
         if schema.get("type") != "object":
             schema = {"type": "object", "properties": {"value": schema}, "required": ["value"]}
-        spec = ToolSpec(self.name, self.description, schema, read_only=self.read_only)
-        return FunctionTool(
-            spec, validate_call(self.callback) if self.from_hints else self.callback
-        )
+        return ToolSpec(self.name, self.description, schema, read_only=self.read_only)
+
+
+def _by_position(function: Callable[..., object]) -> Callable[..., object]:
+    def call(value: object) -> object:
+        return function(value)
+
+    return call
+
+
+def _takes_value(function: Callable[..., object]) -> bool:
+    """Return whether the argument of a schema that is of no object can be passed by its name."""
+    try:
+        signature(function).bind(value=None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 class _Untitled(GenerateJsonSchema):
@@ -204,6 +268,9 @@ class Agent(_Loadable):
     tools: tuple[Tool | BuiltinName, ...] = ()
     """Tools of your own, and names of built-in ones. Without any such name all built-in tools are
     offered, otherwise only those that are named."""
+    system_prompt: str = ""
+    """Text in place of the packaged system prompt. What is particular to the conversation, such as
+    its folder and `AGENTS.md`, follows it all the same."""
     instructions: str = ""
     """Text that is added to the system prompt."""
     approval: Literal["askAlways", "askRisky", "askNever"] = "askNever"

@@ -44,6 +44,7 @@ def recipe_of(agent: Agent) -> Recipe:
     return Recipe(
         risk_analyzer=cast("RiskAnalyzer | None", agent.risk_analyzer),
         approval_policy=cast("ApprovalPolicy | None", agent.approval_policy),
+        system_prompt=agent.system_prompt,
         instructions=agent.instructions,
         tool_filter=ToolFilter(allow=named if builtin else None),
         more_tools=own,

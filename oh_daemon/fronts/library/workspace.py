@@ -56,9 +56,12 @@ class Workspace:
         self._shells = Shells(self._spawner, self.path, self.environment)
 
     @property
-    def tools(self) -> tuple[BuiltinName, ...]:
-        """Names of the built-in tools that a conversation here has, for `Agent(tools=…)`."""
-        return BUILTIN
+    def tools(self) -> list[BuiltinName]:
+        """Names of the built-in tools that a conversation here has, for `Agent(tools=…)`.
+
+        A new list each time, to which tools of your own can be added.
+        """
+        return list(BUILTIN)
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandResult:
         """Run `command` in the workspace's one shell, wait, and return its outcome.
