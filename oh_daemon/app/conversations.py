@@ -104,7 +104,7 @@ class Conversations:
             created = e.ConversationCreated(
                 title=params.title or title_of(params.content or (), self.shared.masker.mask),
                 folders=tuple(uri_from_path(folder) for folder in folders),
-                agent=live.agent_info(model),
+                agent=live.agent_info(options),
                 options=options,
                 max_steps=params.max_steps or settings.max_steps,
                 max_cost_usd=params.max_cost_usd or settings.max_cost_usd,

@@ -5,8 +5,7 @@ Nothing else connects adapters with the core.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from pathlib import Path
 from oh_daemon.app.budget import Budget
 from oh_daemon.app.host_policy import host_consent_of
 from oh_daemon.app.isolated_changes import IsolatedChanges
+from oh_daemon.app.machine import Machine
 from oh_daemon.app.policy import policy_of
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.workbench import Workbench, render_tool_info
@@ -39,6 +39,11 @@ from oh_daemon.tools import apply_patch
 from oh_daemon.tools.language import unwatched
 from oh_daemon.workspace.checkpoint_store import NO_CHECKPOINTS
 from oh_daemon.workspace.joint_edit import cut_short
+
+_PLAN = "plan: look and think only, then say what you would change. {}"
+_DROPPED = "Commands run in the sandbox, and what they change is dropped; edits are refused."
+_READ_ONLY = "Only what reads may run, commands too."
+_NOBODY = "nobody is here to answer or to allow anything: decide, and say what you decided"
 
 
 class Live:
@@ -77,6 +82,14 @@ class Live:
             self.workbench.network.members[self.workbench.shells] = consent
         self.workbench.shells.on_job_end = conversation.journal.wake
         conversation.delivery.skill_kinds = self.workbench.skills.kinds
+        self._machine = Machine(
+            home,
+            shared.environment,
+            shared.spawner,
+            lambda: home is not None and shared.trust.of(home) == "full",
+        )
+        self._told_last: Mapping[str, str] = {}
+        conversation.delivery.environment = self._environment
         if folders:
             conversation.delivery.seen_in_editor = lambda: {
                 **shared.seen_in_editor(self.workbench.folders),
@@ -118,21 +131,47 @@ class Live:
         kept = Completions(log.folder, self._shared.masker, self._shared.clock)
         return lambda name: kept.of(find(name))
 
-    def agent_info(self, model: str, earlier: plain.AgentInfo | None = None) -> e.AgentInfo:
+    def agent_info(
+        self, options: Mapping[str, str], earlier: plain.AgentInfo | None = None
+    ) -> e.AgentInfo:
         """Describe the agent for the log; the prompt of `earlier` is kept byte for byte."""
+        model = options["model"]
         if earlier is None:
             self._offer(model)
-        told = earlier if earlier and earlier["systemPrompt"] else self._new_prompt()
+        told = earlier if earlier and earlier["systemPrompt"] else self._new_prompt(options)
         return e.AgentInfo(
             model=model,
             label=self._shared.model_for(model).label,
             system_prompt=told["systemPrompt"],
             context_files=tuple(told.get("contextFiles") or ()) or None,
             skills=told.get("skills"),
+            environment=told.get("environment"),
             tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
         )
 
-    def _new_prompt(self) -> Json:
+    def _environment(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Return what is true of where the agent works, under these options."""
+        mode = options["mode"]
+        if mode == "plan":
+            mode = _PLAN.format(_DROPPED if self.workbench.shells.are_held else _READ_ONLY)
+        user = "is here" if self._shared.is_attended() else _NOBODY
+        own = {"mode": mode, "approval": options["approval"], "user": user}
+        return {**self._machine.facts(), **own}
+
+    def _tell_news(self) -> None:
+        """Tell the model what has changed since its last step, and look again in a new turn."""
+        state = self.conversation.state
+        if state.open_turn.n_steps == 0:
+            self._machine.look(self.conversation.delivery.told().get("git", ""))
+        facts = self._environment(state.options_now)
+        if facts != self._told_last:
+            self._told_last = facts
+            self.conversation.delivery.tell_news()
+
+    def _new_prompt(self, options: Mapping[str, str]) -> Json:
+        self._machine.look()
+        self._machine.wait()
+        environment = self._environment(options)
         bench = self.workbench
         files = bench.context_files.of_roots()
         sections = [*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools)]
@@ -140,7 +179,7 @@ class Live:
             sections.append(apply_patch.PROMPT_SECTION)
         prompt = render_system_prompt(
             [str(folder) for folder in bench.folders.folders],
-            platform=sys.platform,
+            environment=environment,
             context_files=files,
             sections=sections,
             instructions=self._recipe.instructions,
@@ -148,6 +187,7 @@ class Live:
         )
         return {
             "systemPrompt": prompt,
+            "environment": environment,
             "contextFiles": tuple(file.name for file in files) or None,
             "skills": bench.skills.in_prompt(bench.tools),
         }
@@ -183,6 +223,7 @@ class Live:
         skills.tell_of_new(self.conversation, self.workbench.tools)
         for caveat in unusable_of(sources):
             self._warn(caveat)
+        self._tell_news()
         store = self.workbench.checkpoints
         if store is not None and store.is_off:
             self._warn(Caveat("noCheckpoints", NO_CHECKPOINTS, store.problem))
@@ -202,7 +243,7 @@ class Live:
         """Log what is new, but keep the prompt, which the provider may have cached."""
         conversation = self.conversation
         state = conversation.state
-        agent = self.agent_info(state.options["model"], state.agent)
+        agent = self.agent_info(state.options, state.agent)
         if agent.model_dump(mode="json", exclude_none=True) != state.agent:
             conversation.journal.append(e.AgentChanged(agent=agent))
 

@@ -98,6 +98,8 @@ class Shared:
     """Tells clients on which ports the commands of a conversation listen in their view."""
     is_watched: Callable[[str], bool] = lambda _conversation_id: False
     """Whether a client has opened this conversation by its id."""
+    is_attended: Callable[[], bool] = lambda: True
+    """Whether anybody is there who may answer, if only by the next message."""
     can_ask: Callable[[], bool] = lambda: False
     can_answer: Callable[[Question], bool] = lambda _question: False
     is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False

@@ -139,6 +139,8 @@ class UserMessageItem(ItemBase):
     delivery: Delivery = "auto"
     editor: dict[str, str] | None = None
     """What the editor showed then, as told to the model; only what the model did not know yet."""
+    environment: dict[str, str] | None = None
+    """What had changed about where the agent works, such as its mode, as told to the model."""
 
 
 class AgentMessageItem(ItemBase):
@@ -246,6 +248,8 @@ class NoticeItem(ItemBase):
     """Name of the skill whose text is in `note`."""
     skills: tuple[str, ...] | None = None
     """Names of the skills that `note` lists."""
+    environment: dict[str, str] | None = None
+    """What `note` says about where the agent works, by kind."""
     settles: str | None = None
     """Id of the notice on which an offer hung that was answered; this says what came of it."""
 
@@ -333,4 +337,6 @@ class AgentInfo(Contract):
     """The project's files that the prompt includes, such as AGENTS.md."""
     skills: dict[str, str] | None = None
     """Names of the skills that the prompt lists or includes, each with a digest of its text."""
+    environment: dict[str, str] | None = None
+    """What the prompt says about where the agent works, by kind: date, git, mode and so on."""
     tools: tuple[dict[str, Any], ...]

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         systemPrompt: str
         contextFiles: NotRequired[list[str]]
         skills: NotRequired[dict[str, str]]
+        environment: NotRequired[dict[str, str]]
         tools: list[dict[str, Any]]
 
     class ForkOrigin(TypedDict):
@@ -234,6 +235,7 @@ if TYPE_CHECKING:
         content: list[Part]
         delivery: Delivery
         editor: NotRequired[dict[str, str]]
+        environment: NotRequired[dict[str, str]]
 
     class AgentMessageItem(ItemBase):
         kind: Literal["agentMessage"]
@@ -347,6 +349,7 @@ if TYPE_CHECKING:
         note: NotRequired[str]
         skill: NotRequired[str]
         skills: NotRequired[list[str]]
+        environment: NotRequired[dict[str, str]]
         settles: NotRequired[str]
 
     class CondensationItem(ItemBase):

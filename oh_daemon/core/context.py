@@ -17,6 +17,7 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.landing import is_own
 from oh_daemon.core.plain_text import ends
 from oh_daemon.core.ports import Json
+from oh_daemon.core.prompt import render_rows
 from oh_daemon.core.state import ENDED, is_tool_item
 
 IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
@@ -199,7 +200,8 @@ def render_batch(items: Sequence[plain.Item]) -> list[Json]:
     if first["kind"] == "userMessage":
         if not is_message(first):
             return []
-        content = [*first["content"], *_editor_part(first.get("editor", {}))]
+        told = (("editor", first.get("editor")), ("environment", first.get("environment")))
+        content = [*first["content"], *_told_parts(told)]
         return [{"role": "user", "content": _user_content(content)}]
     if first["kind"] == "notice":
         note = first.get("note")
@@ -223,20 +225,22 @@ def _render_subagent(item: plain.SubagentItem) -> list[Json]:
     return [{"role": "user", "content": f"<note>{note}</note>"}]
 
 
-def last_view_of_editor(items: Sequence[plain.Item]) -> dict[str, str]:
-    """Return what the model was told of the editor and still gets."""
+def last_told(items: Sequence[plain.Item]) -> dict[str, str]:
+    """Return what the model was told of the editor and its environment and still gets."""
     told: dict[str, str] = {}
     for item in in_view(items):
-        told |= item.get("editor", {}) if item["kind"] == "userMessage" else {}
+        if item["kind"] in {"userMessage", "notice"}:
+            told |= item.get("editor", {}) | item.get("environment", {})
     return told
 
 
-def _editor_part(shown: dict[str, str]) -> list[plain.TextPart]:
-    """Render it as a part of its message, so that no earlier message changes."""
-    if not shown:
-        return []
-    rows = "\n".join(f"{key}: {value}" for key, value in shown.items())
-    return [{"type": "text", "text": f"<editor>\n{rows}\n</editor>"}]
+def _told_parts(told: Sequence[tuple[str, dict[str, str] | None]]) -> list[plain.TextPart]:
+    """Render it as parts of its message, so that no earlier message changes."""
+    return [
+        {"type": "text", "text": f"<{tag}>\n{render_rows(facts)}\n</{tag}>"}
+        for tag, facts in told
+        if facts
+    ]
 
 
 def _render_answer(items: Sequence[plain.Item]) -> list[Json]:

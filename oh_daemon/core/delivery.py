@@ -11,11 +11,12 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.composing import SkillKind
 from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import InvalidStateError, OverloadedError
-from oh_daemon.contract.items import QueuedMessage, UserMessageItem
-from oh_daemon.core.context import NOTHING, last_view_of_editor
+from oh_daemon.contract.items import NoticeItem, QueuedMessage, UserMessageItem
+from oh_daemon.core.context import NOTHING, last_told
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Json
+from oh_daemon.core.prompt import render_rows
 from oh_daemon.core.skills import written_out
 from oh_daemon.core.state import State
 from oh_daemon.core.turns import BUSY, Turns
@@ -40,6 +41,8 @@ class Delivery:
         self._turns = turns
         self.seen_in_editor: Callable[[], dict[str, str]] = dict[str, str]
         """Returns what the user's editor shows, as `core.context` renders it; must not wait."""
+        self.environment: Callable[[Mapping[str, str]], dict[str, str]] = _nothing
+        """Returns what is true under these options of where the agent works; must not wait."""
         self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
         """Returns the skills that a message may name; must not wait."""
 
@@ -118,6 +121,7 @@ class Delivery:
             content=message.content,
             delivery=message.delivery,
             editor=self._news_of_editor(message) or None,
+            environment=self._news_of_environment(message.options or {}) or None,
             ended_at=self._journal.clock.now(),
         )
         return e.ItemCompleted(item=item)
@@ -127,8 +131,35 @@ class Delivery:
         shown = {key: mask(value) for key, value in self.seen_in_editor().items()}
         if any(part.type == "selection" for part in message.content):
             shown.pop("selection", None)  # The user chose a selection to send.
-        told = last_view_of_editor(self._journal.state.items)
-        return {key: value for key, value in shown.items() if told.get(key, NOTHING) != value}
+        return self._untold(shown)
+
+    def _news_of_environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return what the model was not told yet, under a turn's `own` options."""
+        mask = self._journal.masker.mask
+        facts = self.environment({**self._journal.state.options_now, **own})
+        return self._untold({key: mask(value) for key, value in facts.items()})
+
+    def _untold(self, facts: Mapping[str, str]) -> dict[str, str]:
+        told = self.told()
+        return {key: value for key, value in facts.items() if told.get(key, NOTHING) != value}
+
+    def told(self) -> dict[str, str]:
+        """Return what the model was told of the editor and its environment and still gets."""
+        state = self._journal.state
+        return state.agent.get("environment", {}) | last_told(state.items)
+
+    def tell_news(self) -> None:
+        """Tell the model, between two steps, what it does not know of its environment."""
+        with self._journal.changed:
+            if news := self._news_of_environment({}):
+                notice = NoticeItem(
+                    id=new_id(),
+                    title=f"The agent was told: {', '.join(news)}",
+                    description=render_rows(news),
+                    note=render_rows(news),
+                    environment=news,
+                )
+                self._journal.append(e.ItemCompleted(item=notice))
 
     # Queued messages. Each method raises `InvalidStateError` when the message is not queued
 
@@ -173,6 +204,10 @@ class Delivery:
         raise InvalidStateError(
             f"no queued message {message_id!r}; conversation/queue op list has them"
         )
+
+
+def _nothing(_options: Mapping[str, str]) -> dict[str, str]:
+    return {}
 
 
 def plan_delivery(

@@ -6,7 +6,7 @@ can cache it. The log has the whole prompt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +25,7 @@ class ContextFile:
 def render_system_prompt(
     folders: Sequence[str],
     *,
-    platform: str,
+    environment: Mapping[str, str],
     context_files: Sequence[ContextFile] = (),
     sections: Sequence[str] = (),
     instructions: str | None = None,
@@ -33,18 +33,26 @@ def render_system_prompt(
 ) -> str:
     """Return the whole prompt; the user's `instructions` come last, where they weigh most.
 
-    A program may have a text of its own in place of the `packaged` one.
+    A program may have a text of its own in place of the `packaged` one. What differs from one
+    conversation to the next comes as late as possible.
     """
-    places = "\n".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
-    here = f"Platform: {platform}. Folders, the first is the default:\n{places}"
-    parts = [packaged, f"# This workspace\n{here}"]
+    places = "
+".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
+    parts = [packaged, f"# This workspace
+Folders, the first is the default:
+{places}"]
     if context_files:
         told = "\n".join(map(render_context_file, context_files))
         parts.append(f"# What the project says to agents\n{told}")
     parts.extend(sections)
+    parts.append(f"# Environment\n{render_rows(environment)}")
     if instructions:
         parts.append(f"# From the user\n{instructions.strip()}")
     return "\n".join(parts) + "\n"
+
+
+def render_rows(facts: Mapping[str, str]) -> str:
+    return "\n".join(f"{key}: {value}" for key, value in facts.items())
 
 
 def capped(text: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.context import View, last_view_of_editor, render_batch, with_images
+from oh_daemon.core.context import View, last_told, render_batch, with_images
 from oh_daemon.core.ports import ToolResult
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.tool_calls import presentable
@@ -86,7 +86,7 @@ def test_what_is_in_view_of_the_editor_counts_as_told(condensation: Any, told: d
     items: list[Any] = [
         {**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(shown, 1)
     ]
-    assert last_view_of_editor([*items, condensation]) == told
+    assert last_told([*items, condensation]) == told
 
 
 def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():

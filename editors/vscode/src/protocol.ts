@@ -829,6 +829,7 @@ export interface UserMessageItem {
   content: readonly Part[];
   delivery: Delivery;
   editor?: Record<string, string>;
+  environment?: Record<string, string>;
 }
 
 export interface AgentMessageItem {
@@ -1006,6 +1007,7 @@ export interface NoticeItem {
   note?: string;
   skill?: string;
   skills?: readonly string[];
+  environment?: Record<string, string>;
   settles?: string;
 }
 
@@ -1068,6 +1070,7 @@ export interface AgentInfo {
   systemPrompt: string;
   contextFiles?: readonly string[];
   skills?: Record<string, string>;
+  environment?: Record<string, string>;
   tools: readonly Record<string, unknown>[];
 }
 

@@ -139,6 +139,7 @@ def _compose(
         shared,
         lent=dict(secrets),
         client_name="oh-daemon run",
+        is_attended=lambda: _can_ask(request),
         can_ask=lambda: _can_ask(request),
         can_answer=can_answer,
         listeners=(watch,),

@@ -55,7 +55,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
     shared, models = share_for_user(places, trusted, sources, self_test)
-    context = EditorContext(shared.masker)
+    context = EditorContext(shared.masker, documents)
     log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
     client_tools = ClientTools(server.client)
     shared = replace(

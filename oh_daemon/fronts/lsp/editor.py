@@ -271,8 +271,9 @@ class ClientServers:
 class EditorContext:
     """Set on the main loop, read by any thread: the value is replaced as a whole."""
 
-    def __init__(self, masker: Masker) -> None:
+    def __init__(self, masker: Masker, documents: OpenDocuments) -> None:
         self._masker = masker
+        self._documents = documents
         self._shown: ContextChangedParams | None = None
 
     def on_changed(self, params: Json) -> None:
@@ -282,18 +283,24 @@ class EditorContext:
     def seen_in(self, folders: Folders) -> dict[str, str]:
         """Return what a conversation in these folders may know, by kind.
 
-        Empty until the client has sent the notification.
+        Until the client has sent the notification, that is what its documents say.
         """
         shown = self._shown
+        opened = (shown and shown.open_uris) or self._documents.uris()
+        known = {
+            "open": _open_names(folders, opened),
+            "unsaved": _open_names(folders, self._documents.unsaved_uris()),
+        }
         if shown is None:
-            return {}
+            return known
         selection, counts = shown.selection, shown.diagnostics_summary
         problems = f"errors {counts.errors}, warnings {counts.warnings}" if counts else NOTHING
         return {
             "active": _active(folders, shown),
             "selection": _selection(folders, selection, self._masker) if selection else NOTHING,
-            "open": _open_names(folders, shown.open_uris),
+            "open": known["open"],
             "problems": problems,
+            "unsaved": known["unsaved"],
         }
 
 

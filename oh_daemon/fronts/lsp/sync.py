@@ -37,6 +37,8 @@ class OpenDocuments:
         self._changed = threading.Condition()
         self._open: dict[str, tuple[str, OpenDocument]] = {}
         """Real path and document, by URI exactly as the client wrote it on opening."""
+        self._saved: dict[str, str] = {}
+        """The text of each open document when it was opened or last saved, by URI."""
         self._lost: dict[str, str] = {}
         """URI, by real path, of open documents whose text we lost track of."""
         self._adopted: dict[str, int] = {}
@@ -73,6 +75,17 @@ class OpenDocuments:
     def documents(self) -> tuple[OpenDocument, ...]:
         with self._changed:
             return tuple(document for _, document in self._open.values())
+
+    def uris(self) -> tuple[str, ...]:
+        """Return the URIs of the open documents as the client wrote them, in order of opening."""
+        with self._changed:
+            return tuple(self._open)
+
+    def unsaved_uris(self) -> tuple[str, ...]:
+        """Return those whose text is no longer the one that was opened or saved."""
+        with self._changed:
+            opened = self._open.items()
+            return tuple(uri for uri, (_, now) in opened if now.text != self._saved.get(uri))
 
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
         """Note what the client saves from now on.
@@ -151,6 +164,7 @@ class OpenDocuments:
             self._lost = {real: lost for real, lost in self._lost.items() if lost != uri}
             if path is None or text is None or _is_too_large(text):
                 self._open.pop(uri, None)
+                self._saved.pop(uri, None)
             else:
                 document = OpenDocument(path, version, text)
                 self._open[uri] = (os.path.realpath(path), document)
@@ -187,6 +201,7 @@ class OpenDocuments:
         opened = params["textDocument"]
         self.follow(opened["uri"], 0, None)
         self._adopted.pop(opened["uri"], None)
+        self._saved[opened["uri"]] = opened["text"]
         self.follow(opened["uri"], opened.get("version", 0), opened["text"])
 
     def _did_change(self, params: Json) -> None:
@@ -209,6 +224,7 @@ class OpenDocuments:
         with self._changed:
             if saved := self._open.get(params["textDocument"]["uri"]):
                 real_path, document = saved
+                self._saved[params["textDocument"]["uri"]] = document.text
                 for noted in self._notes:
                     noted[Path(real_path)] = document.text
         self._tell(path_from_uri(params["textDocument"]["uri"]))

@@ -724,6 +724,7 @@
 ---@field content oh.protocol.Part[]
 ---@field delivery oh.protocol.Delivery
 ---@field editor? table<string, string>
+---@field environment? table<string, string>
 
 ---@class (exact) oh.protocol.AgentMessageItem
 ---@field id string
@@ -890,6 +891,7 @@
 ---@field note? string
 ---@field skill? string
 ---@field skills? string[]
+---@field environment? table<string, string>
 ---@field settles? string
 
 --- From here on, the model gets `summary` in place of everything before `keepFrom`.
@@ -947,6 +949,7 @@
 ---@field systemPrompt string
 ---@field contextFiles? string[]
 ---@field skills? table<string, string>
+---@field environment? table<string, string>
 ---@field tools table<string, any>[]
 
 --- The conversation continues with another model, prompt or set of tools.
