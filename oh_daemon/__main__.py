@@ -63,10 +63,11 @@ def _serve(record: str) -> None:
         )
         raise SystemExit(2)
     from oh_daemon.fronts.lsp import boot  # noqa: PLC0415 - not for other commands.
+    from oh_daemon.fronts.wire import stdio as wire  # noqa: PLC0415 - as above.
 
     try:
-        stdio = boot.claim_stdio()
-        boot.end_at_once_when_told()
+        stdio = wire.claim_stdio()
+        wire.end_at_once_when_told()
         # A recording has every message, and is made by the full path.
         opening = boot.Opening() if record else boot.answer_first(stdio, os.environ)
         exit_code = _serve_fully(stdio, opening, record)

@@ -43,6 +43,7 @@ def write_schema(root: Path, *, check: bool) -> int:
         root / "docs" / "schema.json": render_schema(),
         root / "oh_daemon" / "contract" / "plain.py": render_python(),
         root / "oh_daemon" / "contract" / "initialize.py": render_initialize(),
+        root / "oh_daemon" / "contract" / "version.py": render_version(),
         root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }
@@ -81,10 +82,19 @@ def render_schema() -> str:
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
+def render_version() -> str:
+    """Render the version, which takes long to be read from the metadata of the package."""
+    head = '"""The version of the package; `make schema` generates it."""'
+    return f'{head}\n\nVERSION = "{_version()}"\n'
+
+
+def _version() -> str:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+
+
 def render_initialize() -> str:
     """Render the answer to `initialize`, but for what depends on the client and the machine."""
-    manifest = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    version = manifest["project"]["version"]
+    version = _version()
     ours = {
         "protocolVersion": {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR},
         "daemon": {"name": "oh-daemon", "version": version, "pid": 0},
@@ -110,7 +120,7 @@ def render_initialize() -> str:
     answer = answer.replace('"pid": 0', '"pid": %(pid)d').replace(', "more": 0', "%(more)s")
     lines = textwrap.wrap(answer, 98, break_long_words=False, break_on_hyphens=False)
     head = '"""The answer to `initialize`, as it is written; `make schema` generates it."""'
-    facts = f'VERSION = "{version}"\nPROTOCOL_MAJOR = {protocol.PROTOCOL_MAJOR}'
+    facts = f"PROTOCOL_MAJOR = {protocol.PROTOCOL_MAJOR}"
     text = "\n".join(lines)
     return f'{head}\n\n{facts}\nANSWER = """\\\n{text}\n""".replace("\\n", " ")\n'
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from oh_daemon.app.places import user_files
-from oh_daemon.contract.initialize import VERSION
+from oh_daemon.contract.version import VERSION
 from oh_daemon.core.minimal_json import parse
 from oh_daemon.sandbox.choice import chosen, report
 

@@ -1,6 +1,5 @@
 """The answer to `initialize`, as it is written; `make schema` generates it."""
 
-VERSION = "0.1.0"
 PROTOCOL_MAJOR = 1
 ANSWER = """\
 {"capabilities": {"positionEncoding": "%(encoding)s", "textDocumentSync": {"openClose": true,

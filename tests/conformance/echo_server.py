@@ -9,11 +9,11 @@ import sys
 import threading
 from concurrent.futures import Future
 
-from oh_daemon.fronts.lsp.boot import claim_stdio
 from oh_daemon.fronts.lsp.lifecycle import Server, Service
 from oh_daemon.fronts.wire.dispatch import Json, RequestContext
 from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.fronts.wire.outbox import DeltaStream
+from oh_daemon.fronts.wire.stdio import claim_stdio
 
 
 class EchoServer:

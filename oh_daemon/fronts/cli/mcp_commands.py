@@ -20,7 +20,7 @@ from oh_daemon.app.shared import share_for_user
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.fronts.lsp.boot import claim_stdio
+from oh_daemon.fronts.wire.stdio import claim_stdio
 from oh_daemon.mcp_servers.serving import serve_descriptors
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.private_files import write_all

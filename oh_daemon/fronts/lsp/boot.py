@@ -7,7 +7,6 @@ which reads the same bytes again; `contract/initialize` has the answer.
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Mapping
 
 from oh_daemon.app.last_test import last_report
@@ -18,8 +17,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""What asks us to stop."""
 ENCODINGS = ("utf-16", "utf-32", "utf-8")
 _MAX_HEAD_BYTES = 40
 """More than the one header that is usual."""
@@ -54,33 +51,6 @@ class Opening:
         """Whether it is an `initialize` that has its answer."""
         self.sandbox: dict[str, str] | None = None
         """What the answer says of the sandbox."""
-
-
-def claim_stdio() -> tuple[int, int]:
-    """Take descriptors 0 and 1 for the protocol; returns (inbound, outbound).
-
-    Afterwards 0 reads nothing and 1 is stderr, so a stray print or a child cannot break a frame.
-    Call before anything heavy is imported. Raises `OSError` when 0 or 1 is closed.
-    """
-    try:
-        os.fstat(2)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-    inbound, outbound = os.dup(0), os.dup(1)
-    # Some parents hand over pipes in non-blocking mode; our reader and writer need to block.
-    os.set_blocking(inbound, True)
-    os.set_blocking(outbound, True)
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.dup2(2, 1)
-    os.close(nowhere)
-    return inbound, outbound
-
-
-def end_at_once_when_told() -> None:
-    """Let signals end the process, also amid an import: there is nothing yet to end in order."""
-    for number in SIGNALS:
-        signal.signal(number, lambda _number, _frame: os._exit(0))
 
 
 def answer_first(stdio: tuple[int, int], environment: Mapping[str, str]) -> Opening:

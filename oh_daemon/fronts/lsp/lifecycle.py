@@ -28,7 +28,7 @@ from oh_daemon.contract.errors import (
     UnsupportedVersionError,
     UserError,
 )
-from oh_daemon.fronts.lsp.boot import SIGNALS, Opening, answer
+from oh_daemon.fronts.lsp.boot import Opening, answer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts, parse_client_facts
 from oh_daemon.fronts.lsp.methods import OUTGOING, URGENT
 from oh_daemon.fronts.wire.client import Client
@@ -44,6 +44,7 @@ from oh_daemon.fronts.wire.framing import (
     unrecorded,
 )
 from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.fronts.wire.stdio import signal_numbers
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.lsp.recording import Recording
@@ -172,7 +173,7 @@ class Server:
         )
         self.client = Client(self.outbox)
         self._dispatcher = Dispatcher(
-            self.outbox, self.client, self._why_not_now, OUTGOING.cancel, URGENT
+            self.outbox, self.client, self._why_not_now, (OUTGOING.cancel, "id"), URGENT
         )
         self._dispatcher.methods |= {"initialize": self._initialize, "shutdown": self._shutdown}
         self._dispatcher.notifications["exit"] = self._exit
@@ -181,7 +182,7 @@ class Server:
         """Serve until the end; return the exit code, with which the caller exits at once."""
         # With Python's default of 5 ms, eight busy threads delay an answer by 0.25 s.
         sys.setswitchinterval(0.0005)
-        args = (_signals(),)
+        args = (signal_numbers(),)
         threading.Thread(target=self._await_signal, args=args, name="signals", daemon=True).start()
         threading.Thread(target=self._read_frames, name="reader", daemon=True).start()
         for entry in self._entries():
@@ -345,20 +346,6 @@ class Server:
         self._dispatcher.abandon()
         if not self.outbox.close(max(0.0, deadline - time.monotonic() - 0.1)):
             log.warning("the client did not take the last %d bytes", self.outbox.queued_bytes)
-
-
-def _signals() -> int:
-    """Return a descriptor that gets the number of each signal that asks us to stop.
-
-    A Python handler would not do: if the signal comes right before the main thread waits, the
-    handler runs only when something else wakes that thread.
-    """
-    readable, writable = os.pipe()
-    os.set_blocking(writable, False)
-    signal.set_wakeup_fd(writable)
-    for number in SIGNALS:
-        signal.signal(number, lambda _number, _frame: None)
-    return readable
 
 
 def _watch_parent(process_id: int, on_end: Callable[[], None]) -> None:

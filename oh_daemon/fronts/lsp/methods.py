@@ -150,6 +150,7 @@ def _gap(conversation_id: str, first_seq: int, last_seq: int) -> object:
 
 OUTGOING = Notifications(
     cancel="$/cancelRequest",
+    cancel_params=lambda request_id: {"id": request_id},
     event="conversation/event",
     delta="conversation/delta",
     delta_params=_delta,

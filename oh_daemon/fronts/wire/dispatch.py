@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
 from functools import partial
@@ -89,8 +89,8 @@ class Dispatcher:
     client: Client
     gate: Callable[[str], e.UserError | None]
     """Says why a method may not be used now."""
-    cancel: str
-    """The notification that cancels a request, whose `id` it has."""
+    cancel: tuple[str, str]
+    """The notification that cancels a request, and its field with the request's id."""
     urgent: Collection[str]
     """Methods served even when too many other requests are open, since these make room."""
     methods: dict[str, Method] = field(default_factory=dict[str, Method])
@@ -98,6 +98,8 @@ class Dispatcher:
     notifications: dict[str, Notification] = field(default_factory=dict[str, Notification])
     mask: Callable[[str], str] = str
     """Hides secrets in errors, which may quote a provider or a server."""
+    own_codes: Mapping[int, int] = field(default_factory=dict[int, int])
+    """The codes that the front's protocol has for errors that have others in ours."""
     _in_flight: dict[RequestId, RequestContext] = field(
         default_factory=dict[RequestId, RequestContext]
     )
@@ -160,7 +162,7 @@ class Dispatcher:
             self._answer(context, result)
 
     def _on_notification(self, method: str, params: object) -> None:
-        if method == self.cancel:
+        if method == self.cancel[0]:
             self._cancel(params)
             return
         handler = self.notifications.get(method)
@@ -180,7 +182,8 @@ class Dispatcher:
             return None
 
     def _cancel(self, params: object) -> None:
-        request_id = cast("Json", params).get("id") if isinstance(params, dict) else None
+        named = cast("Json", params) if isinstance(params, dict) else {}
+        request_id = named.get(self.cancel[1])
         with self._lock:
             context = self._in_flight.get(request_id) if _is_id(request_id) else None
         if context is not None:
@@ -207,13 +210,17 @@ class Dispatcher:
         if self._take(context):
             if isinstance(error, (Cancelled, CancelledError)):
                 error = _cancel_error(context)
-            said = encode(describe_error(error, context.method)).decode()
+            said = encode(self._described(error, context.method)).decode()
             self.outbox.error(context.id, self.mask(said).encode())
             context.answered()
 
     def refuse(self, request_id: RequestId | None, error: e.UserError) -> None:
         """Answer a request that is not in flight with an error."""
-        self.outbox.error(request_id, encode(describe_error(error, "")))
+        self.outbox.error(request_id, encode(self._described(error, "")))
+
+    def _described(self, error: BaseException, method: str) -> Json:
+        described = describe_error(error, method)
+        return {**described, "code": self.own_codes.get(described["code"], described["code"])}
 
     def _take(self, context: RequestContext) -> bool:
         """Close the request; return whether it was open, so that only one caller answers it."""

@@ -48,7 +48,9 @@ class Notifications:
     """What a front calls the notifications that are made here, and what it puts into them."""
 
     cancel: str
-    """Withdraws a request of ours; its parameter is the `id`."""
+    """Withdraws a request of ours."""
+    cancel_params: Callable[[int], object]
+    """Gets the id of the request."""
     event: str
     delta: str
     delta_params: Callable[[DeltaStream, int, str], object]
@@ -129,7 +131,8 @@ class Outbox:
 
     def withdraw(self, request_id: int) -> None:
         """Tell the client that we no longer wait for its answer."""
-        self._notify(self._notifications.cancel, b'{"id":%d}' % request_id)
+        params = encode(self._notifications.cancel_params(request_id))
+        self._notify(self._notifications.cancel, params)
 
     def notify(self, method: str, params: bytes) -> None:
         """Send it, unless it is repeatable and the client stalled or terse."""
@@ -147,6 +150,12 @@ class Outbox:
         """Send streamed text; `offset` counts the code points sent on this stream before."""
         if not self.is_terse:
             self.in_order(stream.conversation_id, lambda: self._delta(stream, offset, text))
+
+    def flush(self, conversation_id: str) -> None:
+        """Send the text of this conversation that still waits to be sent together with more."""
+        self.in_order(
+            conversation_id, lambda: self._flush_deltas(self._pending_of(conversation_id))
+        )
 
     def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
         """Call `send` after the events so far: now, or once this conversation is released."""
@@ -227,12 +236,15 @@ class Outbox:
             self._wakes.put(None)
 
     def _event(self, conversation_id: str, seq: int, params: bytes) -> None:
-        self._flush_deltas([key for key in self._pending if key.conversation_id == conversation_id])
+        self._flush_deltas(self._pending_of(conversation_id))
         if self._is_stalled:
             first, _ = self._gaps.get(conversation_id, (seq, seq))
             self._gaps[conversation_id] = (first, seq)
         else:
             self._notify(self._notifications.event, params)
+
+    def _pending_of(self, conversation_id: str) -> list[DeltaStream]:
+        return [stream for stream in self._pending if stream.conversation_id == conversation_id]
 
     def _delta(self, stream: DeltaStream, offset: int, text: str) -> None:
         if self._is_stalled or self._queued_bytes + self._pending_chars > DROP_ABOVE_BYTES:
