@@ -24,6 +24,8 @@ _CANNOT_START = 4
 def main() -> None:
     """Run the command line; does not return, but ends the process."""
     _use_no_plugins()
+    if sys.argv[1:] == ["acp"]:
+        _serve_acp()
     record = _parse_serving([word for word in sys.argv[1:] if word != "--stdio"])
     if record is not None:
         _serve(record)
@@ -75,6 +77,18 @@ def _serve(record: str) -> None:
         sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
         exit_code = _CANNOT_START
     # Threads stuck in foreign code must not keep the process alive; everything is flushed by now.
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def _serve_acp() -> None:
+    from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - not for other commands.
+
+    try:
+        exit_code = serve()
+    except OSError as exc:
+        sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
+        exit_code = _CANNOT_START
     sys.stderr.flush()
     os._exit(exit_code)
 

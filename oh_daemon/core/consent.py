@@ -347,9 +347,13 @@ class Consent:
             reject_unasked(journal, approval.id, approval.digest)
 
 
-def reject_unasked(journal: Journal, approval_id: str, digest: str) -> None:
-    """Reject a pending approval because there is nobody to ask."""
-    why = "the user cannot be asked: no connected client can answer"
+NOBODY_THERE = "the user cannot be asked: no connected client can answer"
+
+
+def reject_unasked(
+    journal: Journal, approval_id: str, digest: str, why: str = NOBODY_THERE
+) -> None:
+    """Reject a pending approval because there is nobody to ask, or for another reason."""
     rejected = e.Decision(effect="reject")
     Decisions(journal).respond(approval_id, digest, rejected, feedback=why, by="noClient")
 

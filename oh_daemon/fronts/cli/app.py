@@ -154,6 +154,14 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     return run_headless(request)
 
 
+@app.command("acp")
+def serve_acp() -> int:
+    """Serve an editor that speaks the Agent Client Protocol (ACP) on stdin and stdout."""
+    from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - `__main__` handles the plain word.
+
+    return serve()
+
+
 @app.command()
 def demo(
     keep: Annotated[Path | None, typer.Option(help="Keep the project, in this new folder.")] = None,

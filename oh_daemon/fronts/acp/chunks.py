@@ -1,0 +1,44 @@
+"""Pieces of streamed text as updates, and how much of it a slow client was sent."""
+
+from __future__ import annotations
+
+from oh_daemon.fronts.wire.dispatch import Json
+from oh_daemon.fronts.wire.outbox import DeltaStream
+
+UPDATE = "session/update"
+_LEFT_OUT = (
+    "\n\n[What came now was left out, since nobody read it. Load the session again to see it.]\n\n"
+)
+_CHUNKS = {"text": "agent_message_chunk", "reasoning": "agent_thought_chunk"}
+
+
+class SentText:
+    """How much of each streamed text the client was sent: it loses what it is too slow for."""
+
+    def __init__(self) -> None:
+        self._n_chars: dict[str, int] = {}
+        self.gaps: set[str] = set()
+        """Sessions whose client missed updates."""
+
+    def params(self, stream: DeltaStream, offset: int, text: str) -> Json:
+        """Return the update that sends this piece."""
+        self._n_chars[stream.item_id] = offset + len(text)
+        return update_params(stream.conversation_id, chunk(stream.channel, text, stream.item_id))
+
+    def gap(self, session_id: str, _first: int, _last: int) -> Json:
+        self.gaps.add(session_id)
+        return update_params(session_id, chunk("text", _LEFT_OUT, None))
+
+    def take(self, item_id: str) -> int:
+        """Return how many characters were sent, and forget it: the item has ended."""
+        return self._n_chars.pop(item_id, 0)
+
+
+def chunk(channel: str, text: str, message_id: str | None) -> Json:
+    """Return the update with a piece of the agent's text or, as `reasoning`, of its thoughts."""
+    shown = {"sessionUpdate": _CHUNKS[channel], "content": {"type": "text", "text": text}}
+    return shown if message_id is None else {**shown, "messageId": message_id}
+
+
+def update_params(session_id: str, update: Json) -> Json:
+    return {"sessionId": session_id, "update": update}

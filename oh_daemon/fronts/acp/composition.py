@@ -1,0 +1,46 @@
+"""Puts the agent together once the client is known. It imports everything slow.
+
+All sessions share the locks, the processes, the logs and the trust of this process.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from oh_daemon.app.daemon_log import log_to
+from oh_daemon.app.places import Places
+from oh_daemon.app.self_test import SelfTest
+from oh_daemon.app.shared import share_for_user
+from oh_daemon.app.sources import SettingsSources
+from oh_daemon.fronts.acp.client_facts import ClientFacts
+from oh_daemon.fronts.acp.connection import Connection
+from oh_daemon.fronts.acp.server import Server, Service
+from oh_daemon.fronts.acp.sessions import Sessions
+from oh_daemon.fronts.acp.turns import Turns
+
+
+def compose(server: Server, facts: ClientFacts) -> Service:
+    """Build everything behind the methods. Called on the main loop, right after `initialize`."""
+    environment = dict(os.environ)
+    places = Places(environment)
+    sources = SettingsSources(environment, places.settings_file)
+    self_test = SelfTest(environment)
+    self_test.start()
+    shared, models = share_for_user(places, {}, sources, self_test)
+    log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
+    shared = replace(
+        shared,
+        client_name=facts.name or "an ACP client",
+        is_sandbox_known=self_test.is_known,
+    )
+    connection = Connection(server.outbox, server.client, facts, server.sent, shared)
+    sessions = Sessions(connection, models)
+    turns = Turns(sessions)
+    return Service(
+        methods={**sessions.methods(), **turns.methods()},
+        notifications=turns.notifications(),
+        cancel=sessions.cancel,
+        stop=sessions.stop,
+        mask=shared.masker.mask,
+    )

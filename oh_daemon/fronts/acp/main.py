@@ -1,0 +1,20 @@
+"""`oh-daemon acp`: takes descriptors 0 and 1, and imports the rest after `initialize`."""
+
+from __future__ import annotations
+
+from oh_daemon.fronts.acp.client_facts import ClientFacts
+from oh_daemon.fronts.acp.server import Server, Service
+from oh_daemon.fronts.wire.stdio import claim_stdio, end_at_once_when_told
+
+
+def serve() -> int:
+    """Serve one client on descriptors 0 and 1; return the exit code."""
+    stdio = claim_stdio()
+    end_at_once_when_told()
+
+    def compose(server: Server, facts: ClientFacts) -> Service:
+        from oh_daemon.fronts.acp.composition import compose as composed  # noqa: PLC0415 - 0.7 s.
+
+        return composed(server, facts)
+
+    return Server(stdio, compose).run()

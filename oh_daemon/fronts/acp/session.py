@@ -1,0 +1,250 @@
+"""One session: a conversation with its own editor, servers and questions, and what it tells.
+
+As a listener it runs under the conversation's lock and only hands work to the projector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.live import Live
+from oh_daemon.app.sub_agents import sub_agents_of
+from oh_daemon.contract import plain
+from oh_daemon.contract.errors import StorageError
+from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.journal import History, Listener
+from oh_daemon.core.ports import Json
+from oh_daemon.core.skills import COMMANDS
+from oh_daemon.fronts.acp.chunks import UPDATE, chunk, update_params
+from oh_daemon.fronts.acp.connection import Connection
+from oh_daemon.fronts.acp.permission import Asker
+from oh_daemon.fronts.acp.updates import (
+    CHANNELS,
+    pickers,
+    reader_of,
+    replayed,
+    updates_of_event,
+    updates_of_item,
+)
+from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.outbox import DeltaStream
+
+_MAX_REPLAYED = 500
+_OF_TURNS = (
+    ("continue", "Go on where the last turn stopped, or ask again what waits for you", None),
+    ("compact", "Condense the conversation so far", "what to keep"),
+)
+"""Commands that are no prompts, each with its description and the hint for its input."""
+
+
+@dataclass(eq=False, slots=True)
+class Prompt:
+    """An open request `session/prompt`."""
+
+    blocks: Sequence[Any]
+    cancel: CancelToken
+    done: Future[Json] = field(default_factory=Future[Json])
+
+
+class Session(Listener):
+    """Thread-safe. `live` is set once, when the conversation has been started or opened."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        session_id: str,
+        folders: Sequence[Path],
+        servers: Mapping[str, McpServerSettings],
+    ) -> None:
+        self.id = session_id
+        self.folders = folders
+        self.prompts: list[Prompt] = []
+        """The open ones, oldest first."""
+        self._to = connection
+        self._announced: set[str] = set()
+        self._streamed: set[str] = set()
+        """Messages that have begun to stream, and may be taken back."""
+        self.asker = Asker(connection, session_id, lambda: bool(self.prompts), self.announce)
+        shared = connection.shared
+        self.mcp = shared.mcp.beside(
+            lambda: {**shared.settings(None).settings.mcp_servers, **servers}, folders[0]
+        )
+        self.conversations = Conversations(
+            replace(
+                shared,
+                mcp=self.mcp,
+                can_ask=lambda: True,
+                can_answer=self.asker.can_answer,
+                listeners=(self,),
+            )
+        )
+
+    @property
+    def live(self) -> Live:
+        """The conversation. Raises `ConversationNotFoundError` when it is not open."""
+        return self.conversations.live(self.id)
+
+    # What the client is told
+
+    def update(self, update: Json, seq: int = 0) -> None:
+        """Tell it after all updates so far, and not before the answer that is held for."""
+        self._to.outbox.event(self.id, seq, encode(update_params(self.id, update)))
+
+    def say(self, text: str, message_id: str | None = None) -> None:
+        self.update(chunk("text", text, message_id))
+
+    def announce(self, call_id: str, **fields: Any) -> None:
+        """Tell the client of a call that it is asked about, unless it knows it."""
+        if call_id not in self._announced:
+            self._announced.add(call_id)
+            self.update({"sessionUpdate": "tool_call", "toolCallId": call_id, **fields})
+
+    def ask_again(self) -> None:
+        """Ask whatever waits for the user here, or in a sub-agent."""
+        own = self.live.conversation.journal
+        self.asker.ask_again([own, *sub_agents_of(self.conversations, own.id)])
+
+    def replay(self) -> None:
+        """Tell what happened so far, before the answer under way."""
+        live = self.live
+        with live.conversation.journal.changed:
+            items = list(live.conversation.state.items)
+        notify = self._to.outbox.notify
+        if len(items) > _MAX_REPLAYED:
+            text = f"[{len(items) - _MAX_REPLAYED} older entries are not shown.]\n"
+            notify(UPDATE, encode(update_params(self.id, chunk("reasoning", text, None))))
+        read = reader_of(live.conversation.journal)
+        for item in items[-_MAX_REPLAYED:]:
+            for update in replayed(item, self._to.shows, read):
+                notify(UPDATE, encode(update_params(self.id, update)))
+                if "toolCallId" in update:
+                    self._announced.add(update["toolCallId"])
+
+    def pickers(self) -> Json:
+        return pickers(self.conversations.options_of(self.live.conversation.journal))
+
+    def tell_commands(self) -> None:
+        """Tell which commands there are: ours, those of the user's skills and of the project."""
+        skills = self.live.workbench.skills
+        skills.refresh()
+        tasks = [each for each in skills.all if each.kind == "task" and each.problem is None]
+        listed = [
+            *((each.name, each.description, each.argument_hint) for each in (*COMMANDS, *tasks)),
+            *_OF_TURNS,
+        ]
+        commands = [
+            {
+                "name": name,
+                "description": description or name,
+                **({"input": {"hint": hint}} if hint else {}),
+            }
+            for name, description, hint in {row[0]: row for row in listed}.values()
+        ]
+        shown = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+        self.update(shown)
+
+    # What the conversation reports
+
+    def on_record(self, history: History, line: bytes, record: plain.Record) -> None:  # noqa: ARG002 - as in `Listener`.
+        act = self._on_own if history.id == self.id else self._on_sub_agent
+        self._to.projector.put(partial(act, history, record))
+
+    def on_halted(self, history: History, error: StorageError) -> None:
+        if history.id == self.id:
+            self._to.projector.put(partial(self.say, f"\n\n[{error.with_hint}]\n"))
+
+    def on_delta(
+        self, history: History, item_id: str, channel: str, offset: int, text: str
+    ) -> None:
+        if history.id == self.id and channel in {"text", "reasoning"}:
+            stream = DeltaStream(self.id, "", item_id, channel)
+            self._to.projector.put(partial(self._stream, stream, offset, text))
+
+    def _stream(self, stream: DeltaStream, offset: int, text: str) -> None:
+        self._streamed.add(stream.item_id)
+        self._to.outbox.delta(stream, offset, text)
+
+    def _on_own(self, history: History, record: plain.Record) -> None:
+        event, seq = record["event"], record["seq"]
+        match event["type"]:
+            case "item.started":
+                self._show(history, event["item"], seq)
+            case "item.updated" if "itemId" in record:
+                with history.changed:
+                    item = dict(history.state.item(record["itemId"]))
+                if item["id"] in self._announced:
+                    self._show(history, item, seq)  # pyright: ignore[reportArgumentType] - a copy.
+            case "item.completed":
+                self._finish(history, event["item"], seq)
+            case "options.changed":
+                self._tell_options(event["values"], seq)
+            case _:
+                cost = (history.state.usage or {}).get("cost")
+                for update in updates_of_event(record, cost, self._streamed):
+                    self.update(update, seq)
+                self.asker.on_event(history, event)
+
+    def _on_sub_agent(self, history: History, record: plain.Record) -> None:
+        event = record["event"]
+        if event["type"] == "item.completed" and event["item"]["id"] in self._announced:
+            self._show(history, event["item"], record["seq"])
+        else:
+            self.asker.on_event(history, event)
+
+    def _show(self, history: History, item: plain.Item, seq: int) -> None:
+        known = item["id"] in self._announced
+        for update in updates_of_item(item, self._to.shows, known, reader_of(history)):
+            if "toolCallId" in update:
+                self._announced.add(item["id"])
+            self.update(update, seq)
+
+    def _finish(self, history: History, item: plain.Item, seq: int) -> None:
+        if item["kind"] in ("agentMessage", "reasoning"):
+            channel = CHANNELS[item["kind"]]
+            act = partial(self._send_rest, item["id"], channel, item.get("text", ""), seq)
+            self._streamed.discard(item["id"])
+            self._to.outbox.in_order(self.id, act)
+        else:
+            self._show(history, item, seq)
+
+    def _send_rest(self, item_id: str, channel: str, text: str, seq: int) -> None:
+        """Send what the client was not sent while it streamed."""
+        self._to.outbox.flush(self.id)
+        if rest := text[self._to.sent.take(item_id) :]:
+            self.update(chunk(channel, rest, item_id), seq)
+
+    def _tell_options(self, values: Mapping[str, str], seq: int) -> None:
+        shown = self.pickers()
+        options = {"configOptions": shown["configOptions"]}
+        self.update({"sessionUpdate": "config_option_update", **options}, seq)
+        if "mode" in values:
+            mode = {"currentModeId": shown["modes"]["currentModeId"]}
+            self.update({"sessionUpdate": "current_mode_update", **mode}, seq)
+
+    # Its end
+
+    def cancel(self) -> None:
+        """Cancel the open prompts, the last one first, so that none of them begins."""
+        for prompt in reversed(self.prompts.copy()):
+            prompt.cancel.cancel()
+
+    def later(self, act: Callable[[], object]) -> None:
+        """Do this after the updates for all that was reported so far are made."""
+        self._to.projector.put(act)
+
+    def in_order(self, act: Callable[[], object]) -> None:
+        """Do this after all updates that were made so far."""
+        outbox = self._to.outbox
+
+        def then() -> None:
+            outbox.flush(self.id)
+            act()
+
+        outbox.in_order(self.id, then)

@@ -1,0 +1,33 @@
+"""An agent that speaks ACP, for the project of a world, with the scripted model behind it."""
+
+from collections.abc import Callable
+
+import pytest
+from acp_client import AcpClient
+from command_line import PLAIN
+from world import World
+
+from oh_daemon.store.user_state import UserState
+
+Start = Callable[..., AcpClient]
+
+
+@pytest.fixture
+def start(world: World) -> Start:
+    """Start an agent; it is checked and ended after the test."""
+
+    def begin(*, trusted: bool = True, **options: object) -> AcpClient:
+        if trusted:
+            UserState(world.home / "decisions.json").set_trust(world.project, "full")
+        env = {**PLAIN, **world.environment}
+        return world.stack.enter_context(AcpClient(world.project, env, **options))  # pyright: ignore[reportArgumentType] - those of the client.
+
+    return begin
+
+
+@pytest.fixture
+def client(start: Start) -> AcpClient:
+    """An agent that is initialized, in a project that the user trusts."""
+    started = start()
+    started.initialize()
+    return started

@@ -1,0 +1,71 @@
+"""What `oh-daemon acp` imports before it answers, and how it takes input that is no request."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from acp_client import AcpClient
+from world import World
+
+INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+BEFORE_THE_ANSWER = {
+    *("oh_daemon", "oh_daemon.__main__", "oh_daemon.contract", "oh_daemon.contract.errors"),
+    *("oh_daemon.contract.version", "oh_daemon.core", "oh_daemon.core.cancel"),
+    *("oh_daemon.core.plain_text", "oh_daemon.fronts"),
+}
+"""Our own modules that the answer to `initialize` may need, beside those of `fronts/wire`."""
+OF_ACP = {"", ".main", ".server", ".chunks", ".client_facts", ".reading"}
+PRINTS = """
+import runpy, sys
+from importlib.abc import MetaPathFinder
+
+class Tells(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("oh_daemon") or "." not in name:
+            sys.stderr.write(name + "\\n")
+
+sys.meta_path.insert(0, Tells())
+sys.argv = ["oh-daemon", "acp"]
+runpy.run_module("oh_daemon", run_name="__main__")
+"""
+
+
+def test_initialize_is_answered_without_a_model_and_without_our_own_contract(
+    tmp_path: Path,
+) -> None:
+    env = {"HOME": str(tmp_path), "OH_DAEMON_HOME": str(tmp_path)}
+    ran = subprocess.run(
+        [sys.executable, "-c", PRINTS],
+        input=json.dumps(INITIALIZE).encode() + b"\n",
+        capture_output=True,
+        env=env,
+        check=True,
+    )
+    assert json.loads(ran.stdout.splitlines()[0])["result"]["protocolVersion"] == 1
+    names = ran.stderr.decode().partition("oh_daemon.fronts.acp.composition")[0].split()
+    ours = {name for name in names if name.startswith("oh_daemon")}
+    allowed = BEFORE_THE_ANSWER | {f"oh_daemon.fronts.acp{name}" for name in OF_ACP}
+    assert {
+        name for name in ours - allowed if not name.startswith("oh_daemon.fronts.wire")
+    } == set()
+    assert not {"pydantic", "litellm", "mcp", "httpx", "pygls", "acp"} & set(names)
+
+
+def test_input_that_is_no_request_is_answered_or_ignored(client: AcpClient, world: World) -> None:
+    for line in (b"[]", b"3", b"nonsense", b'{"jsonrpc":"2.0","method":"x/unknown"}', b""):
+        client.send_line(line)
+    client.send_line(
+        b'{"jsonrpc":"2.0","id":"long","method":"x","params":"%s"}' % (b"a" * (17 << 20))
+    )
+    named = {"sessionId": "no-such", "prompt": [{"type": "text", "text": "x"}]}
+    assert client.error("session/prompt", named).code == -32002
+    assert client.error("session/prompt", {**named, "prompt": 3}).code == -32002
+    assert client.error("session/new", {"cwd": "relative", "mcpServers": []}).code == -32602
+    assert client.error("session/new", {"cwd": 3}).code == -32602
+    assert client.error("no/method").code == -32601
+    codes = [m["error"]["code"] for m in client.messages if "error" in m]
+    assert codes[:4] == [-32600, -32600, -32700, -31014]
+    # `_meta` is for others, and names no parameter.
+    session = client.new(world.project, _meta={"cwd": "/nowhere", "sessionId": "x"})
+    assert session != "x"

@@ -1,0 +1,392 @@
+"""A client of `oh-daemon acp` without any SDK: it checks all that it is sent, and plays others.
+
+Each frame is checked against the official schema and against the rules that real clients rely on:
+no update of a session before the answer that begins it, none after the answer to its prompt but a
+few kinds, no update of a call that was not announced, no question outside a prompt.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+from typing import IO, Any, Self, cast
+
+import starts
+from jsonschema import Draft202012Validator
+
+Json = dict[str, Any]
+Handler = Callable[[Json], Any]
+WITHIN_S = 90.0
+SCHEMA: Json = json.loads(
+    Path(__file__).parents[1].joinpath("data/acp/schema.json").read_text("utf-8")
+)
+AT_ANY_TIME = {
+    *("session_info_update", "available_commands_update", "usage_update"),
+    *("config_option_update", "current_mode_update"),
+}
+"""The updates that clients take outside a prompt, too."""
+BEGINNINGS = {"session/new", "session/load", "session/resume", "session/fork"}
+FS: Json = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+
+class AcpError(Exception):
+    """The error that a request was answered with; a handler raises it to answer with one."""
+
+    def __init__(self, error: Json) -> None:
+        super().__init__(json.dumps(error))
+        self.code: int = error["code"]
+        self.message: str = error["message"]
+
+
+class NoAnswer(Exception):  # noqa: N818 - a habit of clients.
+    """Raised by a handler to leave the agent waiting."""
+
+
+@cache
+def _validator(name: str) -> Draft202012Validator:
+    return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": SCHEMA["$defs"]})
+
+
+@cache
+def _named(method: str, suffix: str) -> str | None:
+    """Return the definition of a method's params or result in the schema."""
+    found = (
+        name
+        for name, each in SCHEMA["$defs"].items()
+        if each.get("x-method") == method and name.endswith(suffix)
+    )
+    return next(found, None)
+
+
+class AcpClient:
+    """One agent process and the client's end of its pipes. Any thread may send and wait."""
+
+    def __init__(self, cwd: Path, env: Mapping[str, str], *, reading: bool = True) -> None:
+        self.messages: list[Json] = []
+        self.problems: list[str] = []
+        self._handlers: dict[str, Handler] = {}
+        self._asked: dict[int, tuple[str, Json]] = {}
+        """The method and params of each request, by its id."""
+        self._answers: dict[int, Json] = {}
+        self._announced: set[str] = set()
+        self._begun: set[str] = set()
+        self._in_prompt: set[str] = set()
+        self._ids = count(1)
+        self._changed = threading.Condition()
+        self._is_at_end = False
+        self._writing = threading.Lock()
+        self._may_read = threading.Event()
+        argv = (sys.executable, "-m", "oh_daemon", "acp")
+        pipe = subprocess.PIPE
+        self.process = starts.start(
+            argv,
+            env={**os.environ, **env},
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            cwd=cwd,
+            bufsize=0,
+        )
+        self._stderr: list[bytes] = []
+        for target in (self._read, self._read_stderr):
+            threading.Thread(target=target, daemon=True).start()
+        if reading:
+            self._may_read.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.process.kill()
+
+    # Sending
+
+    def initialize(self, name: str = "replica", **capabilities: Any) -> Json:
+        """Initialize as the client of this name; without one, as one that does not say it."""
+        info = {"clientInfo": {"name": name, "version": "1"}} if name else {}
+        params = {"protocolVersion": 1, "clientCapabilities": capabilities, **info}
+        return self.request("initialize", params)
+
+    def new(self, cwd: Path, **params: Any) -> str:
+        """Begin a session there; return its id."""
+        result = self.request("session/new", {"cwd": str(cwd), "mcpServers": [], **params})
+        return result["sessionId"]
+
+    def prompt(self, session_id: str, text: str) -> Json:
+        """Send a prompt and return its answer."""
+        return self.result_of(self.send_prompt(session_id, text))
+
+    def send_prompt(self, session_id: str, text: str, *more: Json) -> int:
+        blocks = [{"type": "text", "text": text}, *more]
+        return self.send_request("session/prompt", {"sessionId": session_id, "prompt": blocks})
+
+    def cancel(self, session_id: str) -> None:
+        self.notify("session/cancel", {"sessionId": session_id})
+
+    def request(self, method: str, params: Json | None = None) -> Any:
+        return self.result_of(self.send_request(method, params))
+
+    def error(self, method: str, params: Json | None = None) -> AcpError:
+        return self.error_of(self.send_request(method, params))
+
+    def send_request(self, method: str, params: Json | None = None) -> int:
+        request_id = next(self._ids)
+        with self._changed:
+            self._asked[request_id] = (method, params or {})
+            if method == "session/prompt":
+                self._in_prompt.add((params or {}).get("sessionId", ""))
+        message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}}
+        self.send_line(json.dumps(message).encode())
+        return request_id
+
+    def notify(self, method: str, params: Json) -> None:
+        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        self.send_line(json.dumps(message).encode())
+
+    def send_line(self, line: bytes) -> None:
+        with self._writing:
+            rest = memoryview(line + b"\n")
+            while rest:
+                rest = rest[os.write(self._pipe("stdin").fileno(), rest) :]
+
+    def answer(self, method: str, handler: Handler) -> None:
+        """Answer the agent's requests of this method with what `handler` makes of the params."""
+        self._handlers[method] = handler
+
+    def allow(self, kind: str = "allow_once") -> None:
+        """Answer all permissions with the option of this kind."""
+        self.answer("session/request_permission", lambda params: choose(params, kind))
+
+    # Waiting
+
+    def updates(self, *kinds: str) -> list[Json]:
+        """Return all updates so far, or those of these kinds."""
+        found = [m["params"]["update"] for m in list(self.messages) if is_update(m)]
+        return [update for update in found if not kinds or update["sessionUpdate"] in kinds]
+
+    def text(self, kind: str = "agent_message_chunk") -> str:
+        """Return all text so far, of the agent or of another kind, in one piece."""
+        return "".join(each["content"]["text"] for each in self.updates(kind))
+
+    def asked(self, method: str) -> list[Json]:
+        """Return the params of the agent's requests of this method so far."""
+        return [m["params"] for m in list(self.messages) if m.get("method") == method]
+
+    def wait_for(self, predicate: Callable[[Json], bool], within_s: float = WITHIN_S) -> Json:
+        """Wait for the first message of the connection for which `predicate` holds."""
+        index = 0
+
+        def is_there() -> bool:
+            nonlocal index
+            while index < len(self.messages) and not predicate(self.messages[index]):
+                index += 1
+            return index < len(self.messages)
+
+        self._wait(is_there, within_s)
+        return self.messages[index]
+
+    def wait_for_update(self, kind: str) -> Json:
+        wanted = lambda m: is_update(m) and m["params"]["update"]["sessionUpdate"] == kind  # noqa: E731 - one use.
+        return self.wait_for(wanted)["params"]["update"]
+
+    def wait_for_request(self, method: str) -> Json:
+        return self.wait_for(lambda message: message.get("method") == method)["params"]
+
+    def result_of(self, request_id: int) -> Any:
+        answer = self._answer_to(request_id)
+        if "error" in answer:
+            raise AcpError(answer["error"])
+        return answer["result"]
+
+    def error_of(self, request_id: int) -> AcpError:
+        answer = self._answer_to(request_id)
+        assert "error" in answer, answer
+        return AcpError(answer["error"])
+
+    def has_answer(self, request_id: int) -> bool:
+        return request_id in self._answers
+
+    def _answer_to(self, request_id: int) -> Json:
+        self._wait(lambda: request_id in self._answers, WITHIN_S)
+        return self._answers[request_id]
+
+    def _wait(self, is_done: Callable[[], bool], within_s: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: is_done() or self._is_at_end, within_s)
+            assert is_done(), (
+                f"it did not come; last messages: {self.messages[-5:]};"
+                f" stderr: {self.stderr[-2000:]}"
+            )
+
+    # Ending
+
+    @property
+    def stderr(self) -> str:
+        return b"".join(self._stderr).decode("utf-8", "replace")
+
+    def read_on(self) -> None:
+        self._may_read.set()
+
+    def close(self) -> int:
+        """Close the input as a client that ends, check everything, return the exit code."""
+        self._pipe("stdin").close()
+        code = self.process.wait(WITHIN_S)
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_at_end, WITHIN_S)
+        for name in ("stdout", "stderr"):
+            self._pipe(name).close()
+        missing = [asked for each, asked in self._asked.items() if each not in self._answers]
+        assert self.problems == []
+        assert missing == []
+        return code
+
+    # Reading and checking
+
+    def _read(self) -> None:
+        self._may_read.wait()
+        with open(self._pipe("stdout").fileno(), "rb", closefd=False) as stream:
+            for line in stream:
+                with self._changed:
+                    self._take(line)
+                    self._changed.notify_all()
+        with self._changed:
+            self._is_at_end = True
+            self._changed.notify_all()
+
+    def _take(self, line: bytes) -> None:
+        try:
+            message: Json = json.loads(line)
+        except ValueError:
+            self.problems.append(f"not JSON: {line[:200]!r}")
+            return
+        self.messages.append(message)
+        method, params = message.get("method"), message.get("params")
+        if method is None:
+            self._take_answer(message)
+        elif method == "session/update":
+            self._check(message, "SessionNotification", params)
+            self._check_update(cast("Json", params))
+        elif "id" in message:
+            self._check(message, _named(method, "Request"), params)
+            self._check_question(method, cast("Json", params))
+            threading.Thread(target=self._run_handler, args=(message,), daemon=True).start()
+        elif method == "$/cancel_request":
+            self._check(message, "CancelRequestNotification", params)
+        else:
+            self.problems.append(f"an unknown notification: {message}")
+
+    def _take_answer(self, message: Json) -> None:
+        request_id = message["id"]
+        if not isinstance(request_id, int):
+            return  # What could not be read has no id, or one that only the test knows.
+        if request_id in self._answers or request_id not in self._asked:
+            self.problems.append(f"an answer to no open request: {message}")
+            return
+        self._answers[request_id] = message
+        method, params = self._asked[request_id]
+        if "error" in message:
+            self._check(message, "Error", message["error"])
+        else:
+            self._check(message, _named(method, "Response"), message["result"])
+        others = [
+            each
+            for each, (name, its) in self._asked.items()
+            if name == "session/prompt"
+            and its["sessionId"] == params.get("sessionId")
+            and each not in self._answers
+        ]
+        if method == "session/prompt" and not others:
+            self._in_prompt.discard(params["sessionId"])
+        if method in BEGINNINGS and "result" in message:
+            self._begun.add(message["result"].get("sessionId") or params["sessionId"])
+
+    def _check(self, message: Json, name: str | None, value: Any) -> None:
+        if name is None:
+            return
+        for error in _validator(name).iter_errors(value):
+            self.problems.append(f"{error.message[:300]} in {json.dumps(message)[:500]}")
+
+    def _check_update(self, params: Json) -> None:
+        session, update = params["sessionId"], params["update"]
+        kind = update["sessionUpdate"]
+        is_loading = any(
+            method == "session/load" and asked["sessionId"] == session and each not in self._answers
+            for each, (method, asked) in self._asked.items()
+        )
+        if session not in self._begun and not is_loading:
+            self.problems.append(f"an update before the session began: {update}")
+        if kind not in AT_ANY_TIME and session not in self._in_prompt and not is_loading:
+            self.problems.append(f"an update outside a prompt: {update}")
+        if kind == "tool_call":
+            if update["toolCallId"] in self._announced and not is_loading:
+                self.problems.append(f"announced twice: {update}")
+            self._announced.add(update["toolCallId"])
+        if kind == "tool_call_update" and update["toolCallId"] not in self._announced:
+            self.problems.append(f"an update of a call that was not announced: {update}")
+
+    def _check_question(self, method: str, params: Json) -> None:
+        if params["sessionId"] not in self._begun:
+            self.problems.append(f"{method} of a session that has not begun")
+        if method == "session/request_permission":
+            kinds = [option["kind"] for option in params["options"]]
+            if params["sessionId"] not in self._in_prompt:
+                self.problems.append(f"a question outside a prompt: {params}")
+            if params["toolCall"]["toolCallId"] not in self._announced:
+                self.problems.append(f"a question about a call that was not announced: {params}")
+            if len(set(kinds)) < len(kinds) or not {"allow_once", "reject_once"} <= set(kinds):
+                self.problems.append(f"options of the kinds {kinds}")
+
+    def _run_handler(self, message: Json) -> None:
+        reply: Json = {"jsonrpc": "2.0", "id": message["id"]}
+        handler = self._handlers.get(message["method"], _refuse)
+        try:
+            reply["result"] = handler(message["params"])
+        except AcpError as error:
+            reply["error"] = {"code": error.code, "message": error.message}
+        except NoAnswer:
+            return
+        try:
+            self.send_line(json.dumps(reply).encode())
+        except (OSError, ValueError):
+            return  # The agent has ended meanwhile.
+
+    def _read_stderr(self) -> None:
+        while data := os.read(self._pipe("stderr").fileno(), 65536):
+            self._stderr.append(data)
+
+    def _pipe(self, name: str) -> IO[bytes]:
+        return cast("IO[bytes]", getattr(self.process, name))
+
+
+def _refuse(_params: Json) -> None:
+    raise AcpError({"code": -32601, "message": "Method not found"})
+
+
+def is_update(message: Json) -> bool:
+    return message.get("method") == "session/update"
+
+
+def choose(params: Json, kind: str) -> Json:
+    """Return the answer to a permission that chooses the option of this kind."""
+    [option] = [each for each in params["options"] if each["kind"] == kind]
+    return {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
+
+
+def wait_for_answer(_params: Json) -> Any:
+    raise NoAnswer
+
+
+def texts_of(update: Json) -> Sequence[str]:
+    """Return the texts in the content of a call."""
+    found = (each for each in update.get("content") or () if each["type"] == "content")
+    return [each["content"]["text"] for each in found if each["content"]["type"] == "text"]
