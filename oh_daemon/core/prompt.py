@@ -36,11 +36,8 @@ def render_system_prompt(
     A program may have a text of its own in place of the `packaged` one. What differs from one
     conversation to the next comes as late as possible.
     """
-    places = "
-".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
-    parts = [packaged, f"# This workspace
-Folders, the first is the default:
-{places}"]
+    places = "\n".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
+    parts = [packaged, f"# This workspace\nFolders, the first is the default:\n{places}"]
     if context_files:
         told = "\n".join(map(render_context_file, context_files))
         parts.append(f"# What the project says to agents\n{told}")
