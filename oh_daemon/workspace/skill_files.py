@@ -14,10 +14,17 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
 import yaml
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, ValidationError
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.composing import SkillKind, SkillSource
@@ -66,6 +73,25 @@ class _Servers(BaseModel):
     )
 
 
+class _McpTools(_Servers, extra="forbid"):
+    """The same nested, where any other form would be left out without a word."""
+
+
+class _Trigger(BaseModel, extra="forbid"):
+    """What sets a skill off, in the nested form of other agents."""
+
+    type: Literal["keyword", "task", "always"]
+    keywords: Words = ()
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.type == "keyword" and not any(self.keywords):
+            raise ValueError("a keyword needs `keywords`")
+        if self.type == "always" and self.keywords:
+            raise ValueError("what is always on needs no `keywords`")
+        return self
+
+
 class _Front(_Servers):
     """What a front matter may say; other keys belong to other agents."""
 
@@ -78,7 +104,13 @@ class _Front(_Servers):
     hint: str | None = Field(
         default=None, validation_alias=AliasChoices("argument-hint", "argument_hint")
     )
-    mcp_tools: _Servers = _Servers()
+    trigger: _Trigger | None = None
+    mcp_tools: _McpTools = _McpTools()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        nested = self.trigger.keywords if self.trigger else ()
+        return tuple(filter(None, (*self.triggers, *nested)))
 
 
 def find_skills(
@@ -177,7 +209,7 @@ def _read(skill: Skill) -> Skill:
         kind=kind,
         text=body,
         description=shown(description)[:_MAX_DESCRIPTION],
-        triggers=tuple(filter(None, front.triggers)),
+        triggers=front.words,
         paths=front.paths,
         argument_hint=front.hint or ", ".join(each.name for each in front.inputs) or None,
         servers=_servers(front, path),
@@ -210,11 +242,15 @@ def _parse(text: str) -> tuple[_Front, str]:
 
 def _kind(front: _Front, *, is_own: bool) -> SkillKind:
     """Return the kind by what sets the skill off first; trigger words work for every kind."""
-    if front.type == "task" or front.inputs or any(word[:1] == "/" for word in front.triggers):
+    nested = front.trigger.type if front.trigger else None
+    is_task = "task" in {front.type, nested} or front.inputs
+    if is_task or any(word[:1] == "/" for word in front.words):
         return "task"
+    if nested is not None:
+        return nested
     if front.paths:
         return "path"
-    if front.triggers:
+    if front.words:
         return "keyword"
     return "agent" if is_own else "always"
 

@@ -634,6 +634,9 @@ def test_list_and_usage_show_the_newest_first_and_the_cost_also_as_json(world: W
 def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     (world.project / ".doctor").mkdir()
     (world.project / ".doctor/notes").write_text("the user's")
+    skill = world.project / ".agents/skills/ship.md"
+    skill.parent.mkdir(parents=True)
+    skill.write_text("---\ntrigger: {type: keywrod}\n---\nShip.\n")
     before = sorted(world.project.rglob("*"))
     ran = run(world, "doctor")
     assert ran.code == 0
@@ -643,6 +646,7 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     assert sorted(world.project.rglob("*")) == before
     assert "daemon.log" in ran.out, "where to look when something is wrong"
     assert world.llm.requests == []
+    assert f"! the skill {skill} is not used: trigger.type: must be" in ran.out
     without = end(start([SCRIPT, "doctor"], world.project, environment(world.home)))
     assert without.code == 1
     assert "✗ no model: run `export ANTHROPIC_API_KEY=" in without.out

@@ -10,6 +10,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.skills import (
     Skill,
+    Use,
     filled_in,
     has_word,
     prompt_sections,
@@ -39,6 +40,10 @@ def found(folder: Path, *, home: Path | None = None, trusted: bool = True) -> di
         ("inputs: [{name: version}]", "task"),
         ("type: task", "task"),
         ("paths: ['src/**/*.py', '*.{md,txt}']", "path"),
+        ("trigger: {type: keyword, keywords: [release]}", "keyword"),
+        ("trigger:\n  type: task", "task"),
+        ("trigger:\n  type: task\n  keywords: [/ship]", "task"),
+        ("trigger: {type: always}", "always"),
     ],
 )
 def test_the_front_matter_says_what_sets_a_skill_off(
@@ -48,6 +53,19 @@ def test_the_front_matter_says_what_sets_a_skill_off(
     [skill] = found(tmp_path).values()
     assert (skill.name, skill.kind, skill.problem) == ("release", kind, None)
     assert skill.text == "Tag first.\n"
+
+
+def test_a_nested_trigger_sets_off_what_the_flat_one_does(tmp_path: Path) -> None:
+    skills = tmp_path / ".agents/skills"
+    servers = "mcp_tools:\n  mcpServers:\n    pg: {command: uvx, args: [server]}\n"
+    nested = "trigger:\n  type: keyword\n  keywords: [database, SQL]\n"
+    write(skills / "postgres.md", f"---\nname: postgres\n{nested}{servers}---\nRead only.\n")
+    [skill] = found(tmp_path).values()
+    assert (skill.kind, skill.triggers) == ("keyword", ("database", "SQL"))
+    assert skill.starts == ("MCP server pg: uvx server",)
+    content = [{"type": "text", "text": "Which sql is slow?"}]
+    asked: Any = {"id": "i", "kind": "userMessage", "status": "completed", "content": content}
+    assert uses_in([asked], [skill]) == [Use("postgres", "for the word 'SQL'")]
 
 
 def test_a_plain_file_is_always_on_and_words_stay_words(tmp_path: Path) -> None:
@@ -100,6 +118,13 @@ def test_another_user_cannot_put_skills_above_the_folder_as_in_tmp(tmp_path: Pat
         (f"---\na: {'[' * 8000}{']' * 8000}\n---\n", "its front matter"),
         ("---\na: &a [x, x]\ntriggers: [*a, *a]\n---\n", "triggers.0: "),
         ("---\nmcpServers: {shop: {}}\n---\n", "mcpServers.shop: "),
+        ("---\ntrigger: {type: keywrod}\n---\n", "trigger.type: must be 'keyword', 'task' or"),
+        ("---\ntrigger: release\n---\n", "trigger: must be an object"),
+        ("---\ntrigger: {type: keyword}\n---\n", "trigger: a keyword needs `keywords`"),
+        ("---\ntrigger: {type: always, keywords: [x]}\n---\n", "trigger: what is always on"),
+        ("---\ntrigger: {type: task, words: [x]}\n---\n", "trigger.words: "),
+        ("---\nmcp_tools: {stdio_servers: []}\n---\n", "mcp_tools.stdio_servers: "),
+        ("---\nmcp_tools: [pg]\n---\n", "mcp_tools: must be an object"),
         ("a\0b", "is not a text file"),
         ("x" * (skill_files.MAX_FILE_BYTES + 1), "it has more than 262,144 bytes"),
     ],

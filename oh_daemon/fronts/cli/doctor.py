@@ -26,6 +26,7 @@ from oh_daemon.fronts.cli.sandbox import level_lines
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.private_files import disk_error
+from oh_daemon.workspace.skill_files import find_skills
 from oh_daemon.workspace.spawner import Spawner
 
 _HELLO = {"role": "user", "content": "Answer with the word yes."}
@@ -60,6 +61,10 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     yield _log(folder)
     log_file = Places(os.environ).log_file
     yield "✓", f"the daemon's own log, without your messages and files: {log_file}"
+    # Also those of a folder that is not trusted: nothing of them runs here.
+    for skill in find_skills([folder], Path.home(), lambda _folder: True):
+        if skill.problem is not None:
+            yield "!", f"the skill {skill.path} is not used: {skill.problem}"
     yield from _settings(folder, tries_model=tries_model)
 
 
