@@ -61,11 +61,12 @@ def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
         "the first event of the log is damaged, so the conversation is empty and has the options"
         f" that you have now; what can still be read is in {str(place / LOG_NAME)!r}"
     )
+    options = {"mode": settings.mode, "approval": settings.approval, "model": model}
     created = e.ConversationCreated(
         title=DAMAGED,
         folders=tuple(map(uri_from_path, folders)),
-        agent=live.agent_info(model),
-        options={"mode": settings.mode, "approval": settings.approval, "model": model},
+        agent=live.agent_info(options),
+        options=options,
         max_steps=settings.max_steps,
         max_cost_usd=settings.max_cost_usd,
     )
