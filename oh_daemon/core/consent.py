@@ -338,6 +338,8 @@ class Consent:
         asked = replace(intent, risk=verdict.risk, reasons=verdict.reasons)
         options = approval_options(intent.subject, verdict.risk, floor=is_once)
         now, summary = journal.clock.now(), item.get("summary")
+        for text in intent.texts:
+            journal.log.put_blob(text.encode("utf-8", "surrogatepass"))
         approval = new_approval(journal.state, now, item["id"], asked, options, summary)
         asks = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
         if not journal.append_to(item["id"], *asks):

@@ -260,6 +260,8 @@ class Intent:
     """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
     confinement: str | None = None
     """Why it can do no harm whatever it does, because the kernel keeps it from that."""
+    texts: tuple[str, ...] = ()
+    """The texts that `subject` names by hash; they are stored when the user is asked."""
     services: tuple[Host, ...] = ()
     """Services of this machine that it must reach from where it is held."""
 

@@ -107,6 +107,7 @@ class FileChanges:
             locations=tuple(Location(uri=change.uri) for change in changes),
             item_fields={"kind": "fileChange", "tool_kind": "edit", "changes": changes},
             outside_floor=any(protected),
+            texts=tuple(t for s in steps for t in (s.before, s.after) if t is not None),
         )
 
     def make(
