@@ -37,8 +37,15 @@ class OwnLogs:
         if self.folder is None or place.parent.parent == self.folder.parent:
             return True
         with suppress(OSError):
-            return PrivateValues(self.folder).get(place.name, {}) == _mark_of(place)
+            mark = PrivateValues(self.folder).get(place.name, {})
+            return mark.get("inode") == _mark_of(place)["inode"]
         return False
+
+    def projects(self) -> list[Path]:
+        """Return the folders in which logs were begun, as far as they are still there."""
+        marks = PrivateValues(self.folder).all() if self.folder is not None else ()
+        named = dict.fromkeys(mark["project"] for mark in marks if "project" in mark)
+        return [path for path in map(Path, named) if path.is_dir()]
 
     def add(self, place: Path) -> None:
         """Mark a log that was begun here. Raises `ReadOnlyError` or `StorageError`."""
@@ -51,7 +58,9 @@ class OwnLogs:
 
 
 def _mark_of(place: Path) -> Json:
-    return {"inode": (place / LOG_NAME).lstat().st_ino}
+    mark: Json = {"inode": (place / LOG_NAME).lstat().st_ino}
+    home = place.parents[1]
+    return {**mark, "project": str(home.parent)} if home.name == ".openhands" else mark
 
 
 def write_fork(

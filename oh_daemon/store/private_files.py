@@ -14,7 +14,7 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -225,6 +225,12 @@ class PrivateValues:
         with contextlib.suppress(OSError, DaemonError), read_private(self._file(name)) as file:
             return parse_object(file.read()) or default
         return default
+
+    def all(self) -> Iterator[Json]:
+        """Yield the saved values that can be read, in no order."""
+        for path in self._folder.glob("*.json"):
+            with contextlib.suppress(OSError, DaemonError), read_private(path) as file:
+                yield parse_object(file.read()) or {}
 
     def __setitem__(self, name: str, value: Json) -> None:
         """Save a value. Raises `ReadOnlyError` or `StorageError`."""
