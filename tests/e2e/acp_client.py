@@ -237,6 +237,12 @@ class AcpClient:
     def read_on(self) -> None:
         self._may_read.set()
 
+    def kill(self) -> None:
+        """Kill the agent; what it was asked then needs no answer."""
+        self.process.kill()
+        self.process.wait(WITHIN_S)
+        self._asked.clear()
+
     def close(self) -> int:
         """Close the input as a client that ends, check everything, return the exit code."""
         self._pipe("stdin").close()

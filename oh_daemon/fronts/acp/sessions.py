@@ -123,7 +123,7 @@ class Sessions:
         def load() -> Json:
             _require_open(context)
             session = self._open.get(session_id) or Session(self._to, session_id, folders, servers)
-            session.conversations.open(session_id, self._homes(folders), at_work=False)
+            session.conversations.open(session_id, folders, at_work=False)
             if replays:
                 session.replay()
             session.live.start()
@@ -143,13 +143,13 @@ class Sessions:
             made = fork(
                 conversations or self._closed,
                 ForkParams(conversation_id=source),
-                self._homes(folders),
+                folders,
                 at_work=False,
             )
             (conversations or self._closed).close(made.id)
             context.hold(made.id)
             session = Session(self._to, made.id, folders, servers)
-            session.conversations.open(made.id, self._homes(folders))
+            session.conversations.open(made.id, folders)
             return self._begun(session)
 
         return self.serial.run(source, copy)
@@ -165,9 +165,6 @@ class Sessions:
             text_in(server, "name"): _server(server, self._shared.masker.add)
             for server in list_in(params, "mcpServers")
         }
-
-    def _homes(self, folders: Sequence[Path]) -> list[Path]:
-        return [*folders]
 
     # The others
 
@@ -196,7 +193,7 @@ class Sessions:
 
     def _known_folders(self) -> list[Path]:
         own = (folder for session in list(self._open.values()) for folder in session.folders)
-        return list(dict.fromkeys([Path.cwd(), *own]))
+        return list(dict.fromkeys([*own, *self._shared.own_logs.projects()]))
 
     def _close(self, params: Json, _context: RequestContext) -> Any:
         session = self.named(params)

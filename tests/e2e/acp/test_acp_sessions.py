@@ -1,0 +1,187 @@
+"""Sessions of `oh-daemon acp`: begun, loaded again, listed, forked, changed and ended."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from acp_client import AcpClient, wait_for_answer
+from fake_llm import call, hang, held, say
+from world import World
+
+Json = dict[str, Any]
+Start = Callable[..., AcpClient]
+Initialized = Callable[..., AcpClient]
+
+
+def begun(start: Start, **options: Any) -> AcpClient:
+    client = start(**options)
+    client.initialize()
+    return client
+
+
+def of(session: str, cwd: Path) -> Json:
+    return {"sessionId": session, "cwd": str(cwd), "mcpServers": []}
+
+
+def test_the_approval_of_an_edit_shows_both_texts_also_after_a_restart(
+    start: Start, world: World
+) -> None:
+    path = world.project / "a.py"
+    path.write_text("x = 1\ny = 2\n")
+    change = call("edit", command="replace", path="a.py", old_text="x = 1", new_text="x = 3")
+    world.script(call("edit", command="view", path="a.py"), change, say("Done."))
+    diff = {
+        "type": "diff",
+        "path": str(path),
+        "oldText": "x = 1\ny = 2\n",
+        "newText": "x = 3\ny = 2\n",
+    }
+    first = begun(start)
+    first.answer("session/request_permission", wait_for_answer)
+    session = first.new(world.project)
+    first.send_prompt(session, "Change it")
+    asked = first.wait_for_request("session/request_permission")
+    assert asked["toolCall"]["content"][0] == diff
+    first.kill()
+
+    second = begun(start)
+    second.allow()
+    second.request("session/load", of(session, world.project))
+    assert [each["content"]["text"] for each in second.updates("user_message_chunk")] == [
+        "Change it"
+    ]
+    assert second.updates("tool_call")[-1]["content"] == [diff]
+    assert second.prompt(session, "/continue") == {"stopReason": "end_turn"}
+    [again] = second.asked("session/request_permission")
+    assert again["toolCall"]["content"][0] == diff
+    assert path.read_text() == "x = 3\ny = 2\n"
+    assert second.text().endswith("Done.")
+
+
+def test_what_waited_is_asked_again_before_the_next_prompt_is_sent(
+    start: Start, world: World
+) -> None:
+    world.script(call("terminal", command="touch made"))
+    first = begun(start)
+    first.answer("session/request_permission", wait_for_answer)
+    session = first.new(world.project)
+    first.send_prompt(session, "Make it")
+    first.wait_for_request("session/request_permission")
+    first.kill()
+
+    world.script(say("It is made, and here is the rest."))
+    second = begun(start)
+    second.allow()
+    second.request("session/resume", of(session, world.project))
+    assert second.updates("user_message_chunk", "tool_call") == []
+    assert second.prompt(session, "And now?") == {"stopReason": "end_turn"}
+    assert (world.project / "made").exists()
+    said = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "user"]
+    assert "And now?" in str(said[-1])
+    assert second.prompt(session, "/continue") == {"stopReason": "end_turn"}
+    assert second.text().endswith("There is nothing to go on with.")
+
+
+def test_a_list_without_a_folder_knows_the_sessions_of_all_folders(
+    start: Start, world: World, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    first = begun(start)
+    here, there = first.new(world.project), first.new(other)
+    world.script(say("Hello."), say("Hello."))
+    first.prompt(here, "Say hello here")
+    first.prompt(there, "Say hello there")
+    first.close()
+
+    second = begun(start)
+    listed = second.request("session/list")["sessions"]
+    assert [(each["sessionId"], each["cwd"], each["title"]) for each in listed] == [
+        (there, str(other), "Say hello there"),
+        (here, str(world.project), "Say hello here"),
+    ]
+    [only] = second.request("session/list", {"cwd": str(other)})["sessions"]
+    assert only["sessionId"] == there
+    assert second.error("session/list", {"cursor": "nonsense"}).code == -32602
+    assert second.request("session/delete", {"sessionId": there}) == {}
+    assert second.request("session/delete", {"sessionId": "no-such"}) == {}
+    [left] = second.request("session/list")["sessions"]
+    assert left["sessionId"] == here
+
+
+def test_a_session_closes_in_the_middle_of_its_turn_and_loads_again(
+    client: AcpClient, world: World
+) -> None:
+    world.script(hang(say("Half.")), say("Whole."))
+    session = client.new(world.project)
+    prompt = client.send_prompt(session, "Say it")
+    client.wait_for_update("agent_message_chunk")
+    assert client.request("session/close", {"sessionId": session}) == {}
+    assert client.result_of(prompt) == {"stopReason": "cancelled"}
+    assert client.error("session/prompt", {"sessionId": session, "prompt": []}).code == -32002
+    client.request("session/load", of(session, world.project))
+    assert client.prompt(session, "Again") == {"stopReason": "end_turn"}
+
+
+def test_two_sessions_begin_at_once_and_work_side_by_side(client: AcpClient, world: World) -> None:
+    gate = threading.Event()
+    world.script(held(say("Slow."), gate))
+    params = {"cwd": str(world.project)}  # Some clients send no `mcpServers`.
+    asked = [client.send_request("session/new", params) for _ in range(2)]
+    slow, fast = (client.result_of(each)["sessionId"] for each in asked)
+    first = client.send_prompt(slow, "One")
+    world.llm.wait_for_requests(1)
+    world.script(say("Fast."))
+    assert client.prompt(fast, "Two") == {"stopReason": "end_turn"}
+    assert not client.has_answer(first)
+    gate.set()
+    assert client.result_of(first) == {"stopReason": "end_turn"}
+
+
+def test_a_session_of_another_agent_says_who_has_it(start: Start, world: World) -> None:
+    first, second = begun(start), begun(start)
+    session = first.new(world.project)
+    refused = second.error("session/load", of(session, world.project))
+    assert str(first.process.pid) in refused.message
+
+
+def test_an_open_session_loads_again_and_shows_all(client: AcpClient, world: World) -> None:
+    world.script(say("Hello."))
+    session = client.new(world.project)
+    client.prompt(session, "Say hello")
+    loaded = client.request("session/load", of(session, world.project))
+    assert loaded["modes"]["currentModeId"] == "ask"
+    assert client.text() == "Hello.Hello."
+
+
+def test_a_fork_goes_on_by_itself(client: AcpClient, world: World) -> None:
+    world.script(say("One."), say("Two."))
+    session = client.new(world.project)
+    client.prompt(session, "First")
+    forked = client.request("session/fork", of(session, world.project))["sessionId"]
+    client.prompt(forked, "Second")
+    said = [m["content"] for m in world.llm.requests[-1].body["messages"]]
+    assert "One." in str(said)
+    assert len(client.request("session/list")["sessions"]) == 2
+
+
+def test_modes_and_options_change_and_are_told(client: AcpClient, world: World) -> None:
+    session = client.new(world.project)
+    assert client.request("session/set_mode", {"sessionId": session, "modeId": "plan"}) == {}
+    assert client.wait_for_update("current_mode_update")["currentModeId"] == "plan"
+    changed = {"sessionId": session, "configId": "approval", "value": "askAlways"}
+    options = client.request("session/set_config_option", changed)["configOptions"]
+    now = {each["id"]: each["currentValue"] for each in options}
+    assert now == {"mode": "plan", "approval": "askAlways", "model": "openai/fake"}
+    wrong = {"sessionId": session, "modeId": "no-such"}
+    assert client.error("session/set_mode", wrong).code == -32602
+
+
+def test_commands_are_listed_and_compact_condenses(client: AcpClient, world: World) -> None:
+    session = client.new(world.project)
+    listed = client.wait_for_update("available_commands_update")["availableCommands"]
+    assert {"fix", "review", "continue", "compact"} <= {each["name"] for each in listed}
+    world.script(say("Hello."), say("A summary."))
+    client.prompt(session, "Say hello")
+    assert client.prompt(session, "/compact the greeting") == {"stopReason": "end_turn"}
