@@ -47,14 +47,19 @@ class Plan:
 
 
 def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> Plan | None:
-    """Plan to leave out long results of older steps; None when that makes too little room."""
+    """Plan to leave out long results of older steps, failures only if successes are not enough.
+
+    None when that makes too little room.
+    """
     cut = find_cut(items)
     batches = _batches(items, cut)
     old = [item for batch in batches[: _n_old(batches, view_chars)] for item in batch.items]
-    long = {item["id"] for item in old if _result_size(item) > _WORTH_PRUNING}
-    pruned = replace(cut, pruned=cut.pruned | long)
-    is_enough = _size_after(pruned, items) <= _ENOUGH * view_chars
-    return Plan(pruned) if pruned != cut and is_enough else None
+    long = [item for item in old if _result_size(item) > _WORTH_PRUNING]
+    for candidates in ([item for item in long if not _has_failed(item)], long):
+        pruned = replace(cut, pruned=cut.pruned.union(item["id"] for item in candidates))
+        if pruned != cut and _size_after(pruned, items) <= _ENOUGH * view_chars:
+            return Plan(pruned)
+    return None
 
 
 def plan_cut(
@@ -127,10 +132,15 @@ def _batches(items: Sequence[plain.Item], cut: Cut) -> list[_Batch]:
 def _n_old(
     batches: Sequence[_Batch], view_chars: float, share: float = _SHARE_OF_LAST_STEPS
 ) -> int:
-    """Return how many batches precede the tail to keep: what fits that share, at least the last."""
+    """Return how many batches precede the tail to keep: what fits that share.
+
+    At least the last answer is kept, with what was said after it: its results were not sent yet.
+    """
     totals = accumulate(batch.size for batch in reversed(batches))
     n_fitting = sum(total <= share * view_chars for total in totals)
-    return max(0, len(batches) - max(1, n_fitting))
+    words = {"userMessage", "notice"}
+    answers = [n for n, batch in enumerate(batches) if batch.items[0]["kind"] not in words]
+    return min(len(batches) - n_fitting, *answers[-1:], max(0, len(batches) - 1))
 
 
 def _size_after(cut: Cut, items: Sequence[plain.Item]) -> int:
@@ -141,6 +151,10 @@ def _result_size(item: plain.Item) -> int:
     if not is_tool_item(item):
         return 0
     return sum(len(str(part.get("text", ""))) for part in item.get("content", ()))
+
+
+def _has_failed(item: plain.Item) -> bool:
+    return item["status"] != "completed" or item.get("exitCode") not in {None, 0}
 
 
 def render_transcript(

@@ -15,7 +15,7 @@ from typing import TypeGuard
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.landing import is_own
-from oh_daemon.core.plain_text import ends
+from oh_daemon.core.plain_text import clipped, ends
 from oh_daemon.core.ports import Json
 from oh_daemon.core.prompt import render_rows
 from oh_daemon.core.state import ENDED, is_tool_item
@@ -26,6 +26,8 @@ NOTHING = "none"
 """What the model takes the editor to show until it is told something else."""
 LOG_SCHEME = "oh-log:/"
 _BLOB = "blob:"
+_GIST_LINES = 3
+_GIST_CHARS = 200
 _IMAGE_CHARS = 6_000
 """The size of an image in estimates, however large its data is."""
 
@@ -48,17 +50,27 @@ class Cut:
         limit = self.limits.get(item["id"])
         if not is_tool_item(item) or not (limit or item["id"] in self.pruned):
             return item
-        excerpt = item.copy()
-        if item["id"] in self.pruned:
-            gone = "(This output was left out to save room; look again if you need it.)"
-            excerpt["content"] = [{"type": "text", "text": gone}]
-            return excerpt
         images = list(filter(_is_seen, item["content"]))
         text = "\n".join(_content_text(part) for part in item["content"] if not _is_seen(part))
-        why = f"the window is {self.window:,} tokens" if self.window else "more did not fit"
-        cut = ends(text, limit or 0, f"{why}; view fewer lines, or one file per answer")
-        excerpt["content"] = [*images, {"type": "text", "text": cut}]
+        if item["id"] in self.pruned:
+            images, text = [], _gist(item, text)
+        elif limit is not None:
+            why = f"the window is {self.window:,} tokens" if self.window else "more did not fit"
+            text = ends(text, limit, f"{why}; view fewer lines, or one file per answer")
+        excerpt = item.copy()
+        excerpt["content"] = [*images, {"type": "text", "text": text}]
         return excerpt
+
+
+def _gist(item: plain.ToolItem, text: str) -> str:
+    """Return how an action ended, and the first and the last lines of its result."""
+    code = item.get("exitCode")
+    ending = item["status"] if code is None else f"{item['status']}, exit code {code}"
+    lines = text.splitlines()
+    head, rest = lines[:_GIST_LINES], lines[_GIST_LINES:]
+    left = [*head, *["[…]"] * (len(rest) > _GIST_LINES), *rest[-_GIST_LINES:]]
+    note = f"to save room, only the first and last lines of {len(lines)} are left"
+    return "\n".join((f"[{ending}; {note}]", *(clipped(line, _GIST_CHARS) for line in left)))
 
 
 class View:

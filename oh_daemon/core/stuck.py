@@ -28,9 +28,9 @@ _TIME = re.compile(r"\d+(\.\d+)? s\b")
 
 @dataclass(frozen=True, slots=True)
 class Circle:
-    """One pattern: `holds` looks at the calls of the last `length` answers, newest first.
+    """One pattern: `holds` looks at the last `length` answers, newest first, each with its calls.
 
-    A monologue is sought among messages, too.
+    A monologue is sought among messages, too, each of which counts as an answer.
     """
 
     pattern: StuckPattern
@@ -72,27 +72,28 @@ def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
     answers = [list(answer) for _, answer in groupby(calls, lambda item: item["call"]["batch"])]
     for circle in _CIRCLES:
         seen = [[item] for item in entries] if circle.pattern == "monologue" else answers
-        recent: list[plain.Item] = [item for answer in seen[: circle.length] for item in answer]
-        if len(seen) >= circle.length and circle.holds(recent):
+        recent: list[list[plain.Item]] = [[*answer] for answer in seen[: circle.length]]
+        if len(recent) == circle.length and circle.holds(recent):
             return _what_to_do(circle, latest, recent)
     return None
 
 
 def _what_to_do(
-    circle: Circle, latest: Sequence[plain.Item], recent: Sequence[plain.Item]
+    circle: Circle, latest: Sequence[plain.Item], recent: Sequence[Sequence[plain.Item]]
 ) -> Stuck | None:
     """Decide to nudge or to stop; return None when the model has not answered the nudge yet."""
     if not circle.is_nudged_first:
         return Stuck(circle, stops=True)
-    newest, oldest = latest.index(recent[0]), latest.index(recent[-1])
+    newest, oldest = latest.index(recent[0][0]), latest.index(recent[-1][-1])
     nudge = next((n for n, item in enumerate(latest) if code_of(item) == circle.pattern), oldest)
     if nudge >= oldest:
         return Stuck(circle, stops=False)
     return Stuck(circle, stops=True) if nudge > newest else None
 
 
-_MAX_LOOK = 64
-"""Items to look at: enough for the longest pattern with text, reasoning and polls in between."""
+_MAX_LOOK = 256
+"""Items to look at: enough for the longest pattern of answers with a dozen calls, and some text,
+reasoning and polls in between."""
 
 
 def _since_last_word(items: Sequence[plain.Item]) -> Iterator[plain.Item]:
@@ -111,40 +112,51 @@ def _is_poll(item: plain.ToolItem) -> bool:
     return is_wait and item["kind"] == "command" and item["status"] == "completed"
 
 
-def _all_wrong(calls: Sequence[plain.ToolItem]) -> bool:
-    return all(call.get("reason") in {"unknownTool", "invalidArguments"} for call in calls)
+Calls = Sequence["plain.ToolItem"]
 
 
-def _all_equal(calls: Sequence[plain.ToolItem]) -> bool:
-    first = calls[0]
+def _all_wrong(answers: Sequence[Calls]) -> bool:
+    reasons = {call.get("reason") for calls in answers for call in calls}
+    return reasons <= {"unknownTool", "invalidArguments"}
+
+
+def _all_equal(answers: Sequence[Calls]) -> bool:
+    first, *others = answers
     asked = _asked(first)
-    if any(_asked(call) != asked for call in calls[1:]):
+    if any(_asked(calls) != asked for calls in others):
         return False
-    return len({_got(call) for call in calls}) == 1
+    return all(_got(calls) == _got(first) for calls in others)
 
 
-def _same_error(calls: Sequence[plain.ToolItem]) -> bool:
-    if any(call["status"] != "failed" for call in calls):
+def _same_error(answers: Sequence[Calls]) -> bool:
+    if any(call["status"] != "failed" for calls in answers for call in calls):
         return False
-    return len({(call["tool"], _got(call)) for call in calls}) == 1
+    errors = [{(call["tool"], *_got([call])) for call in calls} for calls in answers]
+    return all(each == errors[0] for each in errors)
 
 
-def _alternates(calls: Sequence[plain.ToolItem]) -> bool:
+def _alternates(answers: Sequence[Calls]) -> bool:
     return (
-        _asked(calls[0]) != _asked(calls[1]) and _all_equal(calls[::2]) and _all_equal(calls[1::2])
+        _asked(answers[0]) != _asked(answers[1])
+        and _all_equal(answers[::2])
+        and _all_equal(answers[1::2])
     )
 
 
-def _asked(call: plain.ToolItem) -> tuple[str, Json]:
-    return call["tool"], call["args"]
+def _asked(calls: Calls) -> list[tuple[str, Json]]:
+    return [(call["tool"], call["args"]) for call in calls]
 
 
-def _got(call: plain.ToolItem) -> str:
-    return call["status"] + _TIME.sub("", json.dumps(call["content"], sort_keys=True))
+def _got(calls: Calls) -> list[str]:
+    contents = (json.dumps(call["content"], sort_keys=True) for call in calls)
+    return [
+        call["status"] + _TIME.sub("", content)
+        for call, content in zip(calls, contents, strict=True)
+    ]
 
 
-def _only_talk(entries: Sequence[plain.Item]) -> bool:
-    return all(entry["kind"] == "agentMessage" for entry in entries)
+def _only_talk(answers: Sequence[Sequence[plain.Item]]) -> bool:
+    return all(entry["kind"] == "agentMessage" for entries in answers for entry in entries)
 
 
 _CIRCLES = (
@@ -158,11 +170,12 @@ _CIRCLES = (
     ),
     Circle(
         "identicalCalls",
-        4,
+        3,
         _all_equal,
-        "The agent made the same call four times with the same result",
-        "You made the same call four times and got the same result. Do not make it again: say what "
-        "you are missing, or try another way.",
+        "The agent made the same calls three times with the same results",
+        "You made the same calls three times and got the same results. Do not make them again: say "
+        "what you are missing, or try another way.",
+        is_nudged_first=True,
     ),
     Circle(
         "sameError",
@@ -177,9 +190,10 @@ _CIRCLES = (
         "alternatingCalls",
         6,
         _alternates,
-        "The agent went back and forth between two calls with the same results",
-        "You went back and forth between two calls and got the same results each time. Do neither "
-        "again: say what you are missing, or try another way.",
+        "The agent went back and forth between two answers with the same results",
+        "You went back and forth between the same calls and got the same results each time. Make "
+        "none of them again: say what you are missing, or try another way.",
+        is_nudged_first=True,
     ),
     Circle(
         "monologue",

@@ -70,3 +70,21 @@ def test_results_that_do_not_fit_together_are_cut_to_what_fits(
     assert "function_250_of_m0" in third[-1]["content"]
     # Nothing could be gained by a summary of the task, which is kept word for word.
     assert all("summary" not in item for item in items(client, "condensation"))
+
+
+def test_a_model_that_asks_for_the_same_again_is_warned_and_then_stopped(world: World) -> None:
+    sizes: list[int] = []
+
+    def script(request: Json) -> Step:
+        sizes.append(tokens_of(request))
+        return with_usage(ALL_FOUR, {"prompt_tokens": sizes[-1], "completion_tokens": 10})
+
+    four_files(world)
+    world.llm.play(script)
+    client = world.daemon(settings=SETTINGS)
+    world.start(client)
+    assert world.turn(client)["stopReason"] == "stuck"
+    assert len(sizes) == 4
+    assert max(sizes) < WINDOW
+    note = "You made the same calls three times and got the same results."
+    assert note in json.dumps(world.llm.requests[-1].body["messages"])

@@ -81,8 +81,23 @@ def test_long_results_of_older_steps_go_first_when_that_is_enough():
     assert len(work.llm.requests) == 10
     told = "\n".join(contents(after))
     assert "place 9:x" in told
-    assert "place 1:x" not in told
-    assert told.count("left out to save room") == 7
+    assert "x" * 200 not in told.partition("place 8:")[0]
+    assert told.count("to save room") == 7
+
+
+@pytest.mark.parametrize(("n_bad", "n_pruned"), [(2, 5), (5, 7)])
+def test_failures_are_pruned_only_when_successes_are_not_enough(n_bad: int, n_pruned: int):
+    def found(at: str) -> ToolResult:
+        is_bad = int(at.split()[1]) <= n_bad
+        return ToolResult.of(f"{at}:" + "x" * 4_000, is_error=is_bad)
+
+    script = [*looks(9, last_tokens=9_000), say("Done.")]
+    with at_work(script, tool("look", found, at={"type": "string"}), window=WINDOW) as work:
+        work.run(TASK)
+    [item] = condensations(work)
+    failures = {each["id"] for each in work.items("toolCall") if each["status"] == "failed"}
+    assert len(item["pruned"]) == n_pruned
+    assert bool(failures.intersection(item["pruned"])) == (n_bad > 2)
 
 
 def test_a_request_that_does_not_fit_is_condensed_and_sent_again():

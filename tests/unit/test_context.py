@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.context import View, last_told, render_batch, with_images
+from oh_daemon.core.context import Cut, View, last_told, render_batch, with_images
 from oh_daemon.core.ports import ToolResult
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.tool_calls import presentable
@@ -154,6 +154,24 @@ def test_an_image_that_is_no_longer_stored_is_said_to_be_lost():
     message = with_images(message, MemoryLog().read_blob)
     lost = {"type": "text", "text": "(an image that is no longer stored)"}
     assert message["content"] == [{"type": "text", "text": "See"}, lost]
+
+
+@pytest.mark.parametrize(
+    ("fields", "ending"),
+    [({}, "completed"), ({"status": "failed", "exitCode": 3}, "failed, exit code 3")],
+)
+def test_of_a_result_that_is_pruned_its_end_and_some_lines_are_left(fields: Any, ending: str):
+    item = called(
+        "c1", "\n".join(f"line {n} {'x' * 300 * (n == 2)}" for n in range(1, 100)), **fields
+    )
+    left: Any = Cut(0, frozenset({"c1"})).excerpt(item)
+    head, *rows = left["content"][0]["text"].split("\n")
+    assert head == f"[{ending}; to save room, only the first and last lines of 99 are left]"
+    assert [row[:7].rstrip() for row in rows] == [
+        *("line 1", "line 2", "line 3"),
+        *("[…]", "line 97", "line 98", "line 99"),
+    ]
+    assert max(map(len, rows)) == 200
 
 
 def test_an_image_makes_the_message_a_list():
