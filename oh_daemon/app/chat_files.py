@@ -64,14 +64,14 @@ class ChatFiles:
         """Return all chats, the one that changed last first."""
         try:
             with os.scandir(self.home) as entries:
-                found = [
+                files = [
                     (entry.stat(follow_symlinks=False).st_mtime_ns, entry.name)
                     for entry in entries
                     if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False)
                 ]
         except OSError:
             return []
-        return [self.home / name for _, name in sorted(found, reverse=True)]
+        return [self.home / name for _, name in sorted(files, reverse=True)]
 
     def of(self, conversation_id: str) -> Path | None:
         """Return the file of a conversation, None if it has none."""

@@ -156,10 +156,10 @@ def _path(uri: str) -> Path:
 
 
 def _versions(
-    differences: Sequence[Difference], saved: Mapping[str, str], checkpoints: Checkpoints
+    differences: Sequence[Difference], saves: Mapping[str, str], checkpoints: Checkpoints
 ) -> Iterator[Change]:
     sides = [side for each in differences for side in (each.before, each.after) if side]
-    contents = checkpoints.contents([*(side.oid for side in sides), *saved.values()])
+    contents = checkpoints.contents([*(side.oid for side in sides), *saves.values()])
 
     def text(oid: str) -> str | None:
         parsed = parse_text(contents[oid]) if oid in contents else None
@@ -175,7 +175,7 @@ def _versions(
         # Resolve the folder only: a link stands for itself, not for its target.
         path = real_path(each.path.parent) / each.path.name
         before = version(each.before)
-        if theirs := saved.get(uri_from_path(each.path)):
+        if theirs := saves.get(uri_from_path(each.path)):
             # The user saved this text while the command ran, so the command's change starts from
             # it. Its bytes are unknown: the file on disk may have another encoding.
             before = Version(text(theirs), mode=before and before.mode)

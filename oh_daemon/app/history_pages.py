@@ -44,15 +44,15 @@ class Page:
 
 def page_of_events(
     read_range: ReadRange,
-    wanted: m.OpenParams | m.EventsParams,
+    params: m.OpenParams | m.EventsParams,
     last: int,
     types: Sequence[str] | None = None,
 ) -> Page:
-    """Return the events after `wanted.after_seq`, or else the last ones.
+    """Return the events after `params.after_seq`, or else the last ones.
 
-    At most `wanted.limit` and 1 MiB, but one event even if it is larger.
+    At most `params.limit` and 1 MiB, but one event even if it is larger.
     """
-    backwards, first = wanted.after_seq is None, (wanted.after_seq or 0) + 1
+    backwards, first = params.after_seq is None, (params.after_seq or 0) + 1
     page: list[Json] = []
     size, is_cut = 0, False
     for line in _lines(read_range, first, last, backwards=backwards):
@@ -60,7 +60,7 @@ def page_of_events(
         if types and record["event"]["type"] not in types:
             continue
         size += len(line)
-        if page and (len(page) == wanted.limit or size > _PAGE_BYTES):
+        if page and (len(page) == params.limit or size > _PAGE_BYTES):
             is_cut = True
             break
         page.append(record)

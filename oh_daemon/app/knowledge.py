@@ -193,18 +193,18 @@ class Skills:
 
     def remember(self, items: Iterable[plain.Item]) -> None:
         """Remember exactly the skills that these items used, and request their servers again."""
-        used: set[str] = set()
+        names: set[str] = set()
         self._in_context.clear()
         self._requested.clear()
         for item in items:
             if is_tool_item(item):
                 self._in_context.update((item.get("meta") or {}).get("contextFiles", ()))
                 if item["tool"] == TOOL and item["status"] == "completed":
-                    used.add(item["args"]["name"])
+                    names.add(item["args"]["name"])
             elif item["kind"] == "notice" and "skill" in item:
-                used.add(item["skill"])
+                names.add(item["skill"])
         for skill in self.usable():
-            is_used = skill.name in used or str(skill.path) in self._in_context
+            is_used = skill.name in names or str(skill.path) in self._in_context
             if is_used:
                 self._request(skill)
 

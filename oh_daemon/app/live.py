@@ -93,7 +93,7 @@ class Live:
         if folders:
             conversation.delivery.seen_in_editor = lambda: {
                 **shared.seen_in_editor(self.workbench.folders),
-                "secrets": ", ".join(f"${name}" for name in sorted(shared.lent)) or NOTHING,
+                "secrets": ", ".join(f"${name}" for name in sorted(shared.secrets)) or NOTHING,
             }
 
     @property
@@ -138,14 +138,14 @@ class Live:
         model = options["model"]
         if earlier is None:
             self._offer(model)
-        told = earlier if earlier and earlier["systemPrompt"] else self._new_prompt(options)
+        prompt = earlier if earlier and earlier["systemPrompt"] else self._new_prompt(options)
         return e.AgentInfo(
             model=model,
             label=self._shared.model_for(model).label,
-            system_prompt=told["systemPrompt"],
-            context_files=tuple(told.get("contextFiles") or ()) or None,
-            skills=told.get("skills"),
-            environment=told.get("environment"),
+            system_prompt=prompt["systemPrompt"],
+            context_files=tuple(prompt.get("contextFiles") or ()) or None,
+            skills=prompt.get("skills"),
+            environment=prompt.get("environment"),
             tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
         )
 

@@ -59,7 +59,7 @@ class Models:
         self.variables: Mapping[str, str] = ChainMap(self.secrets, dict(environment))
         """The environment, overridden by what the editor has lent."""
         self._lock = threading.Lock()
-        self._made: dict[str, tuple[object, Model]] = {}
+        self._cache: dict[str, tuple[object, Model]] = {}
         self._current: tuple[Settings | None, Mapping[str, str], dict[str, Model]] = (None, {}, {})
         """Models by name, and the settings and secrets under which they were made."""
 
@@ -139,9 +139,9 @@ class Models:
     def _reused(self, name: str, made_of: object, make: Callable[[], Model]) -> Model:
         """Return the earlier model as long as `made_of` is equal; otherwise make a new one."""
         with self._lock:
-            if name not in self._made or self._made[name][0] != made_of:
-                self._made[name] = (made_of, make())
-            return self._made[name][1]
+            if name not in self._cache or self._cache[name][0] != made_of:
+                self._cache[name] = (made_of, make())
+            return self._cache[name][1]
 
     def _llm_of(self, name: str) -> LLMSettings:
         settings = self._settings()

@@ -57,7 +57,7 @@ def folders_of_damaged(place: Path, shared: Shared) -> list[Path]:
 def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
     """Begin a conversation whose first event is damaged, empty; return what is said about it."""
     journal, folders = live.conversation.journal, live.workbench.folders.folders
-    said = (
+    description = (
         "the first event of the log is damaged, so the conversation is empty and has the options"
         f" that you have now; what can still be read is in {str(place / LOG_NAME)!r}"
     )
@@ -70,9 +70,9 @@ def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
         max_steps=settings.max_steps,
         max_cost_usd=settings.max_cost_usd,
     )
-    notice = NoticeItem(id=new_id(), severity="warning", title=DAMAGED, description=said)
+    notice = NoticeItem(id=new_id(), severity="warning", title=DAMAGED, description=description)
     journal.append(created, e.ItemCompleted(item=notice))
-    return said
+    return description
 
 
 @contextmanager

@@ -90,7 +90,7 @@ class Shared:
     """What the user is looking at in these folders, in the words for the model."""
     client_tools: Callable[[str], Sequence[Tool]] = lambda _conversation_id: ()
     """The tools that the client itself runs for a conversation."""
-    lent: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
+    secrets: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
     """Secrets by variable; an agent's command gets those that it names."""
     views: Views | None = None
     """Where commands run so that they change nothing outside; None if that is not possible here."""

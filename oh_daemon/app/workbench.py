@@ -157,7 +157,7 @@ class Workbench:
             self.shells,
             rate=rate,
             put_blob_file=log.put_blob_file,
-            secrets=LentSecrets(shared.masker, shared.lent),
+            secrets=LentSecrets(shared.masker, shared.secrets),
             before_run=self._before_command,
             blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
         )

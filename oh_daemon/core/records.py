@@ -26,14 +26,14 @@ def standing(records: Iterable[plain.Record]) -> list[plain.Record]:
 
     Records before it are what is left of a log whose first event is damaged.
     """
-    kept: list[plain.Record] = []
+    stack: list[plain.Record] = []
     records = dropwhile(lambda record: record["event"]["type"] != "conversation.created", records)
     for record in records:
         if record["event"]["type"] == "conversation.rolledBack":
-            while kept and kept[-1]["seq"] > record["event"]["toSeq"]:
-                kept.pop()
-        kept.append(record)
-    return kept
+            while stack and stack[-1]["seq"] > record["event"]["toSeq"]:
+                stack.pop()
+        stack.append(record)
+    return stack
 
 
 def items_and_turns(records: Iterable[plain.Record]) -> Iterator[plain.Item | plain.Turn]:

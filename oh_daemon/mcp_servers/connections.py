@@ -62,16 +62,16 @@ class Surroundings:
         self,
         settings: McpServerSettings,
         sign_in: SignIn,
-        said: deque[str],
+        stderr_lines: deque[str],
         on_end: Callable[[], None],
     ) -> AbstractAsyncContextManager[Any]:
         """Return a transport of the mcp package.
 
-        For a process, `said` gets its lines of stderr, and `on_end` is called when it ends.
+        For a process, `stderr_lines` gets its lines of stderr, and `on_end` is called when it ends.
         """
         if settings.command is None:
             return self._dialled(settings, sign_in)
-        return piped(lambda fds: self._spawned(settings, fds), said, on_end)
+        return piped(lambda fds: self._spawned(settings, fds), stderr_lines, on_end)
 
     def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
         own = self._all_filled(settings.env)
@@ -157,12 +157,13 @@ Spawn = Callable[[Sequence[int]], Process]
 
 @asynccontextmanager
 async def piped(
-    spawn: Spawn, said: deque[str], on_end: Callable[[], None]
+    spawn: Spawn, stderr_lines: deque[str], on_end: Callable[[], None]
 ) -> AsyncGenerator[tuple[Any, Any]]:
     """Start a process with `spawn`, and yield the streams of messages from and to it.
 
-    `spawn` gets the descriptors of its three pipes. `said` gets the lines of its stderr; `on_end`
-    is called when it stops reading or writing. Raises `ToolError` when it cannot be started.
+    `spawn` gets the descriptors of its three pipes. `stderr_lines` gets what it says there, and
+    `on_end` is called when it stops reading or writing. Raises `ToolError` when it cannot be
+    started.
     """
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
 
@@ -184,7 +185,7 @@ async def piped(
     ]
     for task in talking:
         task.add_done_callback(lambda _: on_end())
-    tasks = [*talking, asyncio.create_task(_read_words(err, said))]
+    tasks = [*talking, asyncio.create_task(_read_words(err, stderr_lines))]
     try:
         yield from_process, to_process
     finally:

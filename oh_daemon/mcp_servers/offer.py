@@ -44,13 +44,16 @@ class Offer:
 
 
 def choose_tools(
-    server: str, settings: McpServerSettings, listed: Iterable[Json], seen: Mapping[str, str]
+    server: str,
+    settings: McpServerSettings,
+    listing: Iterable[Json],
+    past_digests: Mapping[str, str],
 ) -> Offer:
-    """Choose from `listed`, tools in MCP's form; `seen` holds the digests of earlier listings."""
-    digests = dict(seen)
+    """Choose from `listing`, tools in MCP's form; `past_digests` are of earlier ones."""
+    digests = dict(past_digests)
     tools: dict[str, Offered] = {}
     left_out: list[str] = []
-    for tool in listed:
+    for tool in listing:
         own_name = str(tool.get("name", ""))
         if (settings.allow is not None and own_name not in settings.allow) or (
             own_name in settings.deny

@@ -73,8 +73,8 @@ class Server:
         """Held while it starts or stops, so that each caller ends what an earlier one began."""
         self._ended = asyncio.Event()
         self._has_run = False
-        self._seen: dict[str, str] = {}
-        self._said: deque[str] = deque(maxlen=20)
+        self._digests: dict[str, str] = {}
+        self._stderr_lines: deque[str] = deque(maxlen=20)
 
     async def start(self) -> None:
         """Begin to connect; `info` shows the progress."""
@@ -99,7 +99,7 @@ class Server:
         return self.info.status != "starting" and not self._sign_in.is_under_way
 
     def _begin(self) -> None:
-        self._seen = {}
+        self._digests = {}
         self._say("starting")
         self._task = asyncio.create_task(self._live(), name=f"mcp-{self.name}")
 
@@ -192,7 +192,7 @@ class Server:
             async with AsyncExitStack() as stack:
                 async with asyncio.timeout(limit_s):
                     transport = self._around.connect(
-                        self.settings, self._sign_in, self._said, self._ended.set
+                        self.settings, self._sign_in, self._stderr_lines, self._ended.set
                     )
                     client = Client(transport, message_handler=self._on_message, cache=None)
                     await stack.enter_async_context(client)
@@ -220,16 +220,16 @@ class Server:
         return f"it ended{self._last_words()}"
 
     async def _list_tools(self, client: Any) -> None:
-        listed: list[Json] = []
+        listing: list[Json] = []
         cursor: str | None = None
         for _ in range(_MAX_PAGES):
             page = await client.list_tools(cursor=cursor)
-            listed += [tool.model_dump(by_alias=True, exclude_none=True) for tool in page.tools]
+            listing += [tool.model_dump(by_alias=True, exclude_none=True) for tool in page.tools]
             cursor = page.next_cursor
             if cursor is None:
                 break
-        offer = choose_tools(self.name, self.settings, listed, self._seen)
-        self.offered, self._seen = offer.tools, dict(offer.digests)
+        offer = choose_tools(self.name, self.settings, listing, self._digests)
+        self.offered, self._digests = offer.tools, dict(offer.digests)
         names = tuple(tool.spec.name for tool in offer.tools)
         self.info = self.info.model_copy(update={"tools": names, "left_out": offer.left_out})
 
@@ -268,9 +268,9 @@ class Server:
         self._on_change()
 
     def _last_words(self) -> str:
-        if not self._said:
+        if not self._stderr_lines:
             return ""
-        said = self._said[-1]
+        said = self._stderr_lines[-1]
         shortened = self._around.masker.mask_start(said[:_MAX_WORDS])
         return f": {shortened if len(said) > _MAX_WORDS else said}"
 

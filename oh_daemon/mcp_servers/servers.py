@@ -72,14 +72,14 @@ class ResourceTool:
         return ToolResult(tuple(map(_part, read["contents"])))
 
 
-def _render_list(listed: Sequence[Json]) -> str:
+def _render_list(resources: Sequence[Json]) -> str:
     lines = [
         f"{shown(str(each.get('uri') or each.get('uriTemplate')))}  {shown(str(each.get('name')))}"
         f"  {shown(str(each.get('description') or ''))[:200]}".rstrip()
-        for each in listed[:_MAX_LISTED]
+        for each in resources[:_MAX_LISTED]
     ]
-    if len(listed) > _MAX_LISTED:
-        lines.append(f"({len(listed) - _MAX_LISTED} more are not listed)")
+    if len(resources) > _MAX_LISTED:
+        lines.append(f"({len(resources) - _MAX_LISTED} more are not listed)")
     return "\n".join(lines) or "(no resources)"
 
 

@@ -40,7 +40,7 @@ class SignIn:
         self._url = url
         self._keep = keep
         self._on_secret = on_secret
-        self._kept: Json = {}
+        self._credentials: Json = {}
         self._page: asyncio.Future[str | None] | None = None
         self.is_needed = False
         """Whether the server has demanded a sign-in that nobody has completed yet."""
@@ -76,14 +76,14 @@ class SignIn:
     async def auth(self) -> AsyncGenerator[Any]:
         """Yield the HTTP client's `auth`; None if there are no tokens and nobody is signing in."""
         self.is_needed = False
-        self._kept = dict(self._keep.get(self._url, {}))
+        self._credentials = dict(self._keep.get(self._url, {}))
         if self._page is not None:
             async with _Browser(self._port) as browser:
                 if browser.port != self._port:
                     # We are registered with another redirect URI, and most servers insist on it.
-                    self._kept = {}
+                    self._credentials = {}
                 yield self._provider(browser)
-        elif "tokens" in self._kept:
+        elif "tokens" in self._credentials:
             yield self._provider(None)
         else:
             yield None
@@ -92,7 +92,7 @@ class SignIn:
     def has_news(self) -> bool:
         """Whether another daemon of this user has kept newer tokens than those in use."""
         tokens = self._keep.get(self._url, {}).get("tokens")
-        return tokens is not None and tokens != self._kept.get("tokens")
+        return tokens is not None and tokens != self._credentials.get("tokens")
 
     def on_refused(self) -> None:
         """Note that the server demands a sign-in, unless there are newer tokens to try."""
@@ -135,7 +135,7 @@ class SignIn:
     def _take_up_news(self) -> None:
         """Use the tokens of another daemon: when it refreshed them, ours became worthless."""
         if self.has_news:
-            self._kept = dict(self._keep.get(self._url, {}))
+            self._credentials = dict(self._keep.get(self._url, {}))
             self._context.current_tokens = self._tokens()
             self._context.client_info = self._client()
             self._complete()
@@ -144,21 +144,21 @@ class SignIn:
         """Add what the package does not load, and without which it could not refresh a token."""
         from mcp.shared.auth import OAuthMetadata  # noqa: PLC0415 - see `_provider`.
 
-        self._context.token_expiry_time = self._kept.get("expiresAt")
-        if "server" in self._kept:
-            self._context.oauth_metadata = OAuthMetadata.model_validate(self._kept["server"])
+        self._context.token_expiry_time = self._credentials.get("expiresAt")
+        if "server" in self._credentials:
+            self._context.oauth_metadata = OAuthMetadata.model_validate(self._credentials["server"])
         self._mask()
 
     def _tokens(self) -> Any:
         from mcp.shared.auth import OAuthToken  # noqa: PLC0415 - see `_provider`.
 
-        tokens = self._kept.get("tokens")
+        tokens = self._credentials.get("tokens")
         return tokens and OAuthToken.model_validate(tokens)
 
     def _client(self) -> Any:
         from mcp.shared.auth import OAuthClientInformationFull  # noqa: PLC0415 - see `_provider`.
 
-        client = self._kept.get("client")
+        client = self._credentials.get("client")
         return client and OAuthClientInformationFull.model_validate(client)
 
     async def get_tokens(self) -> Any:
@@ -174,17 +174,17 @@ class SignIn:
         self._change("client", client_info)
 
     def _change(self, key: str, value: Any) -> None:
-        self._kept[key] = _json(value)
+        self._credentials[key] = _json(value)
         self._mask()
         if self._context.oauth_metadata is not None:
-            self._kept["server"] = _json(self._context.oauth_metadata)
-        self._kept["expiresAt"] = self._context.token_expiry_time
-        if "tokens" in self._kept:
+            self._credentials["server"] = _json(self._context.oauth_metadata)
+        self._credentials["expiresAt"] = self._context.token_expiry_time
+        if "tokens" in self._credentials:
             self.is_needed = False
-        self._keep[self._url] = self._kept
+        self._keep[self._url] = self._credentials
 
     def _mask(self) -> None:
-        for holder in (self._kept.get("tokens", {}), self._kept.get("client", {})):
+        for holder in (self._credentials.get("tokens", {}), self._credentials.get("client", {})):
             for name in ("access_token", "refresh_token", "client_secret"):
                 if holder.get(name):
                     self._on_secret(holder[name])
@@ -192,7 +192,7 @@ class SignIn:
     @property
     def _ways_back(self) -> list[str]:
         """The redirect URIs that we are registered with."""
-        client: Json = self._kept.get("client", {})
+        client: Json = self._credentials.get("client", {})
         return list(client.get("redirect_uris") or ())
 
     @property

@@ -84,14 +84,14 @@ class Routed:
     @property
     def traits(self) -> Traits:
         """Those of all models; its price depends on the request."""
-        known = [model.traits for model in self._models.values()]
+        all_traits = [model.traits for model in self._models.values()]
         # The widest window: a request too big for one goes to another.
-        windows = [traits.context_window for traits in known]
+        windows = [traits.context_window for traits in all_traits]
         return Traits(
             context_window=max(filter(None, windows), default=None),
             may_be_wider=None in windows,
-            sees_images=any(traits.sees_images for traits in known),
-            caveats=tuple(dict.fromkeys(each for traits in known for each in traits.caveats)),
+            sees_images=any(traits.sees_images for traits in all_traits),
+            caveats=tuple(dict.fromkeys(each for traits in all_traits for each in traits.caveats)),
         )
 
     @property

@@ -64,7 +64,7 @@ class LogTail:
         with self._writing:
             status = os.fstat(self._fd)
             goes_on = status.st_nlink > 0 and status.st_size >= self._end
-            found: list[bytes] = []
+            lines: list[bytes] = []
             data = os.pread(self._fd, max(status.st_size - self._end, 0), self._end)
             for line in data.split(b"\n")[:-1]:
                 parsed = parse_line(line)
@@ -73,9 +73,9 @@ class LogTail:
                 elif parsed and parsed["seq"] > (self._seqs[-1] if self._seqs else 0):
                     self._seqs.append(parsed["seq"])
                     self._starts.append(self._end)
-                    found.append(line)
+                    lines.append(line)
                 self._end += len(line) + 1
-        return found, goes_on
+        return lines, goes_on
 
     def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
         """Return the lines of these events as stored, without newlines. Raises `StorageError`."""

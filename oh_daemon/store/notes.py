@@ -35,14 +35,14 @@ class Notes:
 
     def read(self) -> list[Note]:
         """Return all notes, by scope and file; a file that cannot be read is left out."""
-        found: list[Note] = []
+        notes: list[Note] = []
         for scope, folder in self.folders.items():
             for path in islice(sorted(folder.glob("*.md")), MAX_FILES):
                 with suppress(OSError, DaemonError):
                     # The newest notes are at the end.
                     text = read_end(path, MAX_FILE_BYTES).decode("utf-8", "replace")
-                    found += parse_notes(f"{scope}/{path.name}", text)
-        return found
+                    notes += parse_notes(f"{scope}/{path.name}", text)
+        return notes
 
     def add(self, scope: str, topic: str, entry: str) -> Path:
         """Append an entry to a file and make it durable. Raises `ReadOnlyError`, `StorageError`."""

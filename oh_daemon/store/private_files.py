@@ -176,18 +176,18 @@ class CachedFile(Generic[T]):
         """`read` makes the value; what it raises is raised by the use."""
         self._path, self._name = path, str(path)
         self._read = read
-        self._known: tuple[tuple[int, ...] | None, T] | None = None
+        self._entry: tuple[tuple[int, ...] | None, T] | None = None
 
     def value(self) -> T:
         """Return what `read` makes of the file as it is now."""
-        stamp, known = _stamp(self._name), self._known
-        if known is not None and known[0] == stamp:
-            return known[1]
+        stamp, entry = _stamp(self._name), self._entry
+        if entry is not None and entry[0] == stamp:
+            return entry[1]
         is_settled = _is_settled(stamp)
         value = self._read(self._path)
-        if known is not None and known[1] == value:
-            value = known[1]
-        self._known = (stamp if is_settled else None, value)
+        if entry is not None and entry[1] == value:
+            value = entry[1]
+        self._entry = (stamp if is_settled else None, value)
         return value
 
 

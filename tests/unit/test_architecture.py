@@ -118,6 +118,17 @@ MAX_DOCSTRING_LINES = 4
 LONG_DOCSTRINGS = {"contract/errors"}
 """Modules that may have a longer docstring: this one draws the tree of exceptions."""
 
+PARTICIPLES = {
+    *("asked", "chosen", "done", "found", "given", "gone", "held", "kept", "known", "left", "lent"),
+    *("listed", "lost", "made", "meant", "met", "moved", "named", "owned", "said", "saved", "seen"),
+    *("sent", "shown", "spoken", "stated", "stored", "taken", "told", "used", "wanted", "written"),
+}
+"""Words that say what was done to a thing; a name says what it is, as in `matches` or `report`."""
+MAX_PARTICIPLE_LINES = 6
+"""A variable or parameter whose name is a participle lives no longer, from first to last use."""
+NAMED_ELSEWHERE = {"core/state": {"used"}, "sandbox/isolated_view": {"given"}}
+"""Module -> fields that are keys of a plain dict, or whose names are on the disk."""
+
 
 @dataclass(frozen=True)
 class Module:
@@ -427,6 +438,56 @@ def test_no_function_is_too_long_and_nearly_all_are_short() -> None:
             + ", ".join(f"{function.where} ({function.n_lines})" for function in longest)
         )
     _check(problems)
+
+
+def test_nothing_that_lives_long_is_named_by_a_participle() -> None:
+    _check(
+        f"{module.name}.py:{line} {name} says what was done to it; say what it is"
+        for module in _modules()
+        if module.folder != "contract"
+        for name, line in (*_fields(module), *_long_lived(module))
+        if name not in NAMED_ELSEWHERE.get(module.name, ())
+    )
+
+
+def _fields(module: Module) -> Iterator[tuple[str, int]]:
+    """Yield participles that classes declare or that are set on objects, each with its line."""
+    for node in module.nodes:
+        if isinstance(node, ast.ClassDef):
+            targets = (each.target for each in node.body if isinstance(each, ast.AnnAssign))
+            names = [(each.id, each.lineno) for each in targets if isinstance(each, ast.Name)]
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            names = [(node.attr, node.lineno)]
+        else:
+            continue
+        yield from (each for each in names if _is_participle(each[0]))
+
+
+def _long_lived(module: Module) -> Iterator[tuple[str, int]]:
+    """Yield parameters and variables that are participles, and live long, with the first line."""
+    for function in module.nodes:
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            uses = [use for use in _names_in(function) if _is_participle(use[0])]
+            for name in {name for name, _, is_bound in uses if is_bound}:
+                lines = [line for each, line, _ in uses if each == name]
+                if max(lines) - min(lines) > MAX_PARTICIPLE_LINES:
+                    yield name, min(lines)
+
+
+def _names_in(function: ast.AST) -> Iterator[tuple[str, int, bool]]:
+    """Yield each use of a name, with its line and whether the name gets its value there."""
+    for node in ast.walk(function):
+        match node:
+            case ast.Name(id=name, lineno=line, ctx=context):
+                yield name, line, isinstance(context, ast.Store)
+            case ast.arg(arg=name, lineno=line) | ast.MatchAs(name=str(name), lineno=line):
+                yield name, line, True
+            case _:
+                pass
+
+
+def _is_participle(name: str) -> bool:
+    return name.strip("_") in PARTICIPLES
 
 
 def test_every_init_but_the_package_s_own_is_empty() -> None:

@@ -34,7 +34,7 @@ def compose(server: Server, facts: ClientFacts) -> Service:
         client_name=facts.name or "an ACP client",
         is_sandbox_known=self_test.is_known,
     )
-    connection = Connection(server.outbox, server.client, facts, server.sent, shared)
+    connection = Connection(server.outbox, server.client, facts, server.streams, shared)
     sessions = Sessions(connection, models)
     turns = Turns(sessions)
     return Service(

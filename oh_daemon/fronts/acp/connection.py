@@ -21,7 +21,7 @@ class Connection:
     outbox: Outbox
     client: Client
     facts: ClientFacts
-    sent: SentText
+    streams: SentText
     shared: Shared
     projector: Projector = field(default_factory=Projector)
 

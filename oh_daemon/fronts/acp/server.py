@@ -78,15 +78,15 @@ class Server:
         self._service: Service | None = None
         self._facts: ClientFacts | None = None
         self._has_stopped = threading.Event()
-        self.sent = SentText()
+        self.streams = SentText()
         notifications = Notifications(
             cancel=_CANCEL[0],
             cancel_params=lambda request_id: {_CANCEL[1]: request_id},
             event=UPDATE,
             delta=UPDATE,
-            delta_params=self.sent.params,
+            delta_params=self.streams.params,
             gap=UPDATE,
-            gap_params=self.sent.gap,
+            gap_params=self.streams.gap,
             repeatable=frozenset(),
         )
         self.outbox = Outbox(

@@ -50,7 +50,7 @@ class Prompt:
 
     blocks: Sequence[Any]
     cancel: CancelToken
-    done: Future[Json] = field(default_factory=Future[Json])
+    future: Future[Json] = field(default_factory=Future[Json])
 
 
 class Session(Listener):
@@ -135,7 +135,7 @@ class Session(Listener):
         skills = self.live.workbench.skills
         skills.refresh()
         tasks = [each for each in skills.all if each.kind == "task" and each.problem is None]
-        listed = [
+        rows = [
             *((each.name, each.description, each.argument_hint) for each in (*COMMANDS, *tasks)),
             *_OF_TURNS,
         ]
@@ -145,7 +145,7 @@ class Session(Listener):
                 "description": description or name,
                 **({"input": {"hint": hint}} if hint else {}),
             }
-            for name, description, hint in {row[0]: row for row in listed}.values()
+            for name, description, hint in {row[0]: row for row in rows}.values()
         ]
         shown = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
         self.update(shown)
@@ -199,8 +199,8 @@ class Session(Listener):
             self.asker.on_event(history, event)
 
     def _show(self, history: History, item: plain.Item, seq: int) -> None:
-        known = item["id"] in self._announced
-        for update in updates_of_item(item, self._to.shows, known, reader_of(history)):
+        is_announced = item["id"] in self._announced
+        for update in updates_of_item(item, self._to.shows, is_announced, reader_of(history)):
             if "toolCallId" in update:
                 self._announced.add(item["id"])
             self.update(update, seq)
@@ -217,7 +217,7 @@ class Session(Listener):
     def _send_rest(self, item_id: str, channel: str, text: str, seq: int) -> None:
         """Send what the client was not sent while it streamed."""
         self._to.outbox.flush(self.id)
-        if rest := text[self._to.sent.take(item_id) :]:
+        if rest := text[self._to.streams.take(item_id) :]:
             self.update(chunk(channel, rest, item_id), seq)
 
     def _tell_options(self, values: Mapping[str, str], seq: int) -> None:

@@ -140,16 +140,16 @@ class Sessions:
         def copy() -> Json:
             # It has to be written before it is known by what id it is held.
             conversations = self._open[source].conversations if source in self._open else None
-            made = fork(
+            branch = fork(
                 conversations or self._closed,
                 ForkParams(conversation_id=source),
                 folders,
                 at_work=False,
             )
-            (conversations or self._closed).close(made.id)
-            context.hold(made.id)
-            session = Session(self._to, made.id, folders, servers)
-            session.conversations.open(made.id, folders)
+            (conversations or self._closed).close(branch.id)
+            context.hold(branch.id)
+            session = Session(self._to, branch.id, folders, servers)
+            session.conversations.open(branch.id, folders)
             return self._begun(session)
 
         return self.serial.run(source, copy)
@@ -179,16 +179,16 @@ class Sessions:
         for session in list(self._open.values()):
             live = {each["id"]: each for each in session.conversations.listed([])}
             by_id |= {key: each for key, each in live.items() if key == session.id}
-        found = [info for each in by_id.values() if (info := _session_info(each)) is not None]
+        infos = [info for each in by_id.values() if (info := _session_info(each)) is not None]
         if folders is not None:
-            found = [each for each in found if Path(each["cwd"]) in folders]
-        found.sort(key=lambda each: str(each["updatedAt"]), reverse=True)
-        ids = [each["sessionId"] for each in found]
+            infos = [each for each in infos if Path(each["cwd"]) in folders]
+        infos.sort(key=lambda each: str(each["updatedAt"]), reverse=True)
+        ids = [each["sessionId"] for each in infos]
         if cursor is not None and cursor not in ids:
             raise InvalidParamsError.at("cursor", "is not of this list; list from the start")
         first = 0 if cursor is None else ids.index(cursor) + 1
-        page = found[first : first + _PAGE]
-        more = {"nextCursor": page[-1]["sessionId"]} if found[first + _PAGE :] else {}
+        page = infos[first : first + _PAGE]
+        more = {"nextCursor": page[-1]["sessionId"]} if infos[first + _PAGE :] else {}
         return {"sessions": page, **more}
 
     def _known_folders(self) -> list[Path]:

@@ -52,7 +52,7 @@ class Turns:
         prompt = Prompt(_blocks_in(params), context.cancel)
         session.prompts.append(prompt)
         self._next(session, prompt, partial(_begin, session, prompt, self._next))
-        return prompt.done
+        return prompt.future
 
     def _next(self, session: Session, prompt: Prompt, act: Callable[[], object]) -> None:
         """Do the next step towards the answer in the session's queue; a failure is the answer."""
@@ -90,17 +90,17 @@ def _begin(session: Session, prompt: Prompt, then: Next) -> None:
     with journal.changed:
         waits = bool(state.awaited) and len(session.prompts) == 1
         if not waits or prompt.cancel.is_cancelled:
-            asked = None
+            answers = None
         else:
-            asked = journal.await_record(lambda _record: None if state.awaited else True)
-    if asked is None:
+            answers = journal.await_record(lambda _record: None if state.awaited else True)
+    if answers is None:
         session.ask_again()
         act()
         return
     session.ask_again()
     forget = prompt.cancel.on_cancel(live.conversation.interrupt)
-    asked.add_done_callback(lambda _done: forget())
-    asked.add_done_callback(lambda _done: then(session, prompt, act))
+    answers.add_done_callback(lambda _done: forget())
+    answers.add_done_callback(lambda _done: then(session, prompt, act))
 
 
 def _act(session: Session, prompt: Prompt) -> None:
@@ -197,7 +197,7 @@ def _end(session: Session, prompt: Prompt, answer: Callable[[], Json]) -> None:
         outcome: Future[Json] = Future()
         settle(outcome, answer)
         session.prompts.remove(prompt)
-        session.in_order(lambda: settle(prompt.done, lambda: _outcome(prompt, outcome)))
+        session.in_order(lambda: settle(prompt.future, lambda: _outcome(prompt, outcome)))
 
     session.later(finish)
 

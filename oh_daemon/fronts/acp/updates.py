@@ -81,14 +81,18 @@ class Shows:
     compaction: bool = False
 
 
-def updates_of_item(item: plain.Item, shows: Shows, known: bool, read: ReadText) -> Iterator[Json]:
-    """Yield what to show of an item as it is now; `known` says that its call was announced."""
+def updates_of_item(
+    item: plain.Item, shows: Shows, is_announced: bool, read: ReadText
+) -> Iterator[Json]:
+    """Yield what to show of an item as it is now; `is_announced` says whether its call was."""
     if is_tool_item(item):
-        yield from _tool_updates(item, known, read)
+        yield from _tool_updates(item, is_announced, read)
         return
     match item["kind"]:
         case "subagent":
-            yield _call(item["id"], known, title=item["title"], kind="think", status=_status(item))
+            yield _call(
+                item["id"], is_announced, title=item["title"], kind="think", status=_status(item)
+            )
         case "notice":
             yield _notice(item, shows)
         case "condensation":
@@ -155,15 +159,15 @@ def _said(part: plain.Part) -> str:
             return f"@{part['uri'].rpartition('/')[2]}"
 
 
-def _tool_updates(item: plain.ToolItem, known: bool, read: ReadText) -> Iterator[Json]:
+def _tool_updates(item: plain.ToolItem, is_announced: bool, read: ReadText) -> Iterator[Json]:
     if item["kind"] == "plan" and item["status"] == "completed":
         yield {"sessionUpdate": "plan", "entries": [_entry(each) for each in item["entries"]]}
     is_quiet = item["kind"] == "plan" or item["tool"] in _SAYS_ITSELF
-    if is_quiet and not known and item["status"] not in {"failed", "rejected"}:
+    if is_quiet and not is_announced and item["status"] not in {"failed", "rejected"}:
         return
     has_ended = item["status"] in ENDED
     fields: Json = {"status": _status(item), "title": display_escaped(item["title"])}
-    if not known:
+    if not is_announced:
         kind = "think" if item["tool"] == "delegate" else item["toolKind"]
         fields |= {"kind": kind, "name": item["tool"], "rawInput": item["args"]}
     changes = item.get("changes", ()) if item["kind"] in ("fileChange", "command") else ()
@@ -174,11 +178,11 @@ def _tool_updates(item: plain.ToolItem, known: bool, read: ReadText) -> Iterator
         fields["content"] = content
     if places := locations(item):
         fields["locations"] = places
-    yield _call(item["id"], known, **fields)
+    yield _call(item["id"], is_announced, **fields)
 
 
-def _call(item_id: str, known: bool, **fields: Any) -> Json:
-    kind = "tool_call_update" if known else "tool_call"
+def _call(item_id: str, is_announced: bool, **fields: Any) -> Json:
+    kind = "tool_call_update" if is_announced else "tool_call"
     return {"sessionUpdate": kind, "toolCallId": item_id, **fields}
 
 

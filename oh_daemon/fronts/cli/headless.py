@@ -137,7 +137,7 @@ def _compose(
         shared.masker.add(value)
     shared = replace(
         shared,
-        lent=dict(secrets),
+        secrets=dict(secrets),
         client_name="oh-daemon run",
         is_attended=lambda: _can_ask(request),
         can_ask=lambda: _can_ask(request),

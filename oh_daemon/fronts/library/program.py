@@ -82,7 +82,7 @@ def shared_of(
         user_memory=agent.memory,
         client_name="python",
         masker=masker,
-        lent=secrets,
+        secrets=secrets,
         environment=environment,
         can_ask=lambda: agent.approval != "askNever",
         can_answer=lambda _question: answers,

@@ -65,10 +65,10 @@ class ClientTools:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._given: dict[str, tuple[ToolOfClient, ...]] = {}
+        self._tools: dict[str, tuple[ToolOfClient, ...]] = {}
 
     def of(self, conversation_id: str) -> Sequence[ToolOfClient]:
-        return self._given.get(conversation_id, ())
+        return self._tools.get(conversation_id, ())
 
     def take(self, conversation_id: str, tools: Sequence[ClientTool] | None) -> None:
         """Replace the conversation's tools; None keeps them. Raises `InvalidParamsError`."""
@@ -78,7 +78,7 @@ class ClientTools:
         for n, tool in enumerate(tools):
             if problem := _problem(tool, names[:n]):
                 raise InvalidParamsError.at(f"clientTools.{n}", f"{tool.name!r}: {problem}")
-        self._given[conversation_id] = tuple(self._offered(tool) for tool in tools)
+        self._tools[conversation_id] = tuple(self._offered(tool) for tool in tools)
 
     def _offered(self, tool: ClientTool) -> ToolOfClient:
         spec = ToolSpec(

@@ -274,45 +274,45 @@ class EditorContext:
     def __init__(self, masker: Masker, documents: OpenDocuments) -> None:
         self._masker = masker
         self._documents = documents
-        self._shown: ContextChangedParams | None = None
+        self._context: ContextChangedParams | None = None
 
     def on_changed(self, params: Json) -> None:
         """Handle the notification. Raises `ValidationError`; then the previous context stays."""
-        self._shown = ContextChangedParams.model_validate(params)
+        self._context = ContextChangedParams.model_validate(params)
 
     def seen_in(self, folders: Folders) -> dict[str, str]:
         """Return what a conversation in these folders may know, by kind.
 
         Until the client has sent the notification, that is what its documents say.
         """
-        shown = self._shown
-        opened = (shown and shown.open_uris) or self._documents.uris()
-        known = {
+        context = self._context
+        opened = (context and context.open_uris) or self._documents.uris()
+        lists = {
             "open": _open_names(folders, opened),
             "unsaved": _open_names(folders, self._documents.unsaved_uris()),
         }
-        if shown is None:
-            return known
-        selection, counts = shown.selection, shown.diagnostics_summary
+        if context is None:
+            return lists
+        selection, counts = context.selection, context.diagnostics_summary
         problems = f"errors {counts.errors}, warnings {counts.warnings}" if counts else NOTHING
         return {
-            "active": _active(folders, shown),
+            "active": _active(folders, context),
             "selection": _selection(folders, selection, self._masker) if selection else NOTHING,
-            "open": known["open"],
+            "open": lists["open"],
             "problems": problems,
-            "unsaved": known["unsaved"],
+            "unsaved": lists["unsaved"],
         }
 
 
-def _active(folders: Folders, shown: ContextChangedParams) -> str:
-    name = _name(folders, shown.active_uri)
+def _active(folders: Folders, context: ContextChangedParams) -> str:
+    name = _name(folders, context.active_uri)
     if name is None:
         return NOTHING
-    selection = shown.selection
-    if selection and selection.uri == shown.active_uri and _is_empty(selection.range):
+    selection = context.selection
+    if selection and selection.uri == context.active_uri and _is_empty(selection.range):
         name += f", cursor in line {selection.range.start.line + 1}"
-    if shown.visible_ranges:
-        first, last = shown.visible_ranges[0].start.line, shown.visible_ranges[-1].end.line
+    if context.visible_ranges:
+        first, last = context.visible_ranges[0].start.line, context.visible_ranges[-1].end.line
         name += f", lines {first + 1}-{last + 1} on screen"
     return name
 

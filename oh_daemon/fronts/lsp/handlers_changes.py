@@ -46,7 +46,7 @@ class _Review:
     base: str | None
     now: str | None
     decision: str | None
-    lost: FileChange | None = None
+    remains: FileChange | None = None
     """What is known of the file if a kept text is damaged or gone; both texts are then None."""
 
     @cached_property
@@ -56,8 +56,8 @@ class _Review:
 
     @property
     def is_pending(self) -> bool:
-        if self.lost is not None:
-            return self.lost.sha256_before != self.lost.sha256_after
+        if self.remains is not None:
+            return self.remains.sha256_before != self.remains.sha256_after
         return self.base != self.now
 
     def with_hunks(self, taken: Collection[m.Hunk]) -> str | None:
@@ -84,7 +84,7 @@ def _review(documents: Documents, uri: str, file: Review) -> _Review:
             base = merged(_text(documents, before) or "", base or "", theirs)[0]
     except ToolError:
         # That concerns this file alone.
-        return _Review(uri, None, None, decision, lost=_lost(uri, file["base"], file["now"]))
+        return _Review(uri, None, None, decision, remains=_lost(uri, file["base"], file["now"]))
     return _Review(uri, base, now, decision)
 
 
@@ -114,8 +114,8 @@ def changes_list(live: Live, params: m.ChangesListParams) -> m.ChangesListResult
 
 
 def _change(documents: Documents, review: _Review) -> FileChange:
-    if review.lost is not None:
-        return review.lost
+    if review.remains is not None:
+        return review.remains
     try:
         path = documents.folders.resolve(review.uri, writing=False)
     except PathOutsideWorkspaceError:
@@ -127,7 +127,7 @@ def _change(documents: Documents, review: _Review) -> FileChange:
 def _state(documents: Documents, review: _Review) -> str:
     if not review.is_pending:
         return review.decision or "accepted"
-    if review.lost is not None:
+    if review.remains is not None:
         return "conflict"
     try:
         path = documents.folders.resolve(review.uri, writing=False)
@@ -157,7 +157,7 @@ def changes_diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult
     review = changed.get(params.uri)
     if review is None:
         raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
-    if review.lost is not None:
+    if review.remains is not None:
         raise UserError(_LOST)
     change = _change(documents, review)
     return m.ChangesDiffResult(
@@ -191,7 +191,7 @@ def changes_revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
     documents = documents_of(live)
 
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
-        if review.lost is not None:
+        if review.remains is not None:
             raise EditRejectedError(_LOST)
         kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
         path = documents.folders.resolve(review.uri, writing=True)
@@ -215,22 +215,22 @@ def _settle(
     reviews = _reviews(live, documents)
     pending = [uri for uri, review in reviews.items() if review.is_pending]
     named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
-    chosen = {uri: [h.hunk for h in params.hunks if h.uri == uri] for uri in named}
-    done: list[str] = []
+    choice = {uri: [h.hunk for h in params.hunks if h.uri == uri] for uri in named}
+    uris: list[str] = []
     conflicts: list[Conflict] = []
-    for uri in chosen or pending:
+    for uri in choice or pending:
         try:
-            _require_fitting(reviews.get(uri), chosen.get(uri, ()))
+            _require_fitting(reviews.get(uri), choice.get(uri, ()))
             # Without a choice of hunks, all of the file is meant.
-            after = act(reviews[uri], chosen.get(uri) or reviews[uri].hunks)
+            after = act(reviews[uri], choice.get(uri) or reviews[uri].hunks)
         except ToolError as exc:
             reason = exc.message.partition("\n")[0]
             conflicts.append(Conflict(uri=uri, reason=reason))
             continue
         live.conversation.journal.append(_reviewed(documents, after))
-        done.append(uri)
+        uris.append(uri)
     live.conversation.journal.log.sync()
-    return m.ReviewResult(done=tuple(done), conflicts=tuple(conflicts))
+    return m.ReviewResult(done=tuple(uris), conflicts=tuple(conflicts))
 
 
 def _require_fitting(review: _Review | None, chosen: Collection[m.Hunk]) -> None:
@@ -241,8 +241,8 @@ def _require_fitting(review: _Review | None, chosen: Collection[m.Hunk]) -> None
 
 
 def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
-    if after.lost is not None:
-        base = now = after.lost.sha256_after
+    if after.remains is not None:
+        base = now = after.remains.sha256_after
     else:
         base, now = map(documents.history.put, (after.base, after.now))
     decision = "accepted" if after.decision == "accepted" else "reverted"

@@ -197,7 +197,7 @@ def conversation_send_message(
     content = daemon.resolver.for_live(live, params.content, folders, options.get("model"))
     with conversation.journal.changed:
         conversation.require_turn(params.expected_turn_id)
-        sent = conversation.send(
+        answer = conversation.send(
             content,
             delivery=params.delivery,
             client_message_id=params.client_message_id,
@@ -206,10 +206,10 @@ def conversation_send_message(
             cause=request.cause,
         )
         if params.wait == "accepted":
-            return sent
-        ended = conversation.turns.ended(sent["messageId"], sent.get("turnId"))
+            return answer
+        ended = conversation.turns.ended(answer["messageId"], answer.get("turnId"))
     context.cancel.on_cancel(conversation.interrupt)
-    return then(ended, lambda turn: context.in_order(live.id, _finished(turn, sent, context)))
+    return then(ended, lambda turn: context.in_order(live.id, _finished(turn, answer, context)))
 
 
 def _finished(turn: plain.Turn, sent: Json, context: RequestContext) -> Json:

@@ -129,20 +129,21 @@ def config_validate(params: m.ConfigValidateParams) -> m.ConfigValidateResult:
 def secret_set(daemon: Daemon, params: m.SecretSetParams) -> m.SecretNames:
     value = params.value.get_secret_value()
     daemon.shared.masker.add(value)
-    lent = daemon.shared.lent if params.for_commands else daemon.models.secrets
+    lent = daemon.shared.secrets if params.for_commands else daemon.models.secrets
     lent[params.name] = value
     return secret_list(daemon)
 
 
 def secret_remove(daemon: Daemon, params: m.SecretRemoveParams) -> m.SecretNames:
     daemon.models.secrets.pop(params.name, None)
-    daemon.shared.lent.pop(params.name, None)
+    daemon.shared.secrets.pop(params.name, None)
     return secret_list(daemon)
 
 
 def secret_list(daemon: Daemon) -> m.SecretNames:
     return m.SecretNames(
-        names=tuple(sorted(daemon.models.secrets)), for_commands=tuple(sorted(daemon.shared.lent))
+        names=tuple(sorted(daemon.models.secrets)),
+        for_commands=tuple(sorted(daemon.shared.secrets)),
     )
 
 

@@ -78,7 +78,7 @@ def skills_for(
 
 def skill_list(daemon: Daemon, params: SkillListParams, folders: list[Path]) -> SkillListResult:
     wanted = folders if params.folder is None else [parse_folder(params.folder, "folder")]
-    found = skills_for(daemon, params.conversation_id, wanted)
+    skills = skills_for(daemon, params.conversation_id, wanted)
     return SkillListResult(
         skills=tuple(
             SkillInfo(
@@ -90,7 +90,7 @@ def skill_list(daemon: Daemon, params: SkillListParams, folders: list[Path]) -> 
                 argument_hint=skill.argument_hint,
                 problem=skill.problem,
             )
-            for skill in found
+            for skill in skills
         )
     )
 

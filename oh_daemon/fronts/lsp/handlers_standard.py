@@ -67,21 +67,25 @@ def standard_methods(
 
 def code_actions(params: Json, chat: ChatHandlers) -> list[Json]:
     """Offer a fix where there are diagnostics; the rest only when the user asked for actions."""
-    asked = CodeActionParams.model_validate(params)
-    if of_chat := chat.actions(asked.text_document.uri):
+    request = CodeActionParams.model_validate(params)
+    if of_chat := chat.actions(request.text_document.uri):
         return of_chat
-    found, only = asked.context.diagnostics, asked.context.only
-    wants_fix = bool(found) and (only is None or _FIX_KIND in only)
-    wants_rest = not only and asked.context.trigger_kind != _BY_ITSELF
-    place = {"uri": asked.text_document.uri, "range": asked.range.model_dump(mode="json")}
+    diagnostics, only = request.context.diagnostics, request.context.only
+    wants_fix = bool(diagnostics) and (only is None or _FIX_KIND in only)
+    wants_rest = not only and request.context.trigger_kind != _BY_ITSELF
+    place = {"uri": request.text_document.uri, "range": request.range.model_dump(mode="json")}
     actions: list[Json] = []
     for name, title in _ACTIONS:
         if not (wants_fix if name == "fix" else wants_rest):
             continue
-        chosen: Json = {"command": name, **place, **({"diagnostics": found} if found else {})}
-        command = {"title": title, "command": "ohDaemon.codeAction", "arguments": [chosen]}
+        action: Json = {
+            "command": name,
+            **place,
+            **({"diagnostics": diagnostics} if diagnostics else {}),
+        }
+        command = {"title": title, "command": "ohDaemon.codeAction", "arguments": [action]}
         if name == "fix":
-            more = {"kind": _FIX_KIND, "diagnostics": found}
+            more = {"kind": _FIX_KIND, "diagnostics": diagnostics}
             actions.append({"title": title, "command": command, **more})
         else:
             actions.append(command)
@@ -108,18 +112,18 @@ def _act(
     return methods[method]({**params, "content": content}, replace(context, method=method))
 
 
-def _place_part(daemon: Daemon, chosen: ChosenAction, path: Path | None) -> Json:
+def _place_part(daemon: Daemon, action: ChosenAction, path: Path | None) -> Json:
     """Return the selected text as the editor shows it, or a link to the place if it is unknown."""
-    span = chosen.range.model_dump(mode="json")
+    span = action.range.model_dump(mode="json")
     document, servers = daemon.documents.document(path) if path else None, daemon.shared.servers
     text = ""
     if document is not None and servers is not None:
         offsets = servers.offsets(document.text)
-        start, end = (offsets.offset(side) for side in (chosen.range.start, chosen.range.end))
+        start, end = (offsets.offset(side) for side in (action.range.start, action.range.end))
         text = document.text[start:end]
     if not 0 < len(text) <= _MAX_SELECTED_CHARS:
-        return {"type": "resourceLink", "uri": chosen.uri, "range": span}
-    return {"type": "selection", "uri": chosen.uri, "range": span, "text": text}
+        return {"type": "resourceLink", "uri": action.uri, "range": span}
+    return {"type": "selection", "uri": action.uri, "range": span, "text": text}
 
 
 def _resting(daemon: Daemon, path: Path | None) -> str | None:
@@ -177,18 +181,18 @@ def _log_text(daemon: Daemon, conversation_id: str) -> str:
 
 def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> Any:
     """Open the changes in the client, which fetches them with `workspace/textDocumentContent`."""
-    asked = ChangesShown.model_validate(given)
+    target = ChangesShown.model_validate(given)
     has_own = "openDiff" in facts.features
     can_show = facts.offers("window", "showDocument", "support")
     if not (has_own or (can_show and facts.offers("workspace", "textDocumentContent"))):
         raise InvalidStateError("this client can show no changes; changes/diff has the texts")
 
     def work() -> None:
-        live = daemon.conversations.live(asked.conversation_id)
+        live = daemon.conversations.live(target.conversation_id)
         params = m.ChangesListParams(conversation_id=live.id)
         files = changes_list(live, params).files
         pending = [file.uri for file in files if file.state == "pending"]
-        for uri in [asked.uri] if asked.uri else pending[:_MAX_DIFFS]:
+        for uri in [target.uri] if target.uri else pending[:_MAX_DIFFS]:
             _open_diff(client, live.id, uri, has_own=has_own)
 
     return daemon.workers.submit(work)

@@ -163,7 +163,7 @@ class _Bound:
 
     def _result(self, call: _Call) -> Any:
         subject = call.subject
-        given = {
+        arguments = {
             "daemon": self.daemon,
             "params": call.params,
             "context": call.context,
@@ -173,18 +173,18 @@ class _Bound:
             "live": subject,
             "history": subject.conversation.journal if isinstance(subject, Live) else subject,
         }
-        return self.handler(*(given[name] for name in self.takes))
+        return self.handler(*(arguments[name] for name in self.takes))
 
 
 def _once_durable(live: Live, result: object) -> Future[object]:
     """Return a future of `result`, done once everything appended so far is on the disk."""
-    done: Future[object] = Future()
+    future: Future[object] = Future()
 
     def on_synced(error: StorageError | None) -> None:
         if error is None:
-            done.set_result(result)
+            future.set_result(result)
         else:
-            done.set_exception(error)
+            future.set_exception(error)
 
     live.conversation.journal.log.after_sync(on_synced)
-    return done
+    return future

@@ -37,9 +37,9 @@ class OpenDocuments:
         self._changed = threading.Condition()
         self._open: dict[str, tuple[str, OpenDocument]] = {}
         """Real path and document, by URI exactly as the client wrote it on opening."""
-        self._saved: dict[str, str] = {}
+        self._clean_texts: dict[str, str] = {}
         """The text of each open document when it was opened or last saved, by URI."""
-        self._lost: dict[str, str] = {}
+        self._strays: dict[str, str] = {}
         """URI, by real path, of open documents whose text we lost track of."""
         self._adopted: dict[str, int] = {}
         """Versions of texts that the client sent when asked, by URI; older changes are skipped."""
@@ -85,7 +85,7 @@ class OpenDocuments:
         """Return those whose text is no longer the one that was opened or saved."""
         with self._changed:
             opened = self._open.items()
-            return tuple(uri for uri, (_, now) in opened if now.text != self._saved.get(uri))
+            return tuple(uri for uri, (_, now) in opened if now.text != self._clean_texts.get(uri))
 
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
         """Note what the client saves from now on.
@@ -129,7 +129,7 @@ class OpenDocuments:
     def lost_uri(self, path: Path) -> str | None:
         """Return the URI of a document that is open, but whose text we no longer know."""
         with self._changed:
-            return self._lost.get(os.path.realpath(path))
+            return self._strays.get(os.path.realpath(path))
 
     def wait_for_text(
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
@@ -161,10 +161,10 @@ class OpenDocuments:
         """Follow the document from this text on; stop following if `text` is None or too large."""
         path = path_from_uri(uri)
         with self._changed:
-            self._lost = {real: lost for real, lost in self._lost.items() if lost != uri}
+            self._strays = {real: lost for real, lost in self._strays.items() if lost != uri}
             if path is None or text is None or _is_too_large(text):
                 self._open.pop(uri, None)
-                self._saved.pop(uri, None)
+                self._clean_texts.pop(uri, None)
             else:
                 document = OpenDocument(path, version, text)
                 self._open[uri] = (os.path.realpath(path), document)
@@ -181,7 +181,7 @@ class OpenDocuments:
     def _lose(self, uri: str) -> None:
         with self._changed:
             real_path, _ = self._open.pop(uri)
-            self._lost[real_path] = uri
+            self._strays[real_path] = uri
             self._changed.notify_all()
 
     def _find(self, real_path: str) -> tuple[str, OpenDocument] | None:
@@ -201,7 +201,7 @@ class OpenDocuments:
         opened = params["textDocument"]
         self.follow(opened["uri"], 0, None)
         self._adopted.pop(opened["uri"], None)
-        self._saved[opened["uri"]] = opened["text"]
+        self._clean_texts[opened["uri"]] = opened["text"]
         self.follow(opened["uri"], opened.get("version", 0), opened["text"])
 
     def _did_change(self, params: Json) -> None:
@@ -224,7 +224,7 @@ class OpenDocuments:
         with self._changed:
             if saved := self._open.get(params["textDocument"]["uri"]):
                 real_path, document = saved
-                self._saved[params["textDocument"]["uri"]] = document.text
+                self._clean_texts[params["textDocument"]["uri"]] = document.text
                 for noted in self._notes:
                     noted[Path(real_path)] = document.text
         self._tell(path_from_uri(params["textDocument"]["uri"]))

@@ -270,17 +270,17 @@ def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
 
     if not isinstance(error, ValidationError):
         return None
-    found = error.errors(include_url=False, include_input=False)
+    errors = error.errors(include_url=False, include_input=False)
     # A list that is left empty by a wrong element counts as too short as well.
-    above = {item["loc"][:depth] for item in found for depth in range(len(item["loc"]))}
-    found = [item for item in found if item["type"] != "too_short" or item["loc"] not in above]
+    above = {item["loc"][:depth] for item in errors for depth in range(len(item["loc"]))}
+    errors = [item for item in errors if item["type"] != "too_short" or item["loc"] not in above]
     return tuple(
         {
             "path": ".".join(str(part) for part in item["loc"]),
             "code": item["type"],
             "message": said_of(item),
         }
-        for item in found[:_MAX_FIELD_ERRORS]
+        for item in errors[:_MAX_FIELD_ERRORS]
     )
 
 

@@ -107,7 +107,7 @@ class Outbox:
         self._next_flush_at = 0.0
         self._gaps: dict[str, tuple[int, int]] = {}
         self._holders: Counter[str] = Counter()
-        self._held: defaultdict[str, deque[Callable[[], None]]] = defaultdict(deque)
+        self._backlog: defaultdict[str, deque[Callable[[], None]]] = defaultdict(deque)
         self._is_stalled = False
         self._is_closing = False
         self._is_gone = False
@@ -161,7 +161,7 @@ class Outbox:
         """Call `send` after the events so far: now, or once this conversation is released."""
         with self._changed:
             if self._holders[conversation_id] > 0:
-                self._held[conversation_id].append(send)
+                self._backlog[conversation_id].append(send)
             else:
                 send()
 
@@ -193,10 +193,10 @@ class Outbox:
     def close(self, deadline_s: float) -> bool:
         """Send what is queued, then stop; return false when the client did not take it in time."""
         with self._changed:
-            while self._held:
+            while self._backlog:
                 self._holders.clear()
-                for conversation_id in list(self._held):
-                    self._send_held(conversation_id)
+                for conversation_id in list(self._backlog):
+                    self._send_backlog(conversation_id)
             self._flush_deltas(list(self._pending))
             self._is_closing = True
         self._wakes.put(None)
@@ -207,14 +207,14 @@ class Outbox:
         with self._changed:
             self._holders[conversation_id] -= 1
             if self._holders[conversation_id] == 0:
-                self._send_held(conversation_id)
+                self._send_backlog(conversation_id)
 
-    def _send_held(self, conversation_id: str) -> None:
-        held = self._held[conversation_id]
-        while held and not self._holders[conversation_id]:
-            held.popleft()()
-        if not held:
-            self._held.pop(conversation_id, None)
+    def _send_backlog(self, conversation_id: str) -> None:
+        backlog = self._backlog[conversation_id]
+        while backlog and not self._holders[conversation_id]:
+            backlog.popleft()()
+        if not backlog:
+            self._backlog.pop(conversation_id, None)
         if not self._holders[conversation_id]:
             del self._holders[conversation_id]
 

@@ -20,7 +20,7 @@ class _Step:
     act: Callable[[BaseException | None], Any]
     """Gets what the last work raised, if it failed."""
     is_work: bool
-    done: Future[Any] = field(default_factory=Future[Any])
+    future: Future[Any] = field(default_factory=Future[Any])
 
 
 class Serial:
@@ -53,7 +53,7 @@ class Serial:
                 steps.appendleft(step)
             else:
                 steps.append(step)
-        return step.done
+        return step.future
 
     def after(self, conversation_id: str, act: Callable[[BaseException | None], Any]) -> Any:
         """Call `act` after all steps under way, with what the last work raised, if it failed.
@@ -65,7 +65,7 @@ class Serial:
             if steps is not None:
                 step = _Step(act, is_work=False)
                 steps.append(step)
-                return step.done
+                return step.future
         return act(None)
 
     def _work_off(self, conversation_id: str) -> None:
@@ -73,7 +73,7 @@ class Serial:
             self._threads[conversation_id] = threading.get_ident()
         failure: BaseException | None = None
         while (step := self._next(conversation_id)) is not None:
-            outcome = settle(step.done, partial(step.act, failure))
+            outcome = settle(step.future, partial(step.act, failure))
             if step.is_work:
                 failure = outcome
 
@@ -106,20 +106,20 @@ def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
     return done
 
 
-def settle(done: Future[Any], compute: Callable[[], Any]) -> BaseException | None:
-    """Give `done` the result of `compute`, or of the future that it returns.
+def settle(future: Future[Any], compute: Callable[[], Any]) -> BaseException | None:
+    """Give `future` the result of `compute`, or of a future that it returns.
 
     Returns what `compute` raised.
     """
     try:
         result = compute()
     except BaseException as exc:  # noqa: BLE001 - handed on to whoever waits.
-        done.set_exception(exc)
+        future.set_exception(exc)
         return exc
     if is_future(result):
-        result.add_done_callback(lambda second: _pass_on(done, second))
+        result.add_done_callback(lambda second: _pass_on(future, second))
     else:
-        done.set_result(result)
+        future.set_result(result)
     return None
 
 
