@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 from oh_daemon.contract.approvals import HostSubject
 from oh_daemon.contract.items import Scope
-from oh_daemon.core.approval import Gate, never_asks
+from oh_daemon.core.approval import Gate, key_of, never_asks
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.host_consent import UNASKED, HostConsent, key_of
+from oh_daemon.core.host_consent import UNASKED, HostConsent
 from oh_daemon.core.hosts import Host, is_named
 from oh_daemon.core.ports import Intent
 from oh_daemon.workspace.files import read_plain

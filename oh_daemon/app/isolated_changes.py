@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.checkpoints import LandingPlanned, RepositoryLanding
@@ -22,6 +22,7 @@ from oh_daemon.contract.daemon_messages import (
 )
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.events import ChangesReviewed, ItemCompleted
+from oh_daemon.contract.forms import plain_form
 from oh_daemon.contract.items import FileChange, Hunk, NoticeItem
 from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
@@ -210,9 +211,8 @@ class IsolatedChanges:
         )
 
     def _reviewed(self, file: _WaitingFile, left_out: set[str]) -> ReviewedFile:
-        facts = self._with_patch(file).model_dump(exclude=left_out)
-        state = "conflict" if self._clash(file) else "pending"
-        return ReviewedFile.model_validate({**facts, "state": state})
+        shown = self._with_patch(file).model_copy(update=dict.fromkeys(left_out))
+        return ReviewedFile(**dict(shown), state="conflict" if self._clash(file) else "pending")
 
     def _clash(self, file: _WaitingFile) -> str | None:
         """Return why a change does not fit what is on the disk by now, if it does not."""
@@ -297,8 +297,7 @@ def _reviewed(decision: Literal["accepted", "reverted"], change: FileChange) -> 
 def _landing(
     changes: Sequence[FileChange], git: Sequence[RepositoryLanding] = ()
 ) -> plain.LandingPlanned:
-    planned = LandingPlanned(changes=tuple(changes), git=tuple(git), observed={})
-    return cast("plain.LandingPlanned", planned.model_dump(mode="json", exclude_none=True))
+    return plain_form(LandingPlanned(changes=tuple(changes), git=tuple(git), observed={}))
 
 
 def _shown(waiting: Waiting) -> frozenset[str]:

@@ -20,6 +20,7 @@ from oh_daemon.app.workbench import Workbench, render_tool_info
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError, ToolError
+from oh_daemon.contract.forms import plain_form
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.cancel import CancelToken
@@ -244,7 +245,7 @@ class Live:
         conversation = self.conversation
         state = conversation.state
         agent = self.agent_info(state.options, state.agent)
-        if agent.model_dump(mode="json", exclude_none=True) != state.agent:
+        if plain_form(agent) != state.agent:
             conversation.journal.append(e.AgentChanged(agent=agent))
 
     @property

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
@@ -21,6 +21,7 @@ from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import FileChange, SubagentItem
 from oh_daemon.core.actions import merge_changes
 from oh_daemon.core.agents import (
@@ -35,7 +36,8 @@ from oh_daemon.core.agents import (
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import History, Journal, Listener, new_id
-from oh_daemon.core.ports import Json, ToolContext
+from oh_daemon.core.ports import ToolContext
+from oh_daemon.core.state import changes_made
 from oh_daemon.core.turns import rest_before_step
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
@@ -205,6 +207,10 @@ class _Child:
     turn_id: str | None = None
 
 
+_Report: TypeAlias = "plain.Record | StorageError | None"
+"""What is new in a conversation: a record, that its log halted, or that the call was cancelled."""
+
+
 class _Round(Listener):
     """Runs the tasks of one call until all are at rest; listens to the parent and all children."""
 
@@ -217,25 +223,23 @@ class _Round(Listener):
         self._at_work: dict[str, _Child] = {}
         self._outcomes: dict[int, tuple[str, Outcome]] = {}
         self._stopped_by: str | None = None
-        self._reports: SimpleQueue[tuple[str, Json]] = SimpleQueue()
+        self._reports: SimpleQueue[tuple[str, _Report]] = SimpleQueue()
 
     # As a listener: called under the lock of the conversation that reports
 
     def on_record(self, history: History, line: bytes, record: plain.Record) -> None:  # noqa: ARG002 - the listener's shape.
         if record["event"]["type"] in _REPORTED:
-            self._reports.put((history.id, {**record["event"], "turnId": record.get("turnId")}))
+            self._reports.put((history.id, record))
 
     def on_halted(self, history: History, error: StorageError) -> None:
-        self._reports.put((history.id, {"type": "halted", "reason": error.message}))
+        self._reports.put((history.id, error))
 
     # On the parent's worker
 
     def run(self) -> list[tuple[str, Outcome]]:
         parent = self._parent
         parent.journal.listeners.append(self)
-        forget = self._cancel.on_cancel(
-            lambda: self._reports.put((parent.id, {"type": "cancelled"}))
-        )
+        forget = self._cancel.on_cancel(lambda: self._reports.put((parent.id, None)))
         if parent.state.pause_requested is not None:
             self._stopped_by = "user"
         try:
@@ -292,51 +296,58 @@ class _Round(Listener):
             self._leave(child)
             self._end(position, item, Outcome("failed", exc.kind, exc.message))
 
-    def _take(self, conversation_id: str, event: Json) -> None:
-        kind, child = event["type"], self._at_work.get(conversation_id)
+    def _take(self, conversation_id: str, report: _Report) -> None:
+        child = self._at_work.get(conversation_id)
         if conversation_id == self._parent.id:
-            self._follow_parent(kind, event)
-        elif child is None:
+            self._follow_parent(report)
+        elif child is None or report is None:
             return
-        elif kind == "usage.updated":
+        elif isinstance(report, StorageError):
+            self._rest(child, {"reason": report.message})
+        else:
+            self._follow(child, report["event"], report.get("turnId"))
+
+    def _follow_parent(self, report: _Report) -> None:
+        if report is None:
+            if self._parent.state.pause_requested != "now":
+                self._stop("cancelled")
+        elif isinstance(report, StorageError):
+            return
+        elif report["event"]["type"] == "pause.requested":
+            self._stop("user", report["event"]["when"])
+        elif report["event"]["type"] == "options.changed":
+            for child in self._at_work.values():
+                self._host.align(child.live.conversation, child.task.agent)
+
+    def _follow(self, child: _Child, event: plain.Event, turn_id: str | None) -> None:
+        if event["type"] == "usage.updated":
             self._bill(event)
-        elif kind == "item.completed":
+        elif event["type"] == "item.completed":
             self._take_changes(child.live.conversation, event["item"])
-        elif child.turn_id is not None and event.get("turnId", child.turn_id) != child.turn_id:
+        elif child.turn_id not in {None, turn_id}:
             return  # It belongs to a turn that was under way before the task.
-        elif kind in {"turn.completed", "halted"}:
-            self._rest(child, event.get("turn", event))
-        elif kind == "turn.paused" and (event["reason"] != "user" or self._stopped_by):
+        elif event["type"] == "turn.completed":
+            self._rest(child, event["turn"])
+        elif event["type"] == "turn.paused" and (event["reason"] != "user" or self._stopped_by):
             # A user who pauses only this sub-agent means to resume it, so the parent waits.
             self._rest(child, event)
 
-    def _follow_parent(self, kind: str, event: Json) -> None:
-        match kind:
-            case "cancelled" if self._parent.state.pause_requested != "now":
-                self._stop("cancelled")
-            case "pause.requested":
-                self._stop("user", event["when"])
-            case "options.changed":
-                for child in self._at_work.values():
-                    self._host.align(child.live.conversation, child.task.agent)
-            case _:
-                pass
-
-    def _bill(self, event: Json) -> None:
+    def _bill(self, event: plain.UsageUpdated) -> None:
         """Charge a sub-agent's cost to the parent; stop all when the parent reaches a limit."""
-        told = e.UsageUpdated.model_validate({**event, "purpose": "subagent"})
+        told = model_of(e.UsageUpdated, event)
         own = {"purpose": "subagent", "context_used": 0, "context_size": None}
         self._parent.journal.append(told.model_copy(update=own))
         limit = self._host.over_budget()
         if limit is not None and not self._stopped_by:
             self._stop(limit)
 
-    def _take_changes(self, child: Conversation, item: Json) -> None:
+    def _take_changes(self, child: Conversation, item: plain.Item) -> None:
         """Add files that a sub-agent changed to the review of the parent's turn."""
-        if item["status"] != "completed" or not item.get("changes"):
+        made = changes_made(item)
+        if not made:
             return
         parent = self._parent
-        changes = tuple(map(FileChange.model_validate, item["changes"]))
+        changes = tuple(model_of(FileChange, change) for change in made)
         for sha256 in {s for c in changes for s in (c.sha256_before, c.sha256_after) if s}:
             parent.journal.log.put_blob(child.journal.log.read_blob(sha256))
         with parent.journal.changed:
@@ -356,7 +367,7 @@ class _Round(Listener):
                 with suppress(InvalidStateError):  # Its turn has just ended.
                     conversation.pause(pause)
 
-    def _rest(self, child: _Child, turn: Json) -> None:
+    def _rest(self, child: _Child, turn: Mapping[str, object]) -> None:
         outcome = outcome_of(turn, child.live.conversation.state)
         if outcome.status == "cancelled" and self._stopped_by not in {None, "cancelled", "user"}:
             outcome = replace(outcome, status="failed", reason=self._stopped_by)

@@ -17,6 +17,7 @@ from oh_daemon.app.views import LiveText, SharedView, ViewLandings
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import FileChange, Location
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.core.cancel import CancelToken
@@ -240,7 +241,7 @@ class Workbench:
         for path in _paths_of(item):
             self.documents.remember(path)
         for change in item.get("changes", ()):
-            self.documents.history.remember(FileChange.model_validate(change))
+            self.documents.history.remember(model_of(FileChange, change))
 
 
 def _paths_of(item: plain.ToolItem) -> list[Path]:

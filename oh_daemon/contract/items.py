@@ -108,7 +108,7 @@ class NamedHunk(Hunk):
 
     @property
     def hunk(self) -> Hunk:
-        return Hunk.model_validate(self.model_dump(exclude={"uri"}))
+        return Hunk(**dict(self))
 
 
 class ModelCall(Contract):

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
-
-from pydantic.alias_generators import to_camel
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.forms import ItemFields, ToolFields, item_with, model_of
 from oh_daemon.contract.items import CommandItem, FileChange, FileChangeItem
 from oh_daemon.core.approval import never_asks
 from oh_daemon.core.cancel import Cancelled, CancelToken
@@ -34,7 +32,7 @@ from oh_daemon.core.landing import (
     without_landing,
 )
 from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
-from oh_daemon.core.recovery import ITEM, withdrawn
+from oh_daemon.core.recovery import withdrawn
 from oh_daemon.core.runtime import Runtime, no_watch
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.self_running import Novelties
@@ -251,7 +249,6 @@ class Actions:
         if cancel.is_cancelled:
             landings.drop()
             return False
-        fields = {to_camel(name): value for name, value in result.item_fields.items()}
         content = with_blobs(result, journal.log.put_blob).content
         item_id = action.item["id"]
 
@@ -260,7 +257,7 @@ class Actions:
             journal.log.sync()
             return is_wanted
 
-        observed = {**fields, "durationMs": elapsed_ms, "content": [*content]}
+        observed: Json = {**result.item_fields, "durationMs": elapsed_ms, "content": [*content]}
         return landings.collect(observed, keep)
 
     def begin_landing(self, *, ends_turn: bool) -> bool:
@@ -297,7 +294,8 @@ class Actions:
     def _observe(
         self, action: _Ready, result: ToolResult, elapsed_ms: int, *, is_cancelled: bool
     ) -> None:
-        fields = {"duration_ms": elapsed_ms, **action.intent.item_fields, **result.item_fields}
+        fields: ToolFields = {"durationMs": elapsed_ms, **action.intent.item_fields}
+        fields |= result.item_fields
         status, reason = ("failed" if result.is_error else "completed"), None
         # A change that was made counts as made, even if the rest of the action was cut off.
         if is_cancelled and not result.item_fields.get("changes"):
@@ -321,14 +319,14 @@ class Actions:
         *,
         status: Literal["completed", "failed", "rejected", "cancelled"] = "failed",
         reason: str | None = None,
-        fields: Mapping[str, Any] | None = None,
+        fields: ToolFields | None = None,
     ) -> None:
         """Append the observation, and with it the turn's changed files."""
         journal = self._journal
-        ended = {**item, **{to_camel(key): value for key, value in (fields or {}).items()}}
-        ended |= {"status": status, "endedAt": journal.clock.now(), "reason": reason}
-        ended |= {"content": list(result.content), "meta": dict(result.meta) or None}
-        observation = e.ItemCompleted(item=ITEM.validate_python(ended))
+        outcome: ItemFields = {**(fields or {}), "status": status, "reason": reason}
+        outcome |= {"endedAt": journal.clock.now(), "content": result.content}
+        outcome["meta"] = dict(result.meta) or None
+        observation = e.ItemCompleted(item=item_with(item, outcome))
         with journal.changed:
             if item["id"] not in journal.state.open_items:
                 return
@@ -377,7 +375,7 @@ def merge_changes(
 
     A file that is again as it was before the turn is left out.
     """
-    merged = {uri: FileChange.model_validate(change) for uri, change in before.items()}
+    merged = {uri: model_of(FileChange, change) for uri, change in before.items()}
     for change in changes:
         first = merged.get(change.uri)
         update: dict[str, Any] = {"patch": None}

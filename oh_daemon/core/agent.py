@@ -21,6 +21,7 @@ from oh_daemon.contract.errors import (
     RateLimitError,
     StorageError,
 )
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import QueuedMessage
 from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.actions import Actions
@@ -197,7 +198,7 @@ class AgentLoop:
         with self._journal.changed:
             head = self._next_queued()
             if conversation.state.turn is None and head is not None:
-                conversation.delivery.start_queued(QueuedMessage.model_validate(head))
+                conversation.delivery.start_queued(model_of(QueuedMessage, head))
 
     def _through_hooks(self, cancel: CancelToken) -> Rest | None:
         """Run steps until the turn comes to rest and no hook wants the agent to go on."""

@@ -11,11 +11,11 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pydantic.alias_generators import to_camel
-
 from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ModelError, ToolError
+from oh_daemon.contract.forms import ItemFields, new_item
+from oh_daemon.contract.items import AgentMessageItem, ModelCall, ReasoningItem
 from oh_daemon.core.approval import highest_risk
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.journal import Journal, LiveText, new_id
@@ -31,7 +31,6 @@ from oh_daemon.core.ports import (
     Tool,
     ToolCall,
 )
-from oh_daemon.core.recovery import ITEM
 from oh_daemon.core.tool_calls import ParsedCall, parse_call, plan
 from oh_daemon.core.usage import billed
 
@@ -98,14 +97,14 @@ class Answering:
         item_id = stream.live.item_id if stream else new_id()
         ended_at = (stream and stream.ended_at) or self._journal.clock.now()
         if stream:
-            fields["startedAt"] = stream.started_at
-        item = self._item(channel, item_id, text=text, endedAt=ended_at, **fields)
+            fields["started_at"] = stream.started_at
+        item = self._item(channel, item_id, text=text, ended_at=ended_at, **fields)
         return e.ItemCompleted(item=item)
 
-    def _item(self, channel: str, item_id: str, **fields: Any) -> Any:
-        kind = {"kind": "reasoning"} if channel == "reasoning" else {"kind": "agentMessage"}
-        shared = {"id": item_id, "messageId": item_id, "batch": self._batch}
-        return ITEM.validate_python({**kind, **shared, **fields})
+    def _item(self, channel: str, item_id: str, **fields: Any) -> AgentMessageItem | ReasoningItem:
+        if channel == "reasoning":
+            return ReasoningItem(id=item_id, batch=self._batch, **fields)
+        return AgentMessageItem(id=item_id, message_id=item_id, batch=self._batch, **fields)
 
     # Streaming; called from the thread of the model's io loop
 
@@ -128,7 +127,7 @@ class Answering:
             before.ended_at = before.ended_at or now
         stream = _Stream(LiveText(journal, new_id(), channel), now)
         self._streams[channel] = stream
-        begun = self._item(channel, stream.live.item_id, status="running", startedAt=now)
+        begun = self._item(channel, stream.live.item_id, status="running", started_at=now)
         journal.append(e.ItemStarted(item=begun))
         return stream
 
@@ -176,7 +175,7 @@ class Answering:
         fields = self._tool_fields(parsed)
         if problem is None:
             fields |= _planned(parsed)
-        started = e.ItemStarted(item=ITEM.validate_python(fields))
+        started = e.ItemStarted(item=new_item(fields))
         if problem is None:
             return [started]
         text, reason = problem
@@ -186,9 +185,9 @@ class Answering:
             "content": ({"type": "text", "text": text},),
             "endedAt": self._journal.clock.now(),
         }
-        return [started, e.ItemCompleted(item=ITEM.validate_python(fields))]
+        return [started, e.ItemCompleted(item=new_item(fields))]
 
-    def _tool_fields(self, parsed: ParsedCall) -> Json:
+    def _tool_fields(self, parsed: ParsedCall) -> ItemFields:
         call, tool = parsed.call, parsed.tool
         return {
             "kind": "toolCall",
@@ -202,12 +201,9 @@ class Answering:
             "summary": parsed.summary,
             "selfRating": parsed.risk,
             "risk": parsed.risk or "unknown",
-            "call": {
-                "id": call.id,
-                "name": call.name,
-                "arguments": parsed.arguments,
-                "batch": self._batch,
-            },
+            "call": ModelCall(
+                id=call.id, name=call.name, arguments=parsed.arguments, batch=self._batch
+            ),
         }
 
 
@@ -229,7 +225,7 @@ def _plain_title(parsed: ParsedCall) -> str:
     return f"{parsed.call.name} {named[:_MAX_PATH_CHARS]}".rstrip()
 
 
-def _planned(parsed: ParsedCall) -> Json:
+def _planned(parsed: ParsedCall) -> ItemFields:
     """Return the item fields from the tool's plan; none if it must wait for an earlier call."""
     if parsed.tool is None:
         return {}
@@ -241,7 +237,7 @@ def _planned(parsed: ParsedCall) -> Json:
         "title": intent.title,
         "risk": highest_risk(intent.risk, parsed.risk),
         "locations": intent.locations,
-        **{to_camel(key): value for key, value in intent.item_fields.items()},
+        **intent.item_fields,
     }
 
 

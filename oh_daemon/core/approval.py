@@ -16,20 +16,17 @@ from urllib.parse import unquote
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval, ApprovalOption, RuleCode, Subject
-from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.forms import plain_form
 from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
 from oh_daemon.core.hosts import Host
 from oh_daemon.core.plain_text import clipped
-from oh_daemon.core.ports import Intent, ToolSpec
+from oh_daemon.core.ports import Intent, Json, ToolSpec
 from oh_daemon.core.state import State
 
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
-EDITABLE = {"command": "command", "fileChange": "hunks"}
-"""By subject kind, the part that the user may change; the tool's argument has the same name."""
-
 _IDS: dict[Scope, str] = {"turn": "allow-once"}
 """Options that clients know by another id."""
 _NEVER_TOUCHED = "protected places are never touched without asking"
@@ -136,11 +133,15 @@ def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:
     return max(risk, self_rating or "low", key=lambda each: RISK_ORDER[each])
 
 
-def digest_of(subject: Contract, material: Iterable[str] = ()) -> str:
+def digest_of(subject: Subject, material: Iterable[str] = ()) -> str:
     """Hash everything an approval stands for; any change in it makes it another action."""
-    shown = subject.model_dump(mode="json", exclude_none=True)
-    canonical = json.dumps([shown, *material], sort_keys=True, ensure_ascii=False)
+    canonical = json.dumps([plain_form(subject), *material], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def key_of(subject: Subject) -> str:
+    """Return the key under which a lasting "allow" of this subject is kept."""
+    return grant_key(plain_form(subject))
 
 
 def grant_key(subject: plain.Subject) -> str:
@@ -199,17 +200,28 @@ def _listing_rows(subject: plain.TrustSubject) -> Iterator[str]:
 
 def require_editable(approval: plain.Approval, edited: Subject) -> None:
     """Raises `InvalidParamsError` if `edited` differs from what was shown where it may not."""
-    changed = edited.model_dump(mode="json", by_alias=True, exclude_none=True)
-    shown, part = approval["subject"], EDITABLE.get(edited.kind, "")
-    if approval.get("editable") and {**changed, part: shown.get(part)} == shown:
-        chosen, offered = changed.get("hunks"), shown.get("hunks", ())
-        if edited.kind != "fileChange" or (chosen and all(hunk in offered for hunk in chosen)):
+    changed, shown = plain_form(edited), approval["subject"]
+    part = editable_part(shown)
+    if approval.get("editable") and part and {**changed, **part} == shown:
+        chosen = editable_part(changed).get("hunks")
+        if "hunks" not in part or (chosen and all(hunk in part["hunks"] for hunk in chosen)):
             return
     what = (
         "only the command can be changed, or hunks of an edit be left out;"
         " reject it to leave out all"
     )
     raise InvalidParamsError.at("editedSubject", what, "not_editable")
+
+
+def editable_part(subject: plain.Subject) -> Json:
+    """Return the part that the user may change, under the name of the tool's argument, if any."""
+    match subject["kind"]:
+        case "command":
+            return {"command": subject["command"]}
+        case "fileChange":
+            return {"hunks": subject.get("hunks")}
+        case _:
+            return {}
 
 
 def new_approval(

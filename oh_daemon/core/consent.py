@@ -10,16 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import InputRequest, RuleCode
-from oh_daemon.contract.base import Contract
 from oh_daemon.contract.items import Risk
 from oh_daemon.contract.rules_and_hooks import Rule
 from oh_daemon.core.approval import (
-    EDITABLE,
     RISK_ORDER,
     Gate,
     Ruling,
@@ -27,7 +24,8 @@ from oh_daemon.core.approval import (
     approval_options,
     decide,
     digest_of,
-    grant_key,
+    editable_part,
+    key_of,
     new_approval,
 )
 from oh_daemon.core.conversation import Conversation, Decisions
@@ -183,7 +181,7 @@ class Consent:
     ) -> Intent | Rejection | None:
         digest = digest_of(gate.subject)
         decision = answers.decisions.get(digest)
-        if decision is None and self._is_granted(_key_of(gate.subject)):
+        if decision is None and self._is_granted(key_of(gate.subject)):
             gate.on_allow("conversation")
             return intent
         if decision is None:
@@ -259,7 +257,7 @@ class Consent:
         for strict in (ruling, hooked):
             if strict is not None and strict.effect != "allow":
                 return strict
-        key = _key_of(intent.subject)
+        key = key_of(intent.subject)
         is_granted = self._is_granted(key) or self._policy.is_granted(key)
         return (
             Ruling("allow", "granted before", covers_high=True) if is_granted else hooked or ruling
@@ -299,21 +297,20 @@ class Consent:
         if approval is not None and answer is not None and "editedSubject" in answer:
             return self._accept_edit(item, tool, answer["editedSubject"], approval["risk"])
         if decision.scope in {"folder", "user"}:
-            self._policy.save_grant(_key_of(intent.subject))
+            self._policy.save_grant(key_of(intent.subject))
         return intent
 
     def _accept_edit(
         self, item: plain.ToolItem, tool: Tool, edited: plain.Subject, shown_risk: Risk
     ) -> Intent | None:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
-        command = edited["command"] if edited["kind"] == "command" else None
-        part = EDITABLE[edited["kind"]]
-        args: Json = {**item["args"], part: dict[str, object](edited)[part]}
+        part = editable_part(edited)
+        args: Json = {**item["args"], **part}
         intent = self._analyzed(tool.spec, plan(tool, args))
         digest = digest_of(intent.subject, intent.digest_material)
         updated = e.ItemUpdated(status="awaitingApproval", args=args)
         if tool.spec.name != LANDING:
-            changed = {"title": intent.title, "command": command, "risk": intent.risk}
+            changed = {"title": intent.title, "command": part.get("command"), "risk": intent.risk}
             updated = updated.model_copy(update={**changed, "summary": "edited by the user"})
         self._journal.append_to(item["id"], updated)
         if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
@@ -358,11 +355,6 @@ def reject_unasked(
     """Reject a pending approval because there is nobody to ask, or for another reason."""
     rejected = e.Decision(effect="reject")
     Decisions(journal).respond(approval_id, digest, rejected, feedback=why, by="noClient")
-
-
-def _key_of(subject: Contract) -> str:
-    logged: Any = subject.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return grant_key(logged)
 
 
 def _rejection(decision: Decided) -> Rejection:

@@ -11,6 +11,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.composing import SkillKind
 from oh_daemon.contract.content import CommandPart, Part, SkillPart
 from oh_daemon.contract.errors import InvalidStateError, OverloadedError
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import NoticeItem, QueuedMessage, UserMessageItem
 from oh_daemon.core.context import NOTHING, last_told
 from oh_daemon.core.journal import Journal, new_id
@@ -83,7 +84,7 @@ class Delivery:
         """Move messages that are meant for the open turn from the queue into it."""
         with self._journal.changed:
             for waiting in self._steering():
-                message = QueuedMessage.model_validate(waiting)
+                message = model_of(QueuedMessage, waiting)
                 dequeued = e.MessageDequeued(message_id=message.message_id, outcome="steered")
                 self._journal.append(dequeued, self._user_message(message))
 
@@ -200,7 +201,7 @@ class Delivery:
     def _queued(self, message_id: str) -> tuple[QueuedMessage, int]:
         for place, message in enumerate(self._journal.state.queue):
             if message["messageId"] == message_id:
-                return QueuedMessage.model_validate(message), place
+                return model_of(QueuedMessage, message), place
         raise InvalidStateError(
             f"no queued message {message_id!r}; conversation/queue op list has them"
         )

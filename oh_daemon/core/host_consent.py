@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import Approval, HostSubject
-from oh_daemon.core.approval import approval_options, grant_key, never_asks, new_approval
+from oh_daemon.core.approval import approval_options, key_of, never_asks, new_approval
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
 from oh_daemon.core.journal import Journal
@@ -179,9 +178,3 @@ def _answer_to(approval_id: str) -> Callable[[plain.Record], plain.ApprovalResol
         return None
 
     return read
-
-
-def key_of(subject: HostSubject) -> str:
-    """Return the key of a lasting answer."""
-    logged: Any = subject.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return grant_key(logged)

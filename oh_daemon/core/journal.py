@@ -18,6 +18,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
+from oh_daemon.contract.forms import line_of
 from oh_daemon.core.folding import apply
 from oh_daemon.core.ports import Clock, EventLog, LogReader
 from oh_daemon.core.secrets import MaskedStream, Masker
@@ -187,8 +188,7 @@ class Journal(History):
                 return None
 
     def _render_line(self, record: e.Record) -> bytes:
-        text = record.model_dump_json(exclude_none=True, serialize_as_any=True)
-        return self.masker.mask(text).encode("utf-8", "replace") + b"\n"
+        return self.masker.mask(line_of(record)).encode("utf-8", "replace") + b"\n"
 
     def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
         """Pass on streamed text; it is never logged."""

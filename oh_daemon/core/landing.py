@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
@@ -16,7 +16,14 @@ from oh_daemon.contract.approvals import FileChangeSubject
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.events import ActionDecided
-from oh_daemon.contract.items import FileChange, FileChangeItem, ModelCall, NoticeItem
+from oh_daemon.contract.forms import observed_by
+from oh_daemon.contract.items import (
+    FileChange,
+    FileChangeItem,
+    GitChange,
+    ModelCall,
+    NoticeItem,
+)
 from oh_daemon.core.approval import approval_options, never_asks, new_approval
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Intent, Json, Tool, ToolResult
@@ -133,14 +140,22 @@ def begun(intent: Intent) -> ActionDecided:
     )
 
 
-def ended_with(landing: plain.LandingPlanned, told: str, **fields: Any) -> ToolResult:
+def ended_with(
+    landing: plain.LandingPlanned,
+    report: str,
+    changes: Sequence[FileChange],
+    git: Sequence[GitChange] = (),
+) -> ToolResult:
     """Return the observation of the command, followed by what became of its changes."""
-    content = list(landing["observed"].get("content", ()))
-    if told:
-        content.append({"type": "text", "text": told})
-    kept = {name: value for name, value in landing["observed"].items() if name != "content"}
-    known = {name: value for name, value in fields.items() if value is not None}
-    return ToolResult(tuple(content), item_fields={**kept, **known})
+    fields = observed_by(landing)
+    content = fields.pop("content", ())
+    if report:
+        content = (*content, {"type": "text", "text": report})
+    if changes:
+        fields["changes"] = changes
+    if git:
+        fields["git"] = git
+    return ToolResult(tuple(content), item_fields=fields)
 
 
 def without_landing(
@@ -154,7 +169,7 @@ def without_landing(
     told += " The files are as before the command."
     if landed:
         told += f"\n[changed files, all the same] {_names([*map(_name, landed)])}"
-    return ended_with(landing, told, changes=tuple(changes) or None)
+    return ended_with(landing, told, changes)
 
 
 _MAX_NAMED = 20
@@ -215,7 +230,7 @@ class Offers:
         with journal.changed:
             answered = journal.state.answered_offers()
         for item_id, decided in answered.items():
-            offered = NoticeItem.model_validate(journal.state.item(item_id)).title
+            offered = journal.state.item(item_id).get("title", "")
             title, description = f"Not kept: {offered}", "It stays in the sandbox."
             if decided.effect == "allow":
                 title, description = self._keep(_uri_of(decided), offered)

@@ -10,10 +10,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, Unpack
 
 from oh_daemon.contract.approvals import Subject, ToolSubject
 from oh_daemon.contract.errors import ModelError, StorageError
+from oh_daemon.contract.forms import ToolFields
 from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKind
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.cancel import CancelToken
@@ -246,8 +247,8 @@ class Intent:
     """What else must not change between approval and run: hashes of scripts, real paths."""
     editable: bool = False
     locations: tuple[Location, ...] = ()
-    item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The item's `kind` and the fields of that kind, by their Python names."""
+    item_fields: ToolFields = field(default_factory=ToolFields)
+    """The item's `kind` and the fields of that kind."""
     question: Question | None = None
     """Put to the user, whose answer is the observation; the tool runs if the user cannot answer."""
     segments: tuple[tuple[str, ...], ...] = ()
@@ -273,19 +274,19 @@ class Intent:
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """The outcome in MCP's shape. `item_fields` replace fields of the item, by Python names."""
+    """The outcome in MCP's shape. `item_fields` replace fields of the item."""
 
     content: tuple[Json, ...] = ()
     is_error: bool = False
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    item_fields: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    item_fields: ToolFields = field(default_factory=ToolFields)
     ends_turn: StopReason | None = None
     """Set when this result ends the turn; its text is then the turn's final text."""
     value: Any = None
     """The turn's result beside its final text."""
 
     @staticmethod
-    def of(text: str, *, is_error: bool = False, **item_fields: Any) -> ToolResult:
+    def of(text: str, *, is_error: bool = False, **item_fields: Unpack[ToolFields]) -> ToolResult:
         return ToolResult(({"type": "text", "text": text},), is_error, item_fields=item_fields)
 
 

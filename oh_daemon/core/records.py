@@ -11,11 +11,10 @@ from itertools import dropwhile
 from typing import Any
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.base import Contract
 from oh_daemon.contract.branches import ForkParams
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.events import LOG_VERSION, ConversationCreated, ConversationUpdated
-from oh_daemon.contract.status import ForkOrigin
+from oh_daemon.contract.events import LOG_VERSION, ConversationUpdated
+from oh_daemon.contract.forms import plain_form
 from oh_daemon.core.folding import fold
 from oh_daemon.core.recovery import ended_turn
 from oh_daemon.core.state import ENDED, State
@@ -88,12 +87,12 @@ def _counting(event: plain.Event, folders: Sequence[str]) -> Mapping[str, object
         case "approval.requested" | "approval.resolved" | "action.decided":
             return {"type": "void"}
         case "turn.started":
-            return {**event, "options": None}
+            return {key: value for key, value in event.items() if key != "options"}
         case "agent.changed":
             return {**event, "agent": _bare(event["agent"])}
         case "conversation.created":
-            own = {"folders": folders, "resultSchema": None}
-            return {**event, **own, "agent": _bare(event["agent"])}
+            own = {key: value for key, value in event.items() if key != "resultSchema"}
+            return {**own, "folders": folders, "agent": _bare(event["agent"])}
         case _:
             return event
 
@@ -127,10 +126,10 @@ def fork_records(
     ended_ids = {item["id"] for item in items if item["status"] in ENDED}
     end = _end(valid, at_item_id, ended_ids)
     copies = [record for record in valid[1:] if _is_copied(record, ended_ids, end)]
-    origin = ForkOrigin(id=conversation_id, seq=end)
-    events = [_creation(valid[0], state, origin, now), *copies]
+    origin: plain.ForkOrigin = {"id": conversation_id, "seq": end}
+    events = [_creation(valid[0]["event"], state, origin, now), *copies]
     named = ConversationUpdated(title=params.title or f"{state.title} (fork)")
-    events += [*_closing(conversation_id, events, now), _record(named, now)]
+    events += [*_closing(conversation_id, events, now), _record(plain_form(named), now)]
     return _numbered(events)
 
 
@@ -167,20 +166,20 @@ def _is_copied(record: plain.Record, ended_ids: set[str], end: int) -> bool:
     return kind in _BRANCH_EVENTS and record["seq"] <= end
 
 
-def _creation(first: plain.Record, state: State, origin: ForkOrigin, now: str) -> plain.Record:
+def _creation(first: plain.Event, state: State, origin: plain.ForkOrigin, now: str) -> plain.Record:
     """Return the first record: agent and options as they are now; grants are not passed on."""
-    created = ConversationCreated.model_validate(
-        {
-            **first["event"],
-            "title": state.title,
-            "agent": state.agent,
-            "options": state.options,
-            "metadata": state.metadata,
-            "forkedFrom": origin,
-            # The branch of a sub-agent has no parent, so that lists show it.
-            "parentId": None,
-        }
-    )
+    if first["type"] != "conversation.created":
+        raise ValueError(first["type"])
+    created: plain.ConversationCreated = {
+        **first,
+        "title": state.title,
+        "agent": state.agent,
+        "options": state.options,
+        "metadata": state.metadata,
+        "forkedFrom": origin,
+    }
+    # The branch of a sub-agent has no parent, so that lists show it.
+    created.pop("parentId", None)
     return _record(created, now)
 
 
@@ -190,13 +189,12 @@ def _closing(conversation_id: str, records: Iterable[plain.Record], now: str) ->
     if state.turn is None:
         return []
     ended = ended_turn(state, now, "interrupted", "cancelled")
-    return [{**_record(ended, now), "turnId": state.turn.id}]
+    return [{**_record(plain_form(ended), now), "turnId": state.turn.id}]
 
 
-def _record(event: Contract, now: str) -> plain.Record:
+def _record(event: plain.Event, now: str) -> plain.Record:
     """Return a record that gets its number last."""
-    logged: Any = event.model_dump(mode="json", exclude_none=True)
-    return {"v": LOG_VERSION, "seq": 0, "ts": now, "event": logged}
+    return {"v": LOG_VERSION, "seq": 0, "ts": now, "event": event}
 
 
 def _numbered(records: Iterable[plain.Record]) -> list[plain.Record]:

@@ -11,23 +11,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
-from pydantic import TypeAdapter
-
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import InputAction
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.items import Item, StopReason
+from oh_daemon.contract.forms import ItemFields, item_with, model_of
+from oh_daemon.contract.items import StopReason
 from oh_daemon.contract.status import ConversationState, PauseReason, Usage
 from oh_daemon.core.landing import is_own, without_landing
-from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State, is_tool_item
 
-ITEM: TypeAdapter[Item] = TypeAdapter(Item)
 AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
-Outcomes = Mapping[str, Json]
+Outcomes = Mapping[str, ItemFields]
 """Fields known by now of items that were cut short, by item id; they replace the items' own."""
-_NOTHING: Outcomes = MappingProxyType({})
+_NOTHING: Outcomes = MappingProxyType(dict[str, ItemFields]())
 
 # Read by the model, and by people below the call.
 _EXPLANATIONS: dict[str, str] = {
@@ -64,7 +61,7 @@ def closing_events(
             continue
         was_begun = item["status"] == "running" or not is_tool_item(item)
         why = reason if was_begun else "notStarted"
-        closing.append(_ended(item, now, why, fields=outcomes.get(item_id, {})))
+        closing.append(_ended(item, now, why, fields=outcomes.get(item_id)))
     return closing
 
 
@@ -153,7 +150,7 @@ def ended_turn(
         started_at=turn.started_at,
         ended_at=now,
         n_steps=turn.n_steps,
-        usage=Usage.model_validate(turn.usage) if turn.usage else None,
+        usage=model_of(Usage, turn.usage) if turn.usage else None,
         **outcome,
     )
     return e.TurnCompleted(turn=ended)
@@ -205,7 +202,7 @@ def status_event(
 def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) -> Contract:
     """End a command whose changes nobody will take any more."""
     result = without_landing(landing, "The user did something else instead of taking them.")
-    fields = {**result.item_fields, "content": list(result.content)}
+    fields: ItemFields = {**result.item_fields, "content": result.content}
     status = "rejected" if is_own(item) else "completed"
     return _ended(item, now, None, status=status, fields=fields)
 
@@ -217,11 +214,11 @@ def _ended(
     status: plain.ItemStatus = "cancelled",
     *,
     text: str | None = None,
-    fields: Mapping[str, object] = _NOTHING,
+    fields: ItemFields | None = None,
 ) -> e.ItemCompleted:
-    ended: Json = {**item, **fields, "status": status, "reason": reason, "endedAt": now}
+    ended: ItemFields = {**(fields or {}), "status": status, "reason": reason, "endedAt": now}
     if is_tool_item(item):
         said = text if reason is None else _EXPLANATIONS[reason]
         told = [{"type": "text", "text": said}] if said is not None else []
-        ended["content"] = [*told, *ended.get("content", ())]
-    return e.ItemCompleted(item=ITEM.validate_python(ended))
+        ended["content"] = [*told, *ended.get("content", item.get("content", ()))]
+    return e.ItemCompleted(item=item_with(item, ended))

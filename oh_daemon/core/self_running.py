@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import unquote
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import TrustSubject
+from oh_daemon.contract.forms import item_with, model_of
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.core.approval import RUN_KINDS, approval_options, digest_of, new_approval
 from oh_daemon.core.journal import Journal, new_id
@@ -92,12 +92,13 @@ class Novelties:
 
     def _take(self, notice: plain.Item, decided: Decided | None) -> None:
         """Keep an answer of the user; without one, it is asked again."""
-        if decided is None or decided.approval is None or decided.answer is None:
-            ended = _ended(notice, status="cancelled")
+        asked = decided and decided.approval and decided.approval["subject"]
+        if decided is None or decided.answer is None or not asked or asked["kind"] != "trust":
+            ended = item_with(notice, {"status": "cancelled"})
         elif decided.answer["by"] != "user":
-            ended = _ended(notice, status="cancelled", reason=decided.answer["by"])
+            ended = item_with(notice, {"status": "cancelled", "reason": decided.answer["by"]})
         else:
-            subject = TrustSubject.model_validate(decided.approval["subject"])
+            subject = model_of(TrustSubject, asked)
             self._running.decide(subject, decided)
             said = permission(subject) if decided.effect == "allow" else _refusal(subject)
             ended = said.model_copy(update={"id": notice["id"]})
@@ -106,10 +107,6 @@ class Novelties:
 
 def _is_question(item: plain.Item) -> bool:
     return item["kind"] == "notice" and item["status"] == "awaitingApproval"
-
-
-def _ended(notice: plain.Item, **fields: Any) -> NoticeItem:
-    return NoticeItem.model_validate({**notice, **fields})
 
 
 def permission(subject: TrustSubject) -> NoticeItem:

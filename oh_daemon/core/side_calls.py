@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import DaemonError, ModelError
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import UserMessageItem
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.cancel import Cancelled, CancelToken
@@ -130,7 +131,7 @@ def plan_title(state: State) -> str | None:
     if state.message_count != 1:
         return None
     said = [item for item in state.items if is_message(item)]
-    if not said or state.title != title_of(UserMessageItem.model_validate(said[0]).content):
+    if not said or state.title != title_of(model_of(UserMessageItem, said[0]).content):
         return None
     content: str | list[Json] = render_batch(said)[0]["content"]
     if isinstance(content, str):

@@ -16,6 +16,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import FileChangeSubject
 from oh_daemon.contract.checkpoints import RepositoryLanding
 from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import FileChange, GitChange, Location, Risk
 from oh_daemon.core.cancel import Cancelled
 from oh_daemon.core.landing import TOOL, ended_with, without_landing
@@ -105,7 +106,7 @@ class LandingTool:
         self._changes = FileChanges(documents, watch, splits=len(landing["changes"]) <= MAX_SHOWN)
         self._landing = landing
         self._land_git = land_git
-        self._git = [RepositoryLanding.model_validate(each) for each in landing.get("git", ())]
+        self._git = [model_of(RepositoryLanding, each) for each in landing.get("git", ())]
         self._asks = asks
 
     def plan(self, args: Json) -> Intent:
@@ -164,8 +165,7 @@ class LandingTool:
         git, told = self._landed_git(why_no_git or _which(landed.left_out))
         rows = _told([*landed.rows, *left])
         told = "\n".join(filter(None, (rows, *told, *self._landing.get("notes", ()))))
-        changes = _listed(landed.changes) or None
-        return ended_with(self._landing, told, changes=changes, git=git or None)
+        return ended_with(self._landing, told, _listed(landed.changes), git)
 
     def land(self, args: Json, context: ToolContext) -> Landed:
         """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
@@ -177,7 +177,7 @@ class LandingTool:
         if len(plan.steps) > MAX_SHOWN:
             rows = "\n".join(rows).splitlines()
         rows += [_row(change, self._folders.name(path)) for path, change in whole]
-        changes = [*result.item_fields["changes"], *(change for _, change in whole)]
+        changes = [*result.item_fields.get("changes", ()), *(change for _, change in whole)]
         return Landed(changes, {**plan.left_out, **failed}, rows)
 
     def _why_no_git(self, found: _Plan, args: Json) -> str | None:
@@ -234,7 +234,7 @@ class LandingTool:
         left_out = dict(self._landing.get("leftOut", {}))
         protected: list[str] = []
         clashes = False
-        for change in map(FileChange.model_validate, self._landing["changes"]):
+        for change in (model_of(FileChange, each) for each in self._landing["changes"]):
             name = change.uri.rpartition("/")[2]
             try:
                 path, why = self._place(change)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import cast
+from typing import Literal, cast
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.items import PlanEntry
@@ -65,7 +66,11 @@ def question_text(args: Json) -> str:
     return "\n".join((args["question"], *(f"- {choice}" for choice in args.get("choices", ()))))
 
 
-_STATUSES = {"pending": "pending", "in_progress": "inProgress", "completed": "completed"}
+_STATUSES: Mapping[str, Literal["pending", "inProgress", "completed"]] = {
+    "pending": "pending",
+    "in_progress": "inProgress",
+    "completed": "completed",
+}
 _MARKS = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]"}
 
 
@@ -100,9 +105,7 @@ class TodoTool:
     def plan(self, args: Json) -> Intent:
         tasks = cast("list[Json]", args["tasks"])
         entries = tuple(
-            PlanEntry.model_validate(
-                {"id": str(n), "text": task["text"], "status": _STATUSES[task["status"]]}
-            )
+            PlanEntry(id=str(n), text=task["text"], status=_STATUSES[task["status"]])
             for n, task in enumerate(tasks, 1)
         )
         done = sum(entry.status == "completed" for entry in entries)

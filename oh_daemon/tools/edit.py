@@ -145,7 +145,7 @@ class EditTool:
             footprint=Footprint(writes=False, paths=frozenset({str(path)})),
             digest_material=(str(path),),
             locations=(Location(uri=uri, range=_lines(args)),),
-            item_fields={"kind": "toolCall", "tool_kind": "read"},
+            item_fields={"kind": "toolCall", "toolKind": "read"},
             outside_floor=secret is not None,
         )
 

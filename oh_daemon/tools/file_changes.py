@@ -105,7 +105,7 @@ class FileChanges:
                 for step in steps
             ),
             locations=tuple(Location(uri=change.uri) for change in changes),
-            item_fields={"kind": "fileChange", "tool_kind": "edit", "changes": changes},
+            item_fields={"kind": "fileChange", "toolKind": "edit", "changes": changes},
             outside_floor=any(protected),
             texts=tuple(t for s in steps for t in (s.before, s.after) if t is not None),
         )
@@ -122,12 +122,12 @@ class FileChanges:
         changes = tuple(_shown(by_path[path], each.change) for path, each in done.items())
         rows = [self._told(by_path[path], each) for path, each in done.items()]
         told = (capped("\n".join(rows), "this"), _left_out(steps, by_path), news())
-        routes = [each.route for each in done.values()]
+        route = next(iter(done.values())).route if len(done) == 1 else None
         return ToolResult.of(
             "\n".join(filter(None, told)),
             changes=changes,
-            route=routes[0] if len(routes) == 1 else None,
-            undo_label=label,
+            route=route,
+            undoLabel=label,
         )
 
     def leaves_out(self, steps: Sequence[Step], args: Json) -> bool:
@@ -139,7 +139,7 @@ class FileChanges:
         """Return the steps with only those hunks that the user chose."""
         if "hunks" not in args:
             return list(steps)
-        chosen = [NamedHunk.model_validate(hunk) for hunk in args["hunks"]]
+        chosen = [NamedHunk(**hunk) for hunk in args["hunks"]]
         offered = {step.path: self._hunks(step) for step in steps}
         if not all(any(hunk in hunks for hunks in offered.values()) for hunk in chosen):
             raise StaleDocumentError("a text changed since the user chose from this edit")
@@ -170,7 +170,7 @@ class FileChanges:
             return []
         uri = uri_from_path(self._folders.as_opened(step.path))
         found = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
-        return [NamedHunk.model_validate({**hunk.model_dump(), "uri": uri}) for hunk in found]
+        return [NamedHunk(**dict(hunk), uri=uri) for hunk in found]
 
 
 def checked_text(args: Json, name: str) -> str:

@@ -112,7 +112,7 @@ class SearchTool:
             risk="low",
             footprint=Footprint(writes=False),
             locations=locations,
-            item_fields={"kind": "toolCall", "tool_kind": "search"},
+            item_fields={"kind": "toolCall", "toolKind": "search"},
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:

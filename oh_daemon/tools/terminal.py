@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from oh_daemon.contract.approvals import CommandSubject
+from oh_daemon.contract.forms import ToolFields
 from oh_daemon.core.hosts import PLACE, Host, parse_host
 from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
@@ -195,10 +196,10 @@ class TerminalTool:
             editable=True,
             item_fields={
                 "kind": "command",
-                "tool_kind": "execute",
+                "toolKind": "execute",
                 "command": command,
                 "cwd": str(cwd),
-                "terminal_id": terminal_id,
+                "terminalId": terminal_id,
             },
         )
 
@@ -292,12 +293,12 @@ class TerminalTool:
     def _result(self, outcome: CommandOutcome, terminal_id: str, note: str | None) -> ToolResult:
         text, blob = self._text(outcome, terminal_id, note)
         output, code = outcome.output, outcome.exit_code
-        facts: Mapping[str, Any] = {
-            "exit_code": code,
+        facts: ToolFields = {
+            "exitCode": code,
             "signal": -code if code is not None and code < 0 else None,
-            "terminal_id": terminal_id,
+            "terminalId": terminal_id,
             "truncated": output.n_cut_bytes > 0 or None,
-            "output_ref": blob,
+            "outputRef": blob,
         }
         return ToolResult.of(text, **facts)
 

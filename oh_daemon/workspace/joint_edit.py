@@ -9,9 +9,9 @@ from threading import Timer
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import EditRejectedError, ToolError
+from oh_daemon.contract.forms import ItemFields, model_of
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import Json
 from oh_daemon.workspace.arbiter import EditDone
 from oh_daemon.workspace.concurrent_edits import MAX_IN_TURN, for_each
 from oh_daemon.workspace.documents import Documents
@@ -49,16 +49,17 @@ def change_all(
     return {path: edits[path] for path in changes}
 
 
-def cut_short(documents: Documents, open_items: Iterable[plain.Item]) -> dict[str, Json]:
+def cut_short(documents: Documents, open_items: Iterable[plain.Item]) -> dict[str, ItemFields]:
     """Return, for edits under way when a daemon died, the changes made and a text about them."""
-    observations: dict[str, Json] = {}
+    observations: dict[str, ItemFields] = {}
     for item in open_items:
         if item["kind"] == "fileChange" and item["status"] == "running" and item.get("changes"):
             done = [change for change in item["changes"] if _is_done(documents, change)]
             names = ", ".join(change["uri"].rpartition("/")[2] for change in done) or "none"
             text = f"Of {len(item['changes'])} files these are as the edit wanted them: {names}."
             content = [{"type": "text", "text": text}]
-            observations[item["id"]] = {"changes": done, "content": content}
+            changes = [model_of(FileChange, change) for change in done]
+            observations[item["id"]] = {"changes": changes, "content": content}
     return observations
 
 

@@ -17,7 +17,7 @@ import pytest
 from pydantic import BaseModel
 
 from oh_daemon.app import images
-from oh_daemon.contract import composing, content, messages, protocol, summaries
+from oh_daemon.contract import composing, content, forms, items, messages, protocol, summaries
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
 from oh_daemon.fronts.lsp import methods, sync
@@ -517,6 +517,73 @@ def test_the_lists_of_exceptions_name_modules_that_exist() -> None:
     names = {module.name for module in _modules()}
     stale = (LAST_RESORTS.keys() | LONG_DOCSTRINGS) - names
     _check(f"{name} is listed here and does not exist; remove the entry" for name in stale)
+
+
+FORMS = "contract/forms"
+"""Where alone a model that a record reaches is made from a dict, or becomes one."""
+CROSSINGS = {
+    *("model_validate", "model_validate_json", "validate_python", "validate_json"),
+    *("model_dump", "model_dump_json", "dump_python", "dump_json"),
+}
+DUMPED_BESIDE = {
+    ("app/idempotency", "self.params"): "the params of a request",
+    ("app/trust", "server"): "a setting",
+    ("fronts/lsp/client_tool_calls", "tool"): "a definition that the client sent",
+    ("fronts/lsp/composition", "told"): "the params of a notification",
+    ("fronts/lsp/handlers_conversation", "params"): "the params of a request",
+    ("fronts/lsp/handlers_daemon", "merged.settings"): "the settings",
+    ("fronts/lsp/handlers_standard", "request.range"): "a structure of LSP",
+    ("fronts/lsp/handlers_standard", "action.range"): "a structure of LSP",
+    ("fronts/lsp/handlers_standard", "params"): "the params of a request to the client",
+    ("fronts/wire/framing", "value"): "whatever crosses the wire",
+    ("tools/knowledge_tools", "s"): "a setting",
+}
+"""Module and model -> what it is instead of a record; `model` and `mcp_servers` have none."""
+
+
+def test_models_become_records_and_records_models_in_one_module() -> None:
+    [plain] = (module for module in _modules() if module.name == "contract/plain")
+    records = {name for node in plain.nodes for name in _names_made_by(node)}
+    assert records >= {"Record", "FileChange", "StatusChanged", "Item"}
+    seen: set[tuple[str, str]] = set()
+    problems: list[str] = []
+    for module in _modules():
+        for node in (
+            module.nodes if module.folder not in {"contract", "model", "mcp_servers"} else ()
+        ):
+            model, what = _crossing(node)
+            place = (module.name, model)
+            seen.add(place)
+            is_of_record = what and model.rpartition(".")[2] in records
+            if place not in DUMPED_BESIDE and ("dump" in what or is_of_record):
+                line = getattr(node, "lineno", 0)
+                problems.append(f"{module.name}.py:{line} has {model}.{what}; ask {FORMS} for it")
+    _check([*problems, *(f"{place} is stale" for place in DUMPED_BESIDE.keys() - seen)])
+
+
+def _names_made_by(node: ast.AST) -> list[str]:
+    match node:
+        case ast.ClassDef(name=name) | ast.Assign(targets=[ast.Name(id=name)]):
+            return [name]
+        case _:
+            return []
+
+
+def _crossing(node: ast.AST) -> tuple[str, str]:
+    """Return the model, or what holds one, and how it changes its form; of no use, two times ""."""
+    match node:
+        case ast.Attribute(value=model, attr=attr) if attr in CROSSINGS:
+            return ast.unparse(model), attr
+        case ast.Call(func=ast.Name(id="TypeAdapter" | "cast" as attr), args=[model, *_]):
+            return ast.unparse(model).strip("'\""), attr
+        case _:
+            return "", ""
+
+
+def test_the_fields_that_tools_set_are_those_of_their_items() -> None:
+    kinds = (items.ToolCallItem, items.CommandItem, items.FileChangeItem, items.PlanItem)
+    fields = {name for kind in kinds for name in kind.model_json_schema()["properties"]}
+    assert forms.ItemFields.__annotations__.keys() <= fields
 
 
 def _words_of(module: Module) -> Iterator[str]:

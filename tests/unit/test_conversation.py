@@ -24,7 +24,7 @@ from oh_daemon.contract.status import ConversationState
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.delivery import MAX_QUEUE, plan_delivery
 from oh_daemon.core.ports import Json
-from oh_daemon.core.recovery import ITEM, ended_turn, stopping_events
+from oh_daemon.core.recovery import ended_turn, stopping_events
 from oh_daemon.core.state import OpenTurn, State
 from oh_daemon.core.turns import may_resume
 
@@ -39,7 +39,7 @@ def ask(conversation: Conversation, approval_id: str = "a1") -> None:
     """Append an open action that waits for the user's approval."""
     call = {"id": "call_1", "name": "touch", "arguments": "{}", "batch": "b1"}
     fields: Json = {"kind": "toolCall", "id": "i1", "status": "pending", "tool": "touch"}
-    conversation.journal.append(e.ItemStarted(item=ITEM.validate_python({**fields, "call": call})))
+    conversation.journal.append(e.ItemStarted.model_validate({"item": {**fields, "call": call}}))
     approval = Approval(
         id=approval_id,
         digest="d1",

@@ -11,7 +11,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Json
-from oh_daemon.core.recovery import ITEM, restart_events, stopping_events, superseding_events
+from oh_daemon.core.recovery import restart_events, stopping_events, superseding_events
 
 
 def item(item_id: str, kind: str = "toolCall", **fields: Any) -> Any:
@@ -21,7 +21,7 @@ def item(item_id: str, kind: str = "toolCall", **fields: Any) -> Any:
         shared |= {"tool": "look", "call": call}
     else:
         shared |= {"messageId": item_id, "text": "Hel"}
-    return ITEM.validate_python({**shared, **fields})
+    return e.ItemStarted.model_validate({"item": {**shared, **fields}}).item
 
 
 def with_open_items() -> Conversation:

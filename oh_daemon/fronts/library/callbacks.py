@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from oh_daemon.contract import plain as logged
 from oh_daemon.contract.events import Record
+from oh_daemon.contract.forms import model_of
 from oh_daemon.core.journal import History, Listener
 
 logger = logging.getLogger(__name__)
@@ -60,7 +61,7 @@ class Callbacks(Listener):
         if history.state.parent_id is not None and record["event"]["type"] not in _ASKING:
             return
         for callback in tuple(self._callbacks.values()):
-            self.submit(callback, Record.model_validate(record))
+            self.submit(callback, model_of(Record, record))
 
     def submit(self, callback: Callable[[Any], object], value: object) -> None:
         """Queue one call on the callbacks' thread, unless that has ended."""

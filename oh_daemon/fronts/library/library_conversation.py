@@ -26,6 +26,7 @@ from oh_daemon.contract.approvals import Approval, InputRequest, Subject
 from oh_daemon.contract.content import Part, ResourcePart
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import Delivery, Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
@@ -91,7 +92,7 @@ class Conversation:
         self._calls.add(self._answer_new)
         # The first answer may arrive while the other questions are still being submitted.
         for question in tuple(self._live.conversation.state.questions.values()):
-            self._calls.submit(self._answer, InputRequest.model_validate(question))
+            self._calls.submit(self._answer, model_of(InputRequest, question))
 
     def _begin(
         self, known_id: str | None, params: m.StartParams, folders: list[Path], recipe: Recipe
@@ -191,7 +192,7 @@ class Conversation:
         with conversation.journal.changed:
             begun = begin()
             ended = conversation.turns.ended(begun.get("messageId", ""), begun.get("turnId"))
-        turn = Turn.model_validate(_wait(ended, timeout_s))
+        turn = model_of(Turn, _wait(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn
 
@@ -268,7 +269,8 @@ class Conversation:
     @property
     def history(self) -> tuple[Record, ...]:
         """All events so far, read from the log. Raises `StorageError`."""
-        return tuple(map(Record.model_validate_json, self._live.conversation.journal.lines()))
+        lines = self._live.conversation.journal.lines()
+        return tuple(model_of(Record, orjson.loads(line)) for line in lines)
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
         """Copy this conversation, or its part up to an item, and return the copy's id.

@@ -12,6 +12,7 @@ from oh_daemon.app.live import Live
 from oh_daemon.contract.approvals import Approval
 from oh_daemon.contract.daemon_messages import ReviewedFile, ReviewParams, ReviewResult
 from oh_daemon.contract.errors import InvalidStateError
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import NamedHunk
 from oh_daemon.contract.status import Usage
 from oh_daemon.workspace.paths import uri_from_path
@@ -48,10 +49,10 @@ def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
     with conversation.journal.changed:
         state = conversation.state
         status = "closed" if conversation.journal.is_closing else state.status
-        title, usage = state.title, Usage.model_validate(state.usage or {})
+        title, usage = state.title, model_of(Usage, state.usage) if state.usage else Usage()
     states = [each.conversation.state for each in all_live]
     waiting = (a for state in states for a in tuple(state.approvals.values()))
-    pending = tuple(Approval.model_validate(approval) for approval in waiting)
+    pending = tuple(model_of(Approval, approval) for approval in waiting)
     return Snapshot(ConversationStatus(status), title, usage, pending)
 
 

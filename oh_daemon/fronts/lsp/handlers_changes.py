@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
@@ -45,7 +46,7 @@ class _Review:
     uri: str
     base: str | None
     now: str | None
-    decision: str | None
+    decision: Literal["accepted", "reverted"] | None
     remains: FileChange | None = None
     """What is known of the file if a kept text is damaged or gone; both texts are then None."""
 
@@ -106,10 +107,8 @@ def changes_list(live: Live, params: m.ChangesListParams) -> m.ChangesListResult
     shown = reviews if params.turn_id is None else _of_turn(live, documents, params.turn_id)
     files: list[m.ReviewedFile] = []
     for uri, review in shown.items():
-        change = _change(documents, review)
-        facts = change.model_dump(exclude={"patch", "uri"})
-        facts |= {"uri": uri, "state": _state(documents, reviews[uri])}
-        files.append(m.ReviewedFile.model_validate(facts))
+        change = _change(documents, review).model_copy(update={"patch": None, "uri": uri})
+        files.append(m.ReviewedFile(**dict(change), state=_state(documents, reviews[uri])))
     return m.ChangesListResult(files=tuple(files))
 
 
@@ -124,7 +123,9 @@ def _change(documents: Documents, review: _Review) -> FileChange:
     return documents.history.describe(path, review.base, review.now)
 
 
-def _state(documents: Documents, review: _Review) -> str:
+def _state(
+    documents: Documents, review: _Review
+) -> Literal["pending", "accepted", "reverted", "conflict"]:
     if not review.is_pending:
         return review.decision or "accepted"
     if review.remains is not None:

@@ -20,6 +20,7 @@ from oh_daemon.contract.approvals import Approval, InputRespondParams
 from oh_daemon.contract.composing import AttachmentPutParams, AttachmentPutResult
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import Decision
+from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.settings import Layer, merge_settings
 from oh_daemon.core.ports import Json
@@ -42,7 +43,7 @@ def approval_list(daemon: Daemon, live: Live | None) -> m.ApprovalListResult:
     for each in asking:
         with each.changed:
             waiting = each.state.approvals.values()
-            pending.extend(Approval.model_validate(approval) for approval in waiting)
+            pending.extend(model_of(Approval, approval) for approval in waiting)
     return m.ApprovalListResult(pending=tuple(pending))
 
 
