@@ -54,7 +54,8 @@ class World:
     """A conversation in which the model asked for the command `make`."""
 
     def __init__(self, policy: Policy | None = None, **risks: Risk) -> None:
-        state = State("c1", options={"mode": "ask", "approval": "askRisky", "model": "m"})
+        options = {"mode": "ask", "approval": "askRisky", "model": "m"}
+        state = State("c1", options=options, created_at="2026-01-01T00:00:00Z")
         self.conversation = Conversation(
             state, MemoryLog(), epoch="1", clock=FixedClock(), masker=Masker()
         )
