@@ -60,6 +60,11 @@ class Editor(Protocol):
         """Whether `save` works, which saves what the user has typed too."""
         ...
 
+    @property
+    def saves_with_edits(self) -> bool:
+        """Whether each edit saves what the user has typed too: the client knows no other way."""
+        ...
+
     def document(self, path: Path) -> OpenDocument | None:
         """Return the newest text of an open document, or None when it is not open."""
         ...
@@ -76,6 +81,10 @@ class Editor(Protocol):
         cancel: CancelToken,
     ) -> EditOutcome:
         """Ask the client to apply `edits` to that version as one undo step (deadline 10 s)."""
+        ...
+
+    def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:
+        """Let the client create a file; return whether it says that it did. Only some can."""
         ...
 
     def wait_for_text(

@@ -22,7 +22,7 @@ from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.patch import Hunks
-from oh_daemon.workspace.paths import uri_from_path
+from oh_daemon.workspace.paths import shown, uri_from_path
 from oh_daemon.workspace.review import Part, Rewrite, Wanted, hunks_of
 from oh_daemon.workspace.text_changes import (
     Insert,
@@ -62,6 +62,8 @@ class Step:
     protected: str | None
     """Why this file is asked about in any case, if it is."""
     move: Move | None = None
+    saves_typed: bool = False
+    """Whether it saves what the user has typed in this file."""
 
 
 class FileChanges:
@@ -79,7 +81,8 @@ class FileChanges:
         real = self._folders.resolve(path, writing=True)
         planned = self._documents.plan(real, change)
         protected = self._folders.is_protected(path)
-        return Step(real, change, planned.before, planned.after, protected)
+        before, after, saves = planned.before, planned.after, planned.saves_typed
+        return Step(real, change, before, after, protected, saves_typed=saves)
 
     def named(self, steps: Sequence[Step]) -> str:
         n = len(steps)
@@ -92,7 +95,8 @@ class FileChanges:
         describe = self._documents.history.describe
         changes = tuple(_shown(s, describe(s.path, s.before, s.after)) for s in steps)
         protected = [step.protected for step in steps]
-        reasons = tuple(dict.fromkeys(filter(None, (*protected, *map(_hidden_reason, steps)))))
+        doubts = (*protected, *map(_hidden_reason, steps), *map(_saving_reason, steps))
+        reasons = tuple(dict.fromkeys(filter(None, doubts)))
         return Intent(
             title=f"{words} {self.named(steps)}",
             subject=FileChangeSubject(changes=changes, hunks=hunks if len(hunks) > 1 else None),
@@ -190,6 +194,11 @@ def _hidden_reason(step: Step) -> str | None:
         return None
     names = ", ".join(f"U+{ord(char):04X}" for char in sorted(found))
     return f"adds hidden characters ({names}), which can make code read otherwise than it runs"
+
+
+def _saving_reason(step: Step) -> str | None:
+    name = shown(step.path.name)
+    return f"also saves your unsaved changes in {name!r}" if step.saves_typed else None
 
 
 def _shown(step: Step, change: FileChange) -> FileChange:

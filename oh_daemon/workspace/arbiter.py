@@ -95,6 +95,8 @@ class PlannedEdit:
     note: str | None = None
     form: FileForm | None = None
     """The form of a file that is created."""
+    saves_typed: bool = False
+    """Whether what the user has typed is saved along with it."""
 
 
 @dataclass(frozen=True, slots=True)

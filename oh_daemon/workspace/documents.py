@@ -248,13 +248,13 @@ class Documents:
             can_save=editor is not None and editor.can_save,
         )
         if route is None:
-            raise self._stale(
-                state, "the user has unsaved changes in an editor that takes no edits; ask to save"
-            )
+            why = "the user has unsaved changes in an editor that takes no edits; ask to save"
+            raise self._stale(state, why)
         before = file.text if route == "disk" and file is not None else state.text or ""
         edits = find(before)
         after = applied(before, edits)
-        return PlannedEdit(state, before, after, edits, route, state.truth.note)
+        saves = route == "editor" and editor is not None and editor.saves_with_edits
+        return PlannedEdit(state, before, after, edits, route, state.truth.note, saves_typed=saves)
 
     def _planned_removal(self, state: Look, change: Remove) -> PlannedEdit:
         name = self._name(state.path)
@@ -280,8 +280,7 @@ class Documents:
         if not editor.can_apply:
             raise EditRejectedError(f"{name!r} is open, and its editor takes no edits")
         route: Route = "editorAndSave" if editor.can_save else "editor"
-        edit = TextEdit(0, len(document.text), text)
-        return PlannedEdit(state, None, text, (edit,), route)
+        return PlannedEdit(state, None, text, (TextEdit(0, len(document.text), text),), route)
 
     def _planned_undo(self, state: Look) -> PlannedEdit:
         last = self.history.last(state.path)
@@ -314,6 +313,9 @@ class Documents:
         path, file, after = planned.state.path, planned.state.file, planned.after
         if planned.route != "disk":
             return self._write_through_editor(planned, label, cancel)
+        is_plain = file is None and planned.form is None
+        if is_plain and self.files.is_created_by(self._editor, path, after or "", cancel):
+            return self._done(path, None, after, "editor")
         try:
             if file is None:
                 form = planned.form or FileForm()

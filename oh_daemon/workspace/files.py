@@ -23,6 +23,8 @@ from pathlib import Path
 
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.contract.items import FileForm
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.editor_ports import Editor
 from oh_daemon.workspace.paths import Folders, shown
 
 MAX_TEXT_BYTES = 16 << 20
@@ -150,6 +152,14 @@ class Files:
             if shared or not _replace_by_rename(folder, path, new, expected_sha256):
                 self._keep(old)
                 _overwrite(folder, path, old, new)
+
+    def is_created_by(
+        self, editor: Editor | None, path: Path, text: str, cancel: CancelToken
+    ) -> bool:
+        """Let the editor create the file, so that it shows that; return whether it is right."""
+        is_made = editor is not None and editor.create(path, text, cancel=cancel)
+        file = self.read(path) if is_made else None
+        return file is not None and file.text == text
 
     def create(self, path: Path, data: bytes, mode: int | None = None) -> None:
         """Create a file and the folders above it; never touches an existing file."""

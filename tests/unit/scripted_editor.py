@@ -22,6 +22,7 @@ class ScriptedEditor:
         self.can_apply = True
         self.can_save = True
         self.saves_when_asked = True
+        self.saves_with_edits = False
         self.lies_when_stale = False
         self.failure: str | None = None
         self.formatter: Callable[[str], str] = lambda text: text
@@ -46,6 +47,9 @@ class ScriptedEditor:
     def document(self, path: Path) -> OpenDocument | None:
         with self._changed:
             return self._open.get(path)
+
+    def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:  # noqa: ARG002 - as in the port.
+        return False
 
     def documents(self) -> tuple[OpenDocument, ...]:
         with self._changed:

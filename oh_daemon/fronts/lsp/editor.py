@@ -58,6 +58,7 @@ class ClientEditor:
         self._synced = documents
         self._has_own_edit = "applyEdit2" in facts.features
         self.saves_when_asked = "saveDocument" in facts.features
+        self.saves_with_edits = False
         self._has_read = "readDocument" in facts.features
         self._takes_versions = facts.offers("workspace", "workspaceEdit", "documentChanges")
         self.can_apply = self._has_own_edit or facts.offers("workspace", "applyEdit")
@@ -150,6 +151,9 @@ class ClientEditor:
             is_saved = bool(self.save([document.path], cancel=cancel))
             return EditOutcome(is_applied=True, is_saved=is_saved)
         return outcome
+
+    def create(self, path: Path, text: str, *, cancel: CancelToken) -> bool:  # noqa: ARG002 - as in the port.
+        return False
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the client to save; return the paths that it says it saved."""
