@@ -24,6 +24,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.skills import COMMANDS
 from oh_daemon.fronts.acp.chunks import UPDATE, chunk, update_params
 from oh_daemon.fronts.acp.connection import Connection
+from oh_daemon.fronts.acp.editor import ClientFiles, habits_of
 from oh_daemon.fronts.acp.permission import Asker
 from oh_daemon.fronts.acp.updates import (
     CHANNELS,
@@ -71,7 +72,7 @@ class Session(Listener):
         self._announced: set[str] = set()
         self._streamed: set[str] = set()
         """Messages that have begun to stream, and may be taken back."""
-        self.asker = Asker(connection, session_id, lambda: bool(self.prompts), self.announce)
+        self.asker = Asker(connection, session_id, self._is_heard, self.announce)
         shared = connection.shared
         self.mcp = shared.mcp.beside(
             lambda: {**shared.settings(None).settings.mcp_servers, **servers}, folders[0]
@@ -80,11 +81,21 @@ class Session(Listener):
             replace(
                 shared,
                 mcp=self.mcp,
+                editor=self._files(),
                 can_ask=lambda: True,
                 can_answer=self.asker.can_answer,
                 listeners=(self,),
             )
         )
+
+    def _files(self) -> ClientFiles | None:
+        to, habits = self._to, habits_of(self._to.facts)
+        if not habits.reads_buffers:
+            return None
+        return ClientFiles(to.client, self.id, self.folders, self._is_heard, habits)
+
+    def _is_heard(self) -> bool:
+        return bool(self.prompts)
 
     @property
     def live(self) -> Live:

@@ -1,0 +1,192 @@
+"""The client's buffers: its unsaved text counts, and no client's way with files loses any text."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp_client import FS, AcpClient, AcpError, choose
+from fake_llm import call, say
+from world import World
+
+Json = dict[str, Any]
+Start = Callable[..., AcpClient]
+
+
+@dataclass
+class Buffers:
+    """The files as a client has them, and what it does when it is asked for them."""
+
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+    """Unsaved texts by path."""
+    written: list[str] = field(default_factory=list[str])
+    show: Callable[[str], str] = lambda text: text
+    """What it makes of a text that it reads."""
+    keep: Callable[[str], str | None] = lambda text: text
+    """What it writes in place of a text; None for nothing."""
+    written_result: Any = None
+
+    def read(self, params: Json) -> Json:
+        path = params["path"]
+        if path not in self.texts and not Path(path).exists():
+            raise AcpError({"code": -32002, "message": "Resource not found"})
+        return {"content": self.show(self.texts.get(path) or Path(path).read_text())}
+
+    def write(self, params: Json) -> Any:
+        self.written.append(params["path"])
+        text = self.keep(params["content"])
+        if text is not None:
+            self.texts.pop(params["path"], None)
+            Path(params["path"]).write_text(text)
+        return self.written_result
+
+
+def begun(start: Start, buffers: Buffers, name: str = "zed") -> AcpClient:
+    client = start()
+    client.initialize(name, **FS)
+    client.answer("fs/read_text_file", buffers.read)
+    client.answer("fs/write_text_file", buffers.write)
+    client.allow()
+    return client
+
+
+def view(path: str) -> Any:
+    return call("edit", command="view", path=path)
+
+
+def replace(path: str, old: str, new: str) -> Any:
+    return call("edit", command="replace", path=path, old_text=old, new_text=new)
+
+
+def observed(world: World, nth: int) -> str:
+    """Return what the nth request says of the last call."""
+    return str(world.llm.requests[nth].body["messages"][-1]["content"])
+
+
+def test_unsaved_text_is_read_and_the_edit_says_that_it_is_saved(
+    start: Start, world: World
+) -> None:
+    path = world.project / "rule.md"
+    path.write_text("Rule: 10 %\n")
+    buffers = Buffers({str(path): "Rule: 25 %\n"})
+    client = begun(start, buffers)
+    world.script(view("rule.md"), replace("rule.md", "25", "26"), say("Done."))
+    session = client.new(world.project)
+    client.request("session/set_mode", {"sessionId": session, "modeId": "autoEdit"})
+    client.prompt(session, "Raise it")
+    assert "25 %" in observed(world, 1)
+    [asked] = client.asked("session/request_permission")
+    assert "also saves your unsaved changes in 'rule.md'" in str(asked["toolCall"]["content"])
+    assert buffers.written == [str(path)]
+    assert path.read_text() == "Rule: 26 %\n"
+
+
+def test_saved_and_new_files_go_through_the_client(start: Start, world: World) -> None:
+    path, new = world.project / "a.py", world.project / "b.py"
+    path.write_text("x = 1\n")
+    buffers = Buffers()
+    client = begun(start, buffers)
+    create = call("edit", command="create", path="b.py", text="y = 2\n")
+    world.script(view("a.py"), replace("a.py", "1", "3"), create, say("Done."))
+    client.prompt(client.new(world.project), "Change both")
+    assert buffers.written == [str(path), str(new)]
+    assert (path.read_text(), new.read_text()) == ("x = 3\n", "y = 2\n")
+    edits = [each for each in client.updates("tool_call_update") if each["status"] == "completed"]
+    assert edits[-1]["content"][0] == {"type": "diff", "path": str(new), "newText": "y = 2\n"}
+
+
+@pytest.mark.parametrize("name", ["CodeCompanion.nvim", ""])
+def test_a_client_that_would_lose_text_is_not_written_to(
+    start: Start, world: World, name: str
+) -> None:
+    path = world.project / "a.py"
+    path.write_text("x = 1\n")
+    buffers = Buffers()
+    client = begun(start, buffers, name)
+    world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
+    client.prompt(client.new(world.project), "Change it")
+    assert buffers.written == []
+    assert path.read_text() == "x = 3\n"
+    assert bool(client.asked("fs/read_text_file")) == (name == "")
+
+
+def test_unsaved_text_of_an_unknown_client_is_read_and_left_alone(
+    start: Start, world: World
+) -> None:
+    path = world.project / "a.py"
+    path.write_text("x = 1\n")
+    buffers = Buffers({str(path): "x = 2\n"})
+    client = begun(start, buffers, "")
+    world.script(view("a.py"), replace("a.py", "2", "3"), say("Well."))
+    client.prompt(client.new(world.project), "Change it")
+    assert "x = 2" in observed(world, 1)
+    assert "unsaved changes" in observed(world, 2)
+    assert (path.read_text(), buffers.texts) == ("x = 1\n", {str(path): "x = 2\n"})
+
+
+LINES = "one\r\ntwo\r\n"
+
+
+@pytest.mark.parametrize(
+    ("disk", "show"),
+    [
+        ("one\ntwo\n", lambda text: text.removesuffix("\n")),
+        (LINES, lambda text: text.replace("\r\n", "\n")),
+        ("\ufeffone\ntwo\n", lambda text: text),
+        ("one\ntwo\n", lambda _text: ""),
+    ],
+)
+def test_a_saved_file_does_not_count_as_changed(
+    start: Start, world: World, disk: str, show: Callable[[str], str]
+) -> None:
+    path = world.project / "a.txt"
+    path.write_bytes(disk.encode())
+    client = begun(start, Buffers(show=show))
+    world.script(view("a.txt"), replace("a.txt", "two", "2"), say("Done."))
+    client.prompt(client.new(world.project), "Change it")
+    assert "unsaved" not in observed(world, 1)
+    assert path.read_bytes() == disk.replace("two", "2").encode()
+
+
+@pytest.mark.parametrize(
+    ("buffers", "told"),
+    [
+        (Buffers(keep=lambda _text: None), "was not edited"),
+        (Buffers(keep=lambda text: text.replace("3", "33")), "changed the text after your edit"),
+        (Buffers(keep=lambda _text: None, written_result="no such buffer"), "did not take"),
+        (Buffers(written_result={}), "Edited a.py: +1 -1 lines."),
+    ],
+)
+def test_what_a_client_says_of_a_write_is_checked(
+    start: Start, world: World, buffers: Buffers, told: str
+) -> None:
+    (world.project / "a.py").write_text("x = 1\n")
+    client = begun(start, buffers)
+    world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
+    client.prompt(client.new(world.project), "Change it")
+    assert told in observed(world, 2)
+
+
+def test_a_client_that_fails_at_reads_is_passed_over(start: Start, world: World) -> None:
+    def refuse(_params: Json) -> Json:
+        raise AcpError({"code": -32603, "message": "it broke"})
+
+    (world.project / "a.py").write_text("x = 1\n")
+    client = begun(start, Buffers())
+    client.answer("fs/read_text_file", refuse)
+    world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
+    client.prompt(client.new(world.project), "Change it")
+    assert (world.project / "a.py").read_text() == "x = 3\n"
+
+
+def test_a_rejected_edit_touches_no_buffer(start: Start, world: World) -> None:
+    path = world.project / "a.py"
+    path.write_text("x = 1\n")
+    buffers = Buffers({str(path): "x = 2\n"})
+    client = begun(start, buffers)
+    client.answer("session/request_permission", lambda params: choose(params, "reject_once"))
+    world.script(view("a.py"), replace("a.py", "2", "3"), say("Well."))
+    client.prompt(client.new(world.project), "Change it")
+    assert buffers.written == []
+    assert buffers.texts == {str(path): "x = 2\n"}
