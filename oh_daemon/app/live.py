@@ -16,7 +16,12 @@ from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.machine import Machine
 from oh_daemon.app.policy import policy_of
 from oh_daemon.app.shared import Recipe, Shared
-from oh_daemon.app.workbench import Workbench, render_tool_info
+from oh_daemon.app.workbench import (
+    Workbench,
+    changes_files,
+    did_change_files,
+    render_tool_info,
+)
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError, ToolError
@@ -29,7 +34,7 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.notices import warn
 from oh_daemon.core.ports import Caveat, Json, Model, Tool
-from oh_daemon.core.prompt import STATIC, render_system_prompt
+from oh_daemon.core.prompt import packaged_prompt, render_system_prompt
 from oh_daemon.core.recovery import restart_events
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.mcp_servers.servers import tools_of, unusable_of
@@ -138,7 +143,7 @@ class Live:
         """Describe the agent for the log; the prompt of `earlier` is kept byte for byte."""
         model = options["model"]
         if earlier is None:
-            self._offer(model)
+            self._offer(options)
         prompt = earlier if earlier and earlier["systemPrompt"] else self._new_prompt(options)
         return e.AgentInfo(
             model=model,
@@ -178,13 +183,16 @@ class Live:
         sections = [*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools)]
         if apply_patch.NAME in bench.tools:
             sections.append(apply_patch.PROMPT_SECTION)
+        if self._recipe.role:
+            sections.append(f"# Your part\n{self._recipe.role}")
         prompt = render_system_prompt(
             [str(folder) for folder in bench.folders.folders],
             environment=environment,
             context_files=files,
             sections=sections,
             instructions=self._recipe.instructions,
-            packaged=self._recipe.system_prompt or STATIC,
+            packaged=self._recipe.system_prompt
+            or packaged_prompt(bench.tools, changes=any(map(changes_files, bench.tools.values()))),
         )
         return {
             "systemPrompt": prompt,
@@ -204,7 +212,7 @@ class Live:
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
             conversation.journal.append(e.OptionsChanged(values=changed))
-        self._offer(state.options_now["model"])
+        self._offer(state.options_now)
         self._log_agent()
 
     def refresh_tools(self, cancel: CancelToken) -> None:
@@ -219,7 +227,7 @@ class Live:
         skills.servers.begin()
         # The user's own servers come last, so that no skill's tool can replace one of theirs.
         sources = (skills.servers, self._shared.mcp)
-        if self._offer(state.options_now["model"], tools_of(sources, cancel)):
+        if self._offer(state.options_now, tools_of(sources, cancel)):
             self._log_agent()
         skills.tell_of_new(self.conversation, self.workbench.tools)
         for caveat in unusable_of(sources):
@@ -232,13 +240,17 @@ class Live:
     def _warn(self, caveat: Caveat) -> None:
         warn(self.conversation.journal, caveat)
 
-    def _offer(self, model: str, others: Sequence[Tool] = ()) -> bool:
-        """Offer these tools, the client's and our own to this model; return whether any changed."""
+    def _offer(self, options: Mapping[str, str], others: Sequence[Tool] = ()) -> bool:
+        """Offer these tools, the client's and our own under these options; whether any changed."""
         parent = self._recipe.parent
         parent_id = parent.id if parent else self.conversation.state.parent_id
         others = (*others, *self._shared.client_tools(parent_id or self.id))
-        by_patch = self._shared.model_for(model).edits_by_patch
-        return self.workbench.offer_tools(others, by_patch=by_patch)
+        by_patch = self._shared.model_for(options["model"]).edits_by_patch
+        # Tools come first in a prompt: a change of the mode costs all that the provider cached. So
+        # they stay, but who leaves the mode plan of the start must be able to make the change.
+        had = self.conversation.state.agent.get("tools", ())
+        looks = options["mode"] == "plan" and not any(map(did_change_files, had))
+        return self.workbench.offer_tools(others, by_patch=by_patch, looks=looks)
 
     def _log_agent(self) -> None:
         """Log what is new, but keep the prompt, which the provider may have cached."""

@@ -126,6 +126,8 @@ class Recipe:
     """What keeps it apart from the disk, for a new conversation; the log says it for others."""
     system_prompt: str = ""
     """A program's own text in place of the packaged one."""
+    role: str = ""
+    """What a sub-agent is told of its part."""
     parent: Conversation | None = None
     """For a sub-agent, the conversation that it works for and whose grants it inherits."""
 

@@ -54,7 +54,6 @@ _REPORTED = frozenset(
     }
 )
 _ROLE = """\
-# Your part
 You are the sub-agent {name!r}. Another agent gave you your task. It sees your last message only, \
 not your steps, and the user may not read along: work on your own, and end with a report of what \
 you found or did, and of what you could not do."""
@@ -131,10 +130,9 @@ class SubAgents:
         agent, state = self.agents()[task.agent], self.parent.state
         role = _ROLE.format(name=agent.name)
         result = None if task.result_schema is None else _RESULT
-        instructions = (self.recipe.instructions, role, result, agent.instructions)
         recipe = replace(
             self.recipe,
-            instructions="\n\n".join(filter(None, instructions)),
+            role="\n\n".join(filter(None, (role, result, agent.instructions))),
             result_schema=task.result_schema,
             tool_filter=m.ToolFilter(allow=self._tools_for(agent)),
             tool_choice="auto",

@@ -33,7 +33,7 @@ from oh_daemon.sandbox.exchange import Exchange
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import apply_patch
 from oh_daemon.tools.control import AskTool, FinishTool, ThinkTool, TodoTool
-from oh_daemon.tools.edit import VIEW_SPEC, EditTool
+from oh_daemon.tools.edit import LOOK_SPEC, VIEW_SPEC, EditTool
 from oh_daemon.tools.language import Problems, Watch, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
@@ -92,7 +92,9 @@ class Workbench:
             self._at_the_end.callback(shared.views.leave, owner_id or "", self.shells)
         self.checkpoints: Checkpoints | None = None
         self._patching: Sequence[Tool] = ()
-        tools: list[Tool] = [AskTool(), TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
+        self._looking: Sequence[Tool] = ()
+        asks: list[Tool] = [AskTool()] if shared.is_attended() else []
+        tools: list[Tool] = [*asks, TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
         if folders:
             tools = [*self._workspace_tools(shared, log), *tools]
         self.skills = Skills(shared, self.folders.roots, self.for_project)
@@ -100,7 +102,7 @@ class Workbench:
         self._filter = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools
         self.tools: Mapping[str, Tool] = {}
-        self.offer_tools((), by_patch=False)
+        self.offer_tools((), by_patch=False, looks=False)
 
     def _landings(
         self, shared: Shared, log: EventLog, shared_view: SharedView | None
@@ -130,11 +132,17 @@ class Workbench:
             self._at_the_end.callback(shared.editor.listen(live.changed))
         return landings
 
-    def offer_tools(self, others: Sequence[Tool], *, by_patch: bool) -> bool:
-        """Offer these tools and our own, some of which need trust; return whether any changed."""
+    def offer_tools(self, others: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
+        """Offer these tools and our own, some of which need trust; return whether any changed.
+
+        `looks` leaves out what edits files.
+        """
         noted = [*self.skills.tools(), *self.memory.tools()]
-        tools = (*others, *self._own_tools, *noted, *self._more_tools)
-        found = choose_tools(tools, self._patching if by_patch else (), self._filter)
+        own: Sequence[Tool] = self._own_tools
+        if looks:
+            own = [*(tool for tool in own if not changes_files(tool)), *self._looking]
+        tools = (*others, *own, *noted, *self._more_tools)
+        found = choose_tools(tools, self._patching if by_patch and not looks else (), self._filter)
         if found == self.tools:
             return False
         self.tools = found
@@ -175,6 +183,8 @@ class Workbench:
             # Language servers know the disk only.
             servers, landings = None, self.landings
             editing = [ApartTool(tool, landings) for tool in editing]
+        # Replaces the tools that edit files for an agent that only looks.
+        self._looking = [EditTool(documents, watch, LOOK_SPEC)]
         tools: list[Tool] = [terminal, editing[0]]
         self._patching = editing[1:]
         tools += search_tools(documents, folders, self._finder)
@@ -268,6 +278,16 @@ def _passes(spec: ToolSpec, tool_filter: ToolFilter) -> bool:
 
 def _is_named(spec: ToolSpec, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for name in spec.names for pattern in patterns)
+
+
+def changes_files(tool: Tool) -> bool:
+    return tool.spec.kind == "edit" and not tool.spec.read_only
+
+
+def did_change_files(info: Json) -> bool:
+    """Return whether a tool in the log is one of ours that edits files."""
+    reads = info.get("annotations", {}).get("readOnlyHint")
+    return info["name"] in {"edit", apply_patch.NAME} and not reads
 
 
 def render_tool_info(spec: ToolSpec) -> Json:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import InputRequest, RuleCode
+from oh_daemon.contract.approvals import InputRequest
 from oh_daemon.contract.items import Risk
 from oh_daemon.contract.rules_and_hooks import Rule
 from oh_daemon.core.approval import (
@@ -49,11 +49,11 @@ from oh_daemon.core.tool_calls import plan
 
 logger = logging.getLogger(__name__)
 
-_ADVICE: Mapping[RuleCode, str] = {
-    "planMode": " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and"
-    " `git diff`, in plain words; what you would change, say in your answer. The user may leave"
-    " this mode."
-}
+_IN_PLAN = (
+    " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and `git diff`,"
+    " in plain words; what you would change, say in your answer."
+)
+_MAY_LEAVE = " The user may leave this mode."
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,16 @@ class Consent:
         self._log_decision(item, verdict, digest)
         if verdict.effect == "allow":
             return intent
-        return Rejection(f"Not allowed: {verdict.rule}.{_ADVICE.get(verdict.code, '')}")
+        return Rejection(f"Not allowed: {verdict.rule}.{self._advice(verdict, intent)}")
+
+    def _advice(self, verdict: Verdict, intent: Intent) -> str:
+        """Return what in the action mode plan refuses, and what it does not."""
+        if verdict.code != "planMode":
+            return ""
+        reasons = "; ".join(intent.reasons)
+        is_main = self._journal.state.parent_id is None
+        what = f" This is not: {reasons}." if reasons else ""
+        return f"{what}{_IN_PLAN}{_MAY_LEAVE if is_main else ''}"
 
     def _analyzed(self, spec: ToolSpec, intent: Intent) -> Intent:
         """Return the intent with the rating of the embedding program's analyzer, if it has one."""

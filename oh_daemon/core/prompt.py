@@ -1,17 +1,20 @@
 """The system prompt: a packaged text, then what is particular to this conversation.
 
-The static part comes first and is byte for byte the same in every conversation, so that providers
+The packaged part comes first and is byte for byte the same for the same tools, so that providers
 can cache it. The log has the whole prompt.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 MAX_CHARS = 32 << 10
-STATIC = Path(__file__).with_name("system_prompt.md").read_text("utf-8")
+_LINES = Path(__file__).with_name("system_prompt.md").read_text("utf-8").splitlines()
+_IF = re.compile(r"\?(!?)(\w+) ")
+"""How a line begins that is only there with, or without, this tool or `changes`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,19 @@ class ContextFile:
     text: str
 
 
+def packaged_prompt(tools: Collection[str], *, changes: bool) -> str:
+    """Return what fits an agent with these tools; `changes` is whether any of them edits files."""
+    have = {*tools, *(["changes"] if changes else [])}
+    lines: list[str] = []
+    for line in _LINES:
+        condition = _IF.match(line)
+        if condition is None:
+            lines.append(line)
+        elif (condition[2] in have) != bool(condition[1]):
+            lines.append(line[condition.end() :])
+    return "\n".join(lines) + "\n"
+
+
 def render_system_prompt(
     folders: Sequence[str],
     *,
@@ -29,7 +45,7 @@ def render_system_prompt(
     context_files: Sequence[ContextFile] = (),
     sections: Sequence[str] = (),
     instructions: str | None = None,
-    packaged: str = STATIC,
+    packaged: str,
 ) -> str:
     """Return the whole prompt; the user's `instructions` come last, where they weigh most.
 

@@ -37,6 +37,10 @@ SELF_RATING: Json = {
 }
 
 
+_NOT_THERE = {"ask": "Nobody is here to answer: decide, and say so."}
+"""What to do instead of calling a tool that is known, but not offered."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParsedCall:
     """A tool call, checked. With an `error` (text for the model) it must not run."""
@@ -58,7 +62,7 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     tool = tools.get(name)
     if tool is None:
         known = ", ".join(sorted(tools))
-        error = f"There is no tool {call.name!r}. The tools are: {known}."
+        error = _NOT_THERE.get(name, f"There is no tool {call.name!r}. The tools are: {known}.")
         return ParsedCall(call, None, error=error, error_kind="unknownTool")
     args, error = _parse_arguments(call.arguments)
     if args is None:

@@ -82,6 +82,15 @@ _VIEW_SCHEMA = takes(
 EDIT_SPEC = ToolSpec("edit", _DESCRIPTION, _SCHEMA, kind="edit")
 VIEW_SPEC = ToolSpec("edit", _VIEW_DESCRIPTION, _VIEW_SCHEMA, kind="edit")
 """For use beside `apply_patch`: only what a patch cannot do."""
+_LOOK_DESCRIPTION = """View text files; text that the user has not saved counts. Lines come with \
+their numbers and a tab, which are not part of the file; start_line and end_line page through long \
+files."""
+_LOOK_SCHEMA = {
+    **_VIEW_SCHEMA,
+    "properties": {**_VIEW_SCHEMA["properties"], "command": {"enum": ["view"]}},
+}
+LOOK_SPEC = ToolSpec("edit", _LOOK_DESCRIPTION, _LOOK_SCHEMA, kind="read", read_only=True)
+"""For an agent that only looks."""
 
 
 class EditTool:

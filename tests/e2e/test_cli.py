@@ -248,14 +248,17 @@ def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
         assert shown.count("rejected") == 1
 
 
-def test_a_question_and_nobody_there_is_the_answer_and_exits_3(world: World) -> None:
+def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> None:
+    """Finding D5: a question ended the run, and nothing said that nobody was there."""
     question = call("ask", question="Which colour?", choices=["red", "blue"])
-    ran = task(world, question, args=("--ask", "never"))
-    assert ran.code == 3
-    assert "\nWhich colour?\n- red\n- blue\n\nNeeds your answer · 1 step" in ran.out
-    world.script(say("Done."))
-    assert run(world, "run", "blue", "--autoresume").code == 0
-    assert world.llm.requests[-1].body["messages"][-1] == {"role": "user", "content": "blue"}
+    ran = task(world, question, say("Red, I decided."), args=("--ask", "never"))
+    assert (ran.code, "Red, I decided." in ran.out) == (0, True)
+    first, second = (request.body for request in world.llm.requests)
+    prompt = first["messages"][0]["content"]
+    assert "ask" not in {tool["function"]["name"] for tool in first["tools"]}
+    assert "user: nobody is here" in prompt
+    assert "`ask`" not in prompt
+    assert second["messages"][-1]["content"] == "Nobody is here to answer: decide, and say so."
 
 
 def test_a_refusal_that_the_agent_works_round_is_no_failure(world: World) -> None:

@@ -344,6 +344,28 @@ def test_a_sub_agent_has_none_of_its_own(world: World) -> None:
     assert offered.isdisjoint({"delegate", "ask"})
 
 
+def test_the_prompt_of_a_sub_agent_fits_its_tools(world: World) -> None:
+    """Findings D6 and D16: it was told of tools that it lacks, and that the user may leave plan."""
+    refused = call("terminal", command="touch a.txt")
+    script(
+        world,
+        go=[delegate(task("one", "explore")), say("Done.")],
+        one=[refused, say("No.")],
+    )
+    client = world.daemon()
+    wait_for_end(client, world.start(client))
+    first, second = (
+        r.body for r in world.llm.requests if first_user_text(r.body).startswith("one")
+    )
+    prompt = first["messages"][0]["content"]
+    assert not any(f"`{name}`" in prompt for name in ("ask", "todo", "delegate"))
+    assert "# From the user" not in prompt
+    assert "mode: plan: look" in prompt
+    edit = next(t["function"] for t in first["tools"] if t["function"]["name"] == "edit")
+    assert edit["parameters"]["properties"]["command"]["enum"] == ["view"]
+    assert "The user may leave this mode" not in second["messages"][-1]["content"]
+
+
 def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None:
     priced(world)
     script(

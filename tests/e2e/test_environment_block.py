@@ -1,9 +1,13 @@
 """What the model is told of where it works: in the prompt, and later only what changed."""
 
+import json
 import threading
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tiktoken
 from fake_llm import call, held, say
 from raw_client import RawClient
 from test_prompt_cache import shares
@@ -24,6 +28,22 @@ def block(world: World, nth: int) -> dict[str, str]:
     [prompt] = messages(world, nth, "system")
     rows = prompt.partition("# Environment\n")[2].splitlines()
     return dict(row.split(": ", 1) for row in rows)
+
+
+def test_what_each_request_begins_with_is_short(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Section 2 of the findings: the smallest of all full agents, 3.2k tokens; it may not grow."""
+    litellm = find_spec("litellm")
+    assert litellm is not None
+    tables = Path(litellm.origin or "").parent / "litellm_core_utils" / "tokenizers"
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tables))
+    world.script(say("Done."))
+    world.start(client := world.daemon())
+    world.turn(client)
+    body = world.llm.requests[0].body
+    sent = json.dumps(body["tools"]) + body["messages"][0]["content"]
+    assert len(tiktoken.get_encoding("cl100k_base").encode(sent)) < 3_600
 
 
 def choose(client: RawClient, conversation: str, option: str, value: str) -> None:
@@ -87,3 +107,38 @@ def test_a_plain_client_says_by_its_documents_what_is_open_and_unsaved(world: Wo
     world.send(client, conversation, "two")
     world.turn(client, nth=2)
     assert messages(world, 1, "user")[1] == "two\n\n<editor>\nunsaved: none\n</editor>"
+
+
+def offered(world: World, nth: int) -> dict[str, list[str]]:
+    """Return the tools in the nth request, and what `edit` can do there."""
+    tools = (tool["function"] for tool in world.llm.requests[nth].body["tools"])
+    properties = {tool["name"]: tool["parameters"]["properties"] for tool in tools}
+    return {name: each.get("command", {}).get("enum", []) for name, each in properties.items()}
+
+
+def test_the_mode_at_the_start_settles_the_tools_until_mode_plan_is_left(world: World) -> None:
+    """Finding D6: in mode plan the prompt and the tools were those of any other mode."""
+    edit, more = (call("edit", command="create", path=f"{n}.py", text="x") for n in ("new", "more"))
+    mixed = call("terminal", command="grep -n x a.py | head; python3 -c 'print(1)'")
+    world.script(mixed, say("Planned."), edit, say("Done."), more, say("No."))
+    client = world.daemon()
+    conversation = world.start(client, options={"mode": "plan", "approval": "askNever"})
+    world.turn(client)
+    assert block(world, 0)["mode"].startswith("plan: look and think only")
+    assert offered(world, 0)["edit"] == ["view"]
+    assert "rename" not in offered(world, 0)
+    refusal = messages(world, 1, "tool")[-1]
+    assert refusal.startswith(
+        "Not allowed: mode plan is read-only. This is not: python -c may run code"
+    )
+    choose(client, conversation, "mode", "ask")
+    world.send(client, conversation, "do it")
+    world.turn(client, nth=2)
+    assert "create" in offered(world, 2)["edit"]
+    assert (world.project / "new.py").exists()
+    choose(client, conversation, "mode", "plan")
+    world.send(client, conversation, "again")
+    world.turn(client, nth=3)
+    assert offered(world, 4) == offered(world, 2)
+    assert "<environment>\nmode: plan: look" in messages(world, 4, "user")[-1]
+    assert "mode plan is read-only" in messages(world, 5, "tool")[-1]

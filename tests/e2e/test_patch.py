@@ -94,27 +94,30 @@ def test_who_patches_is_offered_patches_and_a_switch_changes_that(world: World) 
     patch = "*** Begin Patch\n*** Delete File: a.py\n*** End Patch"
     refused = call("apply_patch", input=patch)
     replace = call("edit", command="replace", path="a.py", old_text="one", new_text="two")
-    world.script(*view("a.py"), refused, say("No."), replace, say("Edited."))
+    world.script(*view("a.py"), say("Seen."), refused, say("No."), replace, say("Edited."))
     client = world.daemon()
-    conversation = world.start(client, options={**GPT, "mode": "plan"})
+    conversation = world.start(client, options=GPT)
     world.turn(client)
+    named = {"conversationId": conversation}
+    client.request("conversation/setOption", {**named, "optionId": "mode", "value": "plan"})
+    world.send(client, conversation, "only plan")
+    world.turn(client, nth=2)
     tools = offered(world)
     assert tools["edit"]["command"]["enum"] == ["view", "undo"]
     assert set(tools["apply_patch"]) == {"input", "security_risk", "summary"}
     assert "Change files with `apply_patch`" in world.llm.requests[0].body["messages"][0]["content"]
     [_, rejected] = items(client, "toolCall") + items(client, "fileChange")
     assert (rejected["status"], "plan" in content_of(rejected)) == ("rejected", True)
-    named = {"conversationId": conversation}
     for option, value in (("model", "openai/fake"), ("mode", "full")):
         client.request("conversation/setOption", {**named, "optionId": option, "value": value})
     world.send(client, conversation, "edit it")
-    world.turn(client, nth=2)
+    world.turn(client, nth=3)
     assert "apply_patch" not in offered(world)
     assert "replace" in offered(world)["edit"]["command"]["enum"]
     assert Path(world.project / "a.py").read_bytes() == b"two\n"
     world.script(say("Neither."))
     world.start(client, "no edits", options=GPT, tools={"deny": ["edit"]})
-    world.turn(client, nth=3)
+    world.turn(client, nth=4)
     assert not {"apply_patch", "edit"} & set(offered(world))
 
 

@@ -144,7 +144,7 @@ def test_looser_options_do_not_run_what_waits_for_an_answer() -> None:
 def test_the_mode_plan_rejects_without_asking() -> None:
     world = World()
     world.conversation.state.options["mode"] = "plan"
-    told = "Not allowed: mode plan is read-only. Tools that only read may run"
+    told = "Not allowed: mode plan is read-only. This is not: a reason. Tools that only read may"
     answer = world.settle()
     assert isinstance(answer, Rejection)
     assert answer.text.startswith(told)

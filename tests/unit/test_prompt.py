@@ -1,13 +1,19 @@
 """The system prompt: it begins the same for all conversations, and differs only at the end."""
 
-from oh_daemon.core.prompt import render_system_prompt
+import re
+
+import pytest
+
+from oh_daemon.core.prompt import packaged_prompt, render_system_prompt
 
 HERE = {"date": "2026-01-31", "mode": "ask"}
+TOOLS = frozenset({"edit", "grep", "glob", "list", "terminal", "ask", "todo", "finish"})
+PACKAGED = packaged_prompt(TOOLS, changes=True)
 
 
 def test_conversations_share_all_that_comes_before_their_folders():
-    one = render_system_prompt(["/a"], environment=HERE)
-    two = render_system_prompt(["/b"], environment=HERE)
+    one = render_system_prompt(["/a"], environment=HERE, packaged=PACKAGED)
+    two = render_system_prompt(["/b"], environment=HERE, packaged=PACKAGED)
     end = next(n for n, (a, b) in enumerate(zip(one, two, strict=True)) if a != b)
     shared = one[:end]
     assert shared.endswith("- /")
@@ -17,6 +23,35 @@ def test_conversations_share_all_that_comes_before_their_folders():
 
 
 def test_the_users_instructions_come_last():
-    prompt = render_system_prompt([], environment=HERE, instructions=" Speak French.\n")
+    prompt = render_system_prompt(
+        [], environment=HERE, packaged=PACKAGED, instructions=" Speak French.\n"
+    )
     assert prompt.endswith("mode: ask\n# From the user\nSpeak French.\n")
     assert "there is no workspace\n# Environment" in prompt
+
+
+def test_the_packaged_prompt_names_only_tools_that_are_there():
+    assert set(re.findall("`([a-z]+)`", PACKAGED)) == TOOLS | {"cat"}
+    for gone in ("ask", "todo", "terminal"):
+        assert f"`{gone}`" not in packaged_prompt(TOOLS - {gone}, changes=True)
+    looking = packaged_prompt({"edit", "grep", "glob", "list", "terminal"}, changes=False)
+    assert not re.search(r"\?\w+ |Implement|Verify|change files|`(ask|todo|finish)`", looking)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # Section 5, persistence: one line named `finish`, and nothing kept a model from stopping.
+        "Do the whole task: a plan, or a part of it, is not the end.",
+        # Section 5, question and change: a question could be acted on.
+        "A question gets an answer, not a change.",
+        # Section 5, dirty worktree: nothing kept it from resetting what the user had changed.
+        "Never undo what you did not do",
+        # Section 5, regression test: the prompt told to run tests, not to add one.
+        "Where there are tests, a fix gets one that fails without it.",
+        # Section 5, temporary files: only backups were named.
+        "remove the temporary files that you made",
+    ],
+)
+def test_the_prompt_says_what_was_missing(sentence: str):
+    assert sentence in PACKAGED
