@@ -7,20 +7,31 @@ of files never stands as a heading of ours (`chat_text.escaped`).
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from oh_daemon.app import transcript
-from oh_daemon.app.chat_text import escaped
+from oh_daemon.app.chat_text import draft, escaped
 from oh_daemon.app.export import code_span, fenced, one_line, plan_list, prose
 from oh_daemon.contract import plain
-from oh_daemon.core.approval import whole_text
+from oh_daemon.core.approval import before_user
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.workspace.paths import path_from_uri
 
 FROM_CHAT = "chat-"
-"""How the `clientMessageId` of a message begins that stands in the file already."""
+"""How the `clientMessageId` of a message begins that was written in the file."""
+
+
+def written_here(record: plain.Record) -> str:
+    """Return the message that was written in the file; empty for any other record."""
+    event = record["event"]
+    if event["type"] != "item.completed" or event["item"]["kind"] != "userMessage":
+        return ""
+    item = event["item"]
+    is_here = (item.get("clientMessageId") or "").startswith(FROM_CHAT)
+    return transcript.message_text(item) if is_here else ""
 
 
 def block_of(record: plain.Record, state: State, home: Path) -> str:
@@ -40,6 +51,8 @@ def block_of(record: plain.Record, state: State, home: Path) -> str:
             text = f"> **Error:** {one_line(event['error']['message'])}"
         case "turn.paused":
             text = "> **Paused.** `ohDaemon.resume` goes on; so does a message."
+        case "conversation.rolledBack":
+            text = "> **Taken back:** the last message and what came of it no longer count."
         case "turn.completed":
             changes = state.turn_changes.get(event["turn"]["id"], {}).values()
             text = _ending(event["turn"], list(changes), home)
@@ -49,10 +62,12 @@ def block_of(record: plain.Record, state: State, home: Path) -> str:
 
 
 def _item(item: plain.Item) -> str:
+    if item.get("reason") == "retried":
+        return ""
     match item["kind"]:
-        case "userMessage" if not (item.get("clientMessageId") or "").startswith(FROM_CHAT):
-            said = transcript.message_text(item)
-            return "## You, elsewhere\n\n" + "\n".join(f"> {line}" for line in said.splitlines())
+        case "userMessage":
+            said = "\n".join(f"> {line}" for line in transcript.message_text(item).splitlines())
+            return f"## You said\n\n{said}\n\n## Agent"
         case "agentMessage":
             return prose(item.get("text", ""))
         case "notice":
@@ -71,18 +86,21 @@ def _call(item: plain.ToolItem) -> str:
     if transcript.is_spoken(item):
         return prose(transcript.text_of(item["content"]))
     if transcript.is_question(item):
-        _, answer, why_none = transcript.question_and_answer(item)
-        return f"> **Answer:** {one_line(answer or why_none)}" if answer or why_none else ""
+        asked, answer, why_none = transcript.question_and_answer(item)
+        came = answer or why_none
+        return f"> **Answer:** {one_line(came)}" if came else f"> **Question:** {one_line(asked)}"
     how = one_line(transcript.outcome(item))
     return f"- {code_span(transcript.title_of_call(item))}{f' — {how}' if how else ''}"
 
 
 def _asked(approval: plain.Approval) -> str:
-    title, text = (display_escaped(t) for t in (approval["title"], whole_text(approval["subject"])))
+    title, (text, _) = display_escaped(approval["title"]), before_user(approval)
     reason = approval.get("reason")
     why = f" ({one_line(reason)})" if reason else ""
     head = f"> **May it?** {one_line(title)}. Risk: {approval['risk']}{why}"
-    return f"{head}\n\n{'' if text in title else fenced(text)}"
+    if text is None:
+        return f"{head}. It is too long to be shown here, so it can only be rejected here."
+    return head if text in title else f"{head}\n\n{fenced(text)}"
 
 
 def _question(question: plain.InputRequest) -> str:
@@ -101,3 +119,29 @@ def _link(change: plain.FileChange, home: Path) -> str:
     target = quote(os.path.relpath(path, home)) if path else change["uri"]
     name = one_line(display_escaped(path.name if path else change["uri"])).replace("]", "")
     return f"- [{name}]({target}) +{change['added']} −{change['removed']}"
+
+
+def unmarked(text: str, records: Sequence[plain.Record]) -> str:
+    """Return the draft if it was sent and the file does not say so; empty otherwise."""
+    words, heading = draft(text), text.rpartition("## You")[0]
+    sent = [*filter(None, map(written_here, records))]
+    is_sent = bool(sent) and sent[-1] == words
+    return words if is_sent and heading.count(words) < sent.count(words) else ""
+
+
+def missing_of(text: str, records: Sequence[plain.Record], state: State, home: Path) -> str:
+    """Return what a file lacks of a conversation: all that comes after the last that it has.
+
+    What the user has removed from the middle stays away.
+    """
+    position, rest = 0, list[str]()
+    for record in records:
+        block = block_of(record, state, home)
+        written = written_here(record)
+        for part in [written] if written else block.rstrip().split("\n\n"):
+            at = text.find(part, position) if part else -1
+            if at >= 0:
+                position, rest = at + len(part), []
+            elif part:
+                rest.append(block.rstrip() if written else part)
+    return "\n\n".join(rest) + "\n\n" if rest else ""

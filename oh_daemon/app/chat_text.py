@@ -27,6 +27,11 @@ def conversation_of(text: str) -> str | None:
     return named[1] if named else None
 
 
+def named(conversation_id: str) -> str:
+    """Return the line that a chat begins with."""
+    return f"<!-- conversation {conversation_id} -->\n\n"
+
+
 def heading_line(text: str) -> int | None:
     """Return the number of the line of the last `## You`, counted from 0."""
     place = _last_you(text)
@@ -63,7 +68,7 @@ def plan_sent(text: str, words: str, conversation_id: str) -> list[TextEdit]:
     below = EMPTY.rstrip("\n") if rest.startswith("\n") else EMPTY
     edits = [TextEdit(end, end, f"\n\n{_AGENT}{below}")]
     if conversation_of(text) is None:
-        edits.insert(0, TextEdit(0, 0, f"<!-- conversation {conversation_id} -->\n\n"))
+        edits.insert(0, TextEdit(0, 0, named(conversation_id)))
     return edits
 
 

@@ -112,12 +112,15 @@ class ChatNamed(Contract):
     """The file's name, without `.md`."""
     new: bool = False
     """Begin another."""
+    conversation_id: str | None = None
+    """The conversation whose chat is meant, or whose changes."""
 
 
 class ChangesShown(Contract):
     """The argument of `ohDaemon.showChanges`; without a URI, all files that wait for review."""
 
-    conversation_id: str
+    conversation_id: str | None = None
+    """By default the conversation that changed last."""
     uri: str | None = None
 
 

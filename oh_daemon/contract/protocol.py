@@ -151,12 +151,17 @@ COMMANDS: dict[str, str] = {
     "ohDaemon.resume": "conversation/resume",
     "ohDaemon.interrupt": "conversation/interrupt",
     "ohDaemon.approve": "approval/respond",
+    "ohDaemon.list": "conversation/list",
+    "ohDaemon.options": "conversation/setOption",
+    "ohDaemon.keep": "changes/accept",
+    "ohDaemon.revert": "changes/revert",
+    "ohDaemon.rollback": "conversation/rollback",
 }
 """Commands of `workspace/executeCommand` that mirror a method; its params are the argument."""
 
 OWN_COMMANDS = (
     *("ohDaemon.codeAction", "ohDaemon.showChanges"),
-    *("ohDaemon.chat", "ohDaemon.sendChat"),
+    *("ohDaemon.chat", "ohDaemon.sendChat", "ohDaemon.history", "ohDaemon.review"),
 )
 """Commands that mirror no method: run a code action, show the changes, chat in a file."""
 

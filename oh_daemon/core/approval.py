@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -22,10 +22,12 @@ from oh_daemon.contract.items import Risk, Scope
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
 from oh_daemon.core.hosts import Host
-from oh_daemon.core.plain_text import clipped
+from oh_daemon.core.plain_text import clipped, display_escaped
 from oh_daemon.core.ports import Intent, Json, ToolSpec
 from oh_daemon.core.state import State
 
+MAX_ASKED_CHARS = 8000
+"""The longest action that is put before a user as one text."""
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
 _IDS: dict[Scope, str] = {"turn": "allow-once"}
 """Options that clients know by another id."""
@@ -180,6 +182,17 @@ def whole_text(subject: plain.Subject) -> str:
             return "\n".join(subject.get("hosts") or [place])
         case _:
             return ""
+
+
+def before_user(approval: plain.Approval) -> tuple[str | None, Sequence[plain.ApprovalOption]]:
+    """Return the whole text of an action, and the answers for who is shown no more than that.
+
+    Nobody may allow what they cannot see: what is too long has no text, and can only be rejected.
+    """
+    text = display_escaped(whole_text(approval["subject"]))
+    if len(text) <= MAX_ASKED_CHARS:
+        return text, approval["options"]
+    return None, [option for option in approval["options"] if option["effect"] == "reject"]
 
 
 def _listing(subject: plain.TrustSubject) -> str:

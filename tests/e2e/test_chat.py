@@ -74,3 +74,75 @@ def wait_until(path: Path, words: str) -> str:
         threading.Event().wait(0.05)
     assert words in text
     return text
+
+
+def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(
+    world: World,
+) -> None:
+    """Of an editor that cannot ask by message: what waits is in the file, and answered there."""
+    world.script(say("Working on it."), call("terminal", command="touch made"), say("Made it."))
+    editor = editor_of(world)
+    editor.choose = lambda _asked: "unsupported"
+    editor.command("ohDaemon.chat", "fix")
+    path = editor.wait_for_shown()
+    for words, answer in (("Hello", "Working on it."), ("Go on", "> **May it?** ")):
+        editor.type(path, words)
+        editor.command("ohDaemon.sendChat", {"uri": path.as_uri()})
+        editor.wait_for(path, answer)
+    editor.save(path)
+    editor.client.kill()
+
+    editor = editor_of(world)
+    editor.choose = lambda _asked: "unsupported"
+    editor.open(path)
+    [asked] = editor.command("ohDaemon.approve")["pending"]
+    assert asked["subject"]["kind"] == "trust"
+    editor.run(editor.actions(path)[f"Trust this folder: {asked['title']}"])
+    editor.command("ohDaemon.resume")
+    editor.wait_for(path, "> **May it?** Run touch made. ")
+    editor.run(editor.actions(path)["Allow once: Run touch made"])
+    text = editor.wait_for(path, "Made it.")
+    assert (world.project / "made").exists()
+    assert text.count("Working on it.") == 1
+    assert text.count("## Agent") == 2
+    assert text.endswith("## You\n\n")
+
+
+def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> None:
+    source = world.project / "a.py"
+    lines = [f"line {n}\n" for n in range(1, 31)]
+    source.write_text("".join(lines))
+    world.script(
+        call("view", path="a.py"),
+        call("edit", command="replace", path="a.py", old_text="line 3\n", new_text="line three\n"),
+        call(
+            "edit", command="replace", path="a.py", old_text="line 20\n", new_text="line twenty\n"
+        ),
+        say("Done."),
+    )
+    editor = editor_of(world)
+    editor.choose = lambda asked: asked["actions"][0]["title"]
+    editor.command("ohDaemon.start", "go")
+    editor.client.wait_for(lambda m: m.get("method") == "window/showMessage")
+    assert [each["state"] for each in editor.command("ohDaemon.review")["files"]] == ["pending"]
+    # The review is in the chat, which the conversation did not have before, and begins here.
+    assert editor.wait_for_shown() == source
+    [chat] = (world.project / ".openhands/chat").glob("*.md")
+    assert "+line three\n" in wait_until(chat, "```diff")
+    # The user's own lines do not hide where the changes are.
+    editor.put(source, "first\n" + editor.buffers[source])
+    assert editor.problem_lines(source) == [2, 19]
+    params = {"textDocument": {"uri": source.as_uri()}}
+    lenses = editor.client.request("textDocument/codeLens", params)
+    assert [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in lenses] == [
+        (3, "Keep"),
+        (3, "Undo"),
+        (20, "Keep"),
+        (20, "Undo"),
+    ]
+    editor.run(lenses[0]["command"])
+    assert "Keep this change" not in editor.actions(source, 3)
+    editor.run(editor.actions(source, 20)["Undo this change"])
+    editor.client.wait_for(lambda m: "Undone: a.py" in str(m))
+    kept = "".join(lines).replace("line 3\n", "line three\n")
+    assert editor.buffers[source] == "first\n" + kept

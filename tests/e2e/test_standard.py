@@ -71,8 +71,7 @@ def test_without_a_diff_the_patch_is_shown_or_else_it_is_said_that_nothing_can_b
 ) -> None:
     plain = world.daemon()
     conversation = changed(world, plain)
-    arguments = [{"conversationId": conversation}]
-    params = {"command": "ohDaemon.showChanges", "arguments": arguments}
+    params = {"command": "ohDaemon.showChanges", "arguments": [{}]}
     assert "changes/diff" in plain.error("workspace/executeCommand", params).message
     assert plain.error("workspace/executeCommand", {**params, "arguments": [7]}).code == -32602
     plain.close()
@@ -111,7 +110,7 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
     assert list(offered(diagnostics=[problem], only=["refactor"])) == []
     assert client.error("textDocument/codeAction", {"range": 1}).code == -32602
     world.script(say("Because."), say("Fixed."), say("Tested."))
-    fix = offered(diagnostics=[problem])["Fix with agent"]["command"]
+    fix = offered(diagnostics=[problem])["Fix with agent"]
     explain = offered()["Explain"]
     started = client.request("workspace/executeCommand", explain)
     world.turn(client)

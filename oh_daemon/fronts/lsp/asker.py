@@ -15,7 +15,7 @@ from oh_daemon.contract.approvals import InputAnswer
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.to_client import ApprovalAnswer
-from oh_daemon.core.approval import whole_text
+from oh_daemon.core.approval import before_user
 from oh_daemon.core.consent import reject_unasked
 from oh_daemon.core.conversation import Decisions
 from oh_daemon.core.journal import History, Journal
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 _BY_MESSAGE = "window/showMessageRequest"
 _WARNING, _INFO = 2, 3
-_MAX_MESSAGE_CHARS = 8000
 
 
 class Asker:
@@ -46,11 +45,14 @@ class Asker:
         self._asks_lsp = facts.is_plain or facts.offers("window", "showMessage")
         """Until the client answers that it does not know the request."""
         self._is_panel = facts.is_panel
+        self.shown_in_chat: set[str] = set()
+        """Conversations whose user sees what is asked in a file, and answers by code action."""
         self._lock = threading.Lock()
         self._open: dict[str, Callable[[], None]] = {}
 
     def can_ask(self) -> bool:
-        return "approvalRequests" in self._features or self._asks_lsp or self._is_panel
+        asks = "approvalRequests" in self._features or self._asks_lsp or self._is_panel
+        return asks or bool(self.shown_in_chat)
 
     def can_answer(self, question: Question) -> bool:
         by_message = self._asks_lsp and bool(question.choices)
@@ -102,6 +104,8 @@ class Asker:
                 self._open.pop(request["id"], None)
             if answer.lacks_method and form[0] == _BY_MESSAGE:
                 self._asks_lsp = False
+                if history.id in self.shown_in_chat:
+                    return
                 self._do_without(history, request, form[1])
             else:
                 _take_answer(history, request, answer)
@@ -135,17 +139,15 @@ def chosen_option(
 
 def _as_message(approval: plain.Approval) -> Json:
     """Show the whole action or offer no way to allow it: nobody may allow what they cannot see."""
-    title, text = (display_escaped(t) for t in (approval["title"], whole_text(approval["subject"])))
-    options, note = approval["options"], ""
-    if len(text) > _MAX_MESSAGE_CHARS:
-        options = [option for option in options if option["effect"] == "reject"]
-        text, note = "", "\nIt is too long to be shown here, so it can only be rejected here."
-    body = "" if text in title else f"\n{text}"
+    title = display_escaped(approval["title"])
+    text, options = before_user(approval)
+    note = "\nIt is too long to be shown here, so it can only be rejected here."
+    body = note if text is None else "" if text in title else f"\n{text}"
     reason = approval.get("reason")
     why = f" ({reason})" if reason else ""
     risk = f"\nRisk: {approval['risk']}{why}"
     actions = [{"title": option["label"]} for option in options]
-    return {"type": _WARNING, "message": f"{title}{body}{risk}{note}", "actions": actions}
+    return {"type": _WARNING, "message": f"{title}{body}{risk}", "actions": actions}
 
 
 def _question_as_message(question: plain.InputRequest) -> Json | None:

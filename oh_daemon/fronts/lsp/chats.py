@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
+import orjson
+
 from oh_daemon.app.chat_files import ChatFiles
-from oh_daemon.app.chat_items import FROM_CHAT, block_of
+from oh_daemon.app.chat_items import FROM_CHAT, block_of, missing_of, unmarked, written_here
 from oh_daemon.app.chat_text import (
+    EMPTY,
     conversation_of,
     draft,
     escaped,
+    named,
     plan_insertion,
     plan_sent,
     whole_paragraphs,
 )
-from oh_daemon.app.export import prose
+from oh_daemon.app.export import fenced, one_line, prose
 from oh_daemon.app.live import Live
 from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
@@ -29,8 +34,10 @@ from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.core.delivery import title_of
 from oh_daemon.core.journal import History, Listener, new_id
 from oh_daemon.core.ports import Json
+from oh_daemon.core.records import standing
+from oh_daemon.fronts.lsp.change_marks import ChangedFile
 from oh_daemon.fronts.lsp.chat_writer import ChatWriter
-from oh_daemon.fronts.lsp.daemon import Daemon
+from oh_daemon.fronts.lsp.daemon import Daemon, newest
 from oh_daemon.workspace.paths import path_from_uri, real_path
 
 
@@ -46,6 +53,14 @@ class Chat(Listener):
 
     def put(self, block: str) -> None:
         self.writer.put(lambda text: [plan_insertion(text, block)])
+
+    def show_patches(self, files: Sequence[ChangedFile]) -> None:
+        """Put the changes that wait for review into the file."""
+        texts = (
+            f"**{one_line(file.uri.rpartition('/')[2])}**\n\n{fenced(file.patch, 'diff')}"
+            for file in files
+        )
+        self.put(escaped("".join(f"{text}\n\n" for text in texts)))
 
     def on_delta(
         self, _history: History, item_id: str, channel: str, offset: int, text: str
@@ -66,7 +81,7 @@ class Chat(Listener):
             self._streamed.pop(item["id"], None)
             begin = self._n_planned.pop(item["id"], 0)
             record = {**record, "event": {**event, "item": {**item, "text": item["text"][begin:]}}}
-        block = block_of(record, history.state, self.files.home)
+        block = "" if written_here(record) else block_of(record, history.state, self.files.home)
         if block:
             self.put(block)
 
@@ -77,6 +92,7 @@ class Chats:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._lock = threading.Lock()
+        self._opening = threading.Lock()
         self._by_path: dict[Path, Chat] = {}
 
     def is_chat(self, uri: str) -> bool:
@@ -116,19 +132,68 @@ class Chats:
     def resume(self, chat: Chat) -> Live | None:
         """Open the conversation of a chat, if it has one, and follow it in the file."""
         conversation_id = conversation_of(chat.writer.text())
-        if conversation_id is None:
-            return None
-        live = self._daemon.conversations.open(conversation_id, self._daemon.folders())
+        return None if conversation_id is None else self.open(conversation_id, chat)
+
+    def open(self, conversation_id: str, chat: Chat | None = None) -> Live:
+        """Open a conversation, ask again what it waits for, and follow it in its file.
+
+        Without a `chat`, that is the file that names it, if there is one. Raises what opening does.
+        """
+        with self._opening:
+            daemon = self._daemon
+            live = daemon.conversations.open(conversation_id, daemon.folders())
+            if chat is None and (path := self._path_of(live)) is not None:
+                chat = self.at(path)
+            if chat is not None:
+                self._attach(chat, live)
+            daemon.publisher.subscribe(live.conversation.journal)
+            return live
+
+    def named_or_current(self, conversation_id: str | None) -> Live:
+        """Open the conversation, or else return the one that changed last."""
+        if conversation_id is not None:
+            return self.open(conversation_id)
+        return newest(self._daemon.conversations.all_live()) or self.open_last()
+
+    def open_last(self) -> Live:
+        """Open the conversation that changed last. Raises `InvalidStateError` if there is none."""
+        listed = self._daemon.conversations.listed(self._daemon.folders())
+        last = next((each["id"] for each in listed if not each["archived"]), None)
+        if last is None:
+            raise InvalidStateError(
+                "there is no conversation here; start one with ohDaemon.start or ohDaemon.chat"
+            )
+        return self.open(last)
+
+    def of(self, live: Live) -> Chat:
+        """Return the chat of a conversation; one without a file gets one, with all that was."""
+        path = self._path_of(live)
+        if path is None:
+            files = self.files()
+            path = self.new_path(files)
+            files.ensure(path, f"{named(live.id)}{EMPTY}")
+        chat = self.at(path)
         self._attach(chat, live)
-        self._daemon.publisher.subscribe(live.conversation.journal)
-        return live
+        return chat
+
+    def _path_of(self, live: Live) -> Path | None:
+        homes = (ChatFiles(folder) for folder in self._daemon.folders())
+        return next((path for files in homes if (path := files.of(live.id))), None)
 
     def _attach(self, chat: Chat, live: Live) -> None:
+        """Follow the conversation in the file, which first gets what it lacks."""
         journal = live.conversation.journal
+        text = chat.writer.text()
         with journal.changed:
-            self._daemon.publisher.shown_in_chat.add(journal.id)
-            if chat not in journal.listeners:
-                journal.listeners.append(chat)
+            if chat in journal.listeners:
+                return
+            records = standing([orjson.loads(line) for line in journal.lines()])
+            self._daemon.publisher.asker.shown_in_chat.add(journal.id)
+            journal.listeners.append(chat)
+            if words := unmarked(text, records):
+                chat.writer.put(lambda text: plan_sent(text, words, live.id))
+            if missing := missing_of(text, records, journal.state, chat.files.home):
+                chat.put(missing)
 
     def send(self, chat: Chat) -> Json:
         """Send the draft. Raises `InvalidStateError` if there is none."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from oh_daemon.app.description import describe
@@ -17,10 +17,11 @@ from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.language_servers import ChangesShown, ChosenAction, CodeActionParams
-from oh_daemon.contract.protocol import COMMANDS, OWN_COMMANDS
 from oh_daemon.contract.to_client import OpenDiffParams
 from oh_daemon.core.ports import Json
+from oh_daemon.fronts.lsp.change_marks import SOURCE
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
+from oh_daemon.fronts.lsp.commands import Commands, Run
 from oh_daemon.fronts.lsp.daemon import Daemon, newest
 from oh_daemon.fronts.lsp.handlers_changes import changes_diff, changes_list
 from oh_daemon.fronts.lsp.handlers_chat import ChatHandlers
@@ -35,8 +36,6 @@ _MAX_BYTES = 4 << 20
 _MAX_SELECTED_CHARS = 1 << 20
 _MAX_DIFFS = 10
 
-Run = Callable[[object, RequestContext], Any]
-
 
 def standard_methods(
     daemon: Daemon, methods: Mapping[str, Method], client: Client, facts: ClientFacts
@@ -49,43 +48,43 @@ def standard_methods(
 
     own: dict[str, Run] = {
         "ohDaemon.codeAction": lambda given, context: _act(daemon, methods, given, context),
-        "ohDaemon.showChanges": lambda given, _context: _show(daemon, client, facts, given),
+        "ohDaemon.showChanges": lambda given, _context: _show(daemon, client, facts, chat, given),
         **{name: aside(run) for name, run in chat.commands().items()},
     }
     return {
-        **chat.methods(),
-        "textDocument/codeAction": lambda params, _context: code_actions(params, chat),
+        "textDocument/codeLens": lambda params, _context: chat.lenses(params),
+        "textDocument/codeAction": lambda params, _context: code_actions(params, chat, facts),
         "workspace/textDocumentContent": lambda params, _context: daemon.workers.submit(
             lambda: {"text": _text(daemon, str(params.get("uri", "")))}
         ),
-        "workspace/executeCommand": _execute_command(daemon, methods, own),
+        "workspace/executeCommand": Commands(daemon, methods, chat, own).run,
     }
 
 
 # Code actions
 
 
-def code_actions(params: Json, chat: ChatHandlers) -> list[Json]:
+def code_actions(params: Json, chat: ChatHandlers, facts: ClientFacts) -> list[Json]:
     """Offer a fix where there are diagnostics; the rest only when the user asked for actions."""
     request = CodeActionParams.model_validate(params)
-    if of_chat := chat.actions(request.text_document.uri):
-        return of_chat
-    diagnostics, only = request.context.diagnostics, request.context.only
-    wants_fix = bool(diagnostics) and (only is None or _FIX_KIND in only)
+    problems = [each for each in request.context.diagnostics if each.get("source") != SOURCE]
+    only = request.context.only
+    wants_fix = bool(problems) and (only is None or _FIX_KIND in only)
     wants_rest = not only and request.context.trigger_kind != _BY_ITSELF
+    ours, is_chat = chat.actions(request.text_document.uri, request.range)
+    actions = ours if wants_rest else []
+    if is_chat:
+        return actions
     place = {"uri": request.text_document.uri, "range": request.range.model_dump(mode="json")}
-    actions: list[Json] = []
+    takes_literals = facts.offers("textDocument", "codeAction", "codeActionLiteralSupport")
     for name, title in _ACTIONS:
         if not (wants_fix if name == "fix" else wants_rest):
             continue
-        action: Json = {
-            "command": name,
-            **place,
-            **({"diagnostics": diagnostics} if diagnostics else {}),
-        }
-        command = {"title": title, "command": "ohDaemon.codeAction", "arguments": [action]}
-        if name == "fix":
-            more = {"kind": _FIX_KIND, "diagnostics": diagnostics}
+        about = {"diagnostics": problems} if problems else {}
+        argument: Json = {"command": name, **place, **about}
+        command = {"title": title, "command": "ohDaemon.codeAction", "arguments": [argument]}
+        if name == "fix" and takes_literals:
+            more = {"kind": _FIX_KIND, "diagnostics": problems}
             actions.append({"title": title, "command": command, **more})
         else:
             actions.append(command)
@@ -179,7 +178,9 @@ def _log_text(daemon: Daemon, conversation_id: str) -> str:
     return text[-_MAX_BYTES:] + "\n"
 
 
-def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> Any:
+def _show(
+    daemon: Daemon, client: Client, facts: ClientFacts, chat: ChatHandlers, given: object
+) -> Any:
     """Open the changes in the client, which fetches them with `workspace/textDocumentContent`."""
     target = ChangesShown.model_validate(given)
     has_own = "openDiff" in facts.features
@@ -188,7 +189,7 @@ def _show(daemon: Daemon, client: Client, facts: ClientFacts, given: object) -> 
         raise InvalidStateError("this client can show no changes; changes/diff has the texts")
 
     def work() -> None:
-        live = daemon.conversations.live(target.conversation_id)
+        live = chat.chats.named_or_current(target.conversation_id)
         params = m.ChangesListParams(conversation_id=live.id)
         files = changes_list(live, params).files
         pending = [file.uri for file in files if file.state == "pending"]
@@ -211,62 +212,3 @@ def _open_diff(client: Client, conversation_id: str, uri: str, *, has_own: bool)
         conversation_id=conversation_id, uri=uri, old_uri=old, new_uri=new, title=title
     )
     client.request_async("editor/openDiff", params.model_dump(mode="json"))
-
-
-# Commands
-
-
-def _execute_command(
-    daemon: Daemon, methods: Mapping[str, Method], own: Mapping[str, Run]
-) -> Method:
-    """Run the commands that mirror our methods.
-
-    The first argument is the params, or just the user's text. Without `conversationId`, the
-    conversation that changed last is meant.
-    """
-
-    def run(params: Json, context: RequestContext) -> Any:
-        command: str = params.get("command", "")
-        arguments: list[object] = params.get("arguments") or [{}]
-        if command in own:
-            return own[command](arguments[0], context)
-        name = COMMANDS.get(command)
-        if name is None:
-            known = ", ".join((*COMMANDS, *OWN_COMMANDS))
-            raise InvalidParamsError.at("command", f"no command {command!r}; it is one of {known}")
-        own_params = _command_params(daemon, name, arguments[0])
-        if name == "approval/respond" and "approvalId" not in own_params:
-            _ask_again(daemon)
-            name, own_params = "approval/list", {}
-        return methods[name](own_params, replace(context, method=name))
-
-    return run
-
-
-def _command_params(daemon: Daemon, method: str, given: object) -> Json:
-    if isinstance(given, str):
-        given = {"content": [{"type": "text", "text": given}]}
-    if not isinstance(given, dict):
-        raise InvalidParamsError.at("arguments.0", "the argument must be an object or a text")
-    params = cast("Json", given)
-    if method.startswith("conversation/") and method != "conversation/start":
-        params = {**_newest(daemon), **params}
-        if "conversationId" not in params:
-            raise InvalidStateError("no conversation is open; start one with ohDaemon.start")
-    return params
-
-
-def _ask_again(daemon: Daemon) -> None:
-    """Show what waits for the user, who may have closed the message."""
-    for live in daemon.conversations.all_live():
-        journal = live.conversation.journal
-        with journal.changed:
-            daemon.publisher.ask_again(journal)
-
-
-def _newest(daemon: Daemon) -> Json:
-    """Name the conversation that changed last; one that is being opened counts as that."""
-    if opening := daemon.serial.ids():
-        return {"conversationId": opening[-1]}
-    found = newest(daemon.conversations.all_live())
-    return {"conversationId": found.id} if found else {}

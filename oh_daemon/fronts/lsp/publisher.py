@@ -6,6 +6,8 @@ the outbox. An event is sent as the log's own bytes, not encoded again. `asker` 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import orjson
 
 from oh_daemon.app.description import describe, describe_state
@@ -29,6 +31,8 @@ _LISTED = {
     "status.changed": "updated",
 }
 
+_REVIEWS = frozenset({"changes.updated", "changes.reviewed", "conversation.rolledBack"})
+
 
 class Publisher:
     """One client's view. Any thread may change `subscribed`, one atomic set operation at a time."""
@@ -37,8 +41,8 @@ class Publisher:
         self._outbox = outbox
         self._facts = facts
         self.subscribed: set[str] = set()
-        self.shown_in_chat: set[str] = set()
-        """Conversations whose turns end in a chat file, which a plain client shows."""
+        self.on_changes: Callable[[History], object] = lambda _history: None
+        """Called under a conversation's lock when what waits for review may be another."""
         self.asker = Asker(outbox, client, facts)
         self._progress = _Progress(outbox, client)
 
@@ -47,6 +51,7 @@ class Publisher:
         self.subscribed.add(history.id)
         if isinstance(history, Journal):
             self.ask_again(history)
+            self.on_changes(history)
 
     def ask_again(self, history: History) -> None:
         """Ask for the answers that a conversation waits for, but for those just being asked."""
@@ -91,6 +96,8 @@ class Publisher:
                     self._show(history.id, record["event"])
                 if self._facts.offers("window", "workDoneProgress"):
                     self._progress.on_record(history, record)
+        if kind in _REVIEWS and isinstance(history, Journal):
+            self.on_changes(history)
         if kind in _LISTED:
             self._tell_lists(history, _LISTED[kind])
 
@@ -101,7 +108,9 @@ class Publisher:
                 self._tell(_ERROR, event["error"]["message"])
             case "turn.completed" if event["turn"]["status"] == "completed":
                 turn = event["turn"]
-                said = None if conversation_id in self.shown_in_chat else turn.get("finalText")
+                said = (
+                    None if conversation_id in self.asker.shown_in_chat else turn.get("finalText")
+                )
                 self._tell(_INFO, said or f"The turn ended: {turn.get('stopReason')}")
             case _:
                 pass
