@@ -19,11 +19,17 @@ from oh_daemon.core.hosts import PLACE, Host, parse_host
 from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.risk.rating import Rating
-from oh_daemon.core.secrets import LentSecrets, MaskedStream
+from oh_daemon.core.secrets import LentSecrets
+from oh_daemon.tools.command_output import (
+    MAX_TOKENS,
+    POLL_TOKENS,
+    Excerpt,
+    OutputText,
+    collapsed,
+)
 from oh_daemon.tools.schemas import takes
 from oh_daemon.workspace.bash import Bash
 from oh_daemon.workspace.files import fingerprint
-from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
 from oh_daemon.workspace.paths import shown
 from oh_daemon.workspace.pty import KEYS
 from oh_daemon.workspace.shell import Shells
@@ -33,7 +39,8 @@ DEFAULT_TIMEOUT_S = 30.0
 _BACKGROUND_WAIT_S = 1.0
 _NOT_TYPED = "The command had ended before, so nothing was typed. This came of it:"
 _MAX_TITLE_CHARS = 200
-_PIECE_CHARS = 1 << 18
+_STOPPED = frozenset({128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGTSTP})
+"""Exit codes of a command that a key ended; what it still wrote is of little use."""
 _EXACT_KEYS = ", ".join(sorted(key for key in KEYS if not key.startswith("C-")))
 
 _DESCRIPTION = f"""Run a bash command in a shell that keeps its folder, variables and functions.
@@ -163,11 +170,10 @@ class TerminalTool:
         self.spec = _SPEC_IN_A_VIEW if shells.are_held else SPEC
         self._shells = shells
         self._rate = rate
-        self._put_blob_file = put_blob_file
+        self._output = OutputText(secrets.masker, put_blob_file, blobs)
         self._secrets = secrets
         self._masker = secrets.masker
         self._before_run = before_run
-        self._blobs = blobs
         self.network: Network | None = None
         """Where commands run in a sandbox."""
 
@@ -233,7 +239,7 @@ class TerminalTool:
             self.network.look()
             refused = self.network.take_refused(self._shells)
             outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refused))))
-        return self._result(outcome, terminal_id, note)
+        return self._result(outcome, terminal_id, note, is_look=is_input)
 
     def _shell(self, args: Json, terminal_id: str) -> Bash:
         if args.get("is_input"):
@@ -261,7 +267,7 @@ class TerminalTool:
             self.network.offer(self._services_in(args))
         if ended is None:
             return told
-        before, _ = self._text(ended, terminal_id, None)
+        before, _ = self._text(ended, terminal_id, None, MAX_TOKENS)
         return "\n".join(filter(None, (told, f"[the command before]\n{before}\n[now]")))
 
     def _named(self, args: Json) -> tuple[str, ...]:
@@ -290,34 +296,40 @@ class TerminalTool:
             return rating._replace(risk="medium", reasons=typed), Footprint()
         return rating, Footprint(writes=rating.risk != "low")
 
-    def _result(self, outcome: CommandOutcome, terminal_id: str, note: str | None) -> ToolResult:
-        text, blob = self._text(outcome, terminal_id, note)
-        output, code = outcome.output, outcome.exit_code
+    def _result(
+        self, outcome: CommandOutcome, terminal_id: str, note: str | None, *, is_look: bool = False
+    ) -> ToolResult:
+        """`is_look` is whether the call began no command."""
+        was_stopped = outcome.exit_code in _STOPPED
+        max_tokens = (
+            POLL_TOKENS if is_look and (outcome.state != "done" or was_stopped) else MAX_TOKENS
+        )
+        text, excerpt = self._text(outcome, terminal_id, note, max_tokens)
+        code = outcome.exit_code
         facts: ToolFields = {
             "exitCode": code,
             "signal": -code if code is not None and code < 0 else None,
             "terminalId": terminal_id,
-            "truncated": output.n_cut_bytes > 0 or None,
-            "outputRef": blob,
+            "truncated": excerpt.is_cut or None,
+            "outputRef": excerpt.blob,
         }
         return ToolResult.of(text, **facts)
 
     def _text(
-        self, outcome: CommandOutcome, terminal_id: str, note: str | None
-    ) -> tuple[str, str | None]:
-        """Return what the model reads, and the blob with the whole output when that was cut."""
-        output, late = outcome.output, outcome.late
-        blob = self._keep(output.spill) if output.spill else None
-        where = str(self._blobs / blob) if self._blobs and blob else None
+        self, outcome: CommandOutcome, terminal_id: str, note: str | None, max_tokens: int
+    ) -> tuple[str, Excerpt]:
+        """Return what the model reads, and what of it is the output."""
+        excerpt, late = self._output.render(outcome.output, max_tokens), outcome.late
         parts = (
             note,
-            f"[from jobs in the background]\n{late}\n[now]" if late.strip() else "",
-            _render_output(self._safe_to_cut(output), where),
+            f"[from jobs in the background]\n{collapsed(late)}\n[now]" if late.strip() else "",
+            excerpt.text,
             outcome.note,
             self._hint(outcome),
             f"[{_state_line(outcome, terminal_id)}]",
         )
-        return self._masker.mask("\n".join(part.rstrip("\n") for part in parts if part)), blob
+        text = "\n".join(part.rstrip("\n") for part in parts if part)
+        return self._masker.mask(text), excerpt
 
     def _hint(self, outcome: CommandOutcome) -> str:
         if not self._shells.are_held or outcome.exit_code in {None, 0}:
@@ -325,35 +337,6 @@ class TerminalTool:
         said = f"{outcome.output.head}\n{outcome.output.tail}"
         hints = (f"[{hint}]" for sign, hint in _HINTS.items() if sign.search(said))
         return self._shells.take_why_ended() if outcome.exit_code == _KILLED else next(hints, "")
-
-    def _safe_to_cut(self, output: Output) -> Output:
-        """Mask both ends, also secrets that the cut split, whose rest would not be recognised."""
-        if not output.n_cut_bytes:
-            return output
-        head, tail = MaskedStream(self._masker), MaskedStream(self._masker)
-        tail.feed(output.before_tail)
-        shown = tail.feed(output.tail) + tail.flush()
-        return replace(output, head=head.feed(output.head), tail=shown)
-
-    def _keep(self, spill: Path) -> str | None:
-        """Store the whole output as a blob, with secrets masked; None if there is no room."""
-        stream = MaskedStream(self._masker)
-        masked = spill.with_name(f"{spill.name}-masked")
-        try:
-            with (
-                masked.open("x", encoding="utf-8") as out,
-                spill.open(encoding="utf-8", errors="ignore") as file,
-            ):
-                while piece := file.read(_PIECE_CHARS):
-                    out.write(stream.feed(piece))
-                out.write(stream.flush())
-        except OSError:
-            # A full disk must not cost the model the result of its command.
-            masked.unlink(missing_ok=True)
-            return None
-        finally:
-            spill.unlink(missing_ok=True)
-        return self._put_blob_file(masked)
 
 
 def _moves(rating: Rating) -> bool:
@@ -366,17 +349,6 @@ def _title(args: Json, terminal_id: str) -> str:
     if not args.get("is_input"):
         return f"Run {command}"
     return f"Type {command} in {terminal_id}" if command else f"Wait for {terminal_id}"
-
-
-def _render_output(output: Output, file: str | None) -> str:
-    if not output.n_cut_bytes:
-        return output.head
-    where = "the middle was not kept"
-    if file:
-        is_capped = output.n_cut_bytes > MAX_SPILL_BYTES
-        part = f"the first {MAX_SPILL_BYTES >> 20} MiB" if is_capped else "all of it"
-        where = f"{part}, for grep or sed in a terminal, is in {file}"
-    return f"{output.head}\n[… {output.n_cut_bytes:,} bytes cut; {where} …]\n{output.tail}"
 
 
 def _state_line(outcome: CommandOutcome, terminal_id: str) -> str:

@@ -179,12 +179,33 @@ def test_the_agent_finds_all_of_a_long_output_in_a_file(world: World) -> None:
     conversation = world.start(client)
     world.turn(client)
     [seen] = (content_of(item) for item in items(client, "command"))
+    assert len(seen) < 20_000, "numbers take more tokens than other text"
     named = re.search(r"all of it, for grep or sed in a terminal, is in (\S+)", seen)
     assert named
     world.script(call("terminal", command=f"grep -n ^9999$ {named[1]}"), say("Found."))
     world.send(client, conversation, "search it")
     world.turn(client, nth=2)
     assert content_of(items(client, "command")[-1]).startswith("9999:9999\n[exit code 0")
+
+
+def test_a_look_at_a_flood_costs_little(world: World) -> None:
+    """Finding D9: `yes` cost 32.9k tokens, and C-c after it as many of leftovers again."""
+    flood = "while :; do echo $((RANDOM * RANDOM)); done"
+    look = {"is_input": True, "timeout_s": 0.5}
+    world.script(
+        call("terminal", command=flood, timeout_s=0.5),
+        call("terminal", command="", **look),
+        call("terminal", command="C-c", **look),
+        say("Enough."),
+    )
+    client = world.daemon()
+    world.start(client)
+    world.turn(client)
+    _, poll, stopped = (content_of(item) for item in items(client, "command"))
+    assert "[still running after" in poll
+    assert "[exit code 130" in stopped
+    assert len(poll) < 4_000
+    assert len(stopped) < 4_000
 
 
 def test_only_what_is_kept_of_a_terminal_is_read_and_no_secret_of_it(world: World) -> None:
