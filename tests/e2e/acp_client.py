@@ -43,6 +43,7 @@ class AcpError(Exception):
         super().__init__(json.dumps(error))
         self.code: int = error["code"]
         self.message: str = error["message"]
+        self.data: Json = error.get("data") or {}
 
 
 class NoAnswer(Exception):  # noqa: N818 - a habit of clients.
@@ -68,7 +69,7 @@ def _named(method: str, suffix: str) -> str | None:
 class AcpClient:
     """One agent process and the client's end of its pipes. Any thread may send and wait."""
 
-    def __init__(self, cwd: Path, env: Mapping[str, str], *, reading: bool = True) -> None:
+    def __init__(self, cwd: Path, env: Mapping[str, str]) -> None:
         self.messages: list[Json] = []
         self.problems: list[str] = []
         self._handlers: dict[str, Handler] = {}
@@ -97,8 +98,7 @@ class AcpClient:
         self._stderr: list[bytes] = []
         for target in (self._read, self._read_stderr):
             threading.Thread(target=target, daemon=True).start()
-        if reading:
-            self._may_read.set()
+        self._may_read.set()
 
     def __enter__(self) -> Self:
         return self
@@ -234,6 +234,10 @@ class AcpClient:
     def stderr(self) -> str:
         return b"".join(self._stderr).decode("utf-8", "replace")
 
+    def stop_reading(self) -> None:
+        """Read nothing from now on but what is in the buffer already, until `read_on`."""
+        self._may_read.clear()
+
     def read_on(self) -> None:
         self._may_read.set()
 
@@ -259,9 +263,9 @@ class AcpClient:
     # Reading and checking
 
     def _read(self) -> None:
-        self._may_read.wait()
         with open(self._pipe("stdout").fileno(), "rb", closefd=False) as stream:
             for line in stream:
+                self._may_read.wait()
                 with self._changed:
                     self._take(line)
                     self._changed.notify_all()

@@ -17,17 +17,11 @@ class SentText:
 
     def __init__(self) -> None:
         self._n_chars: dict[str, int] = {}
-        self.gaps: set[str] = set()
-        """Sessions whose client missed updates."""
 
     def params(self, stream: DeltaStream, offset: int, text: str) -> Json:
         """Return the update that sends this piece."""
         self._n_chars[stream.item_id] = offset + len(text)
         return update_params(stream.conversation_id, chunk(stream.channel, text, stream.item_id))
-
-    def gap(self, session_id: str, _first: int, _last: int) -> Json:
-        self.gaps.add(session_id)
-        return update_params(session_id, chunk("text", _LEFT_OUT, None))
 
     def take(self, item_id: str) -> int:
         """Return how many characters were sent, and forget it: the item has ended."""
@@ -38,6 +32,11 @@ def chunk(channel: str, text: str, message_id: str | None) -> Json:
     """Return the update with a piece of the agent's text or, as `reasoning`, of its thoughts."""
     shown = {"sessionUpdate": _CHUNKS[channel], "content": {"type": "text", "text": text}}
     return shown if message_id is None else {**shown, "messageId": message_id}
+
+
+def gap_params(session_id: str, _first: int, _last: int) -> Json:
+    """Return the update that says that others were left out."""
+    return update_params(session_id, chunk("text", _LEFT_OUT, None))
 
 
 def update_params(session_id: str, update: Json) -> Json:

@@ -22,7 +22,7 @@ from oh_daemon.contract.errors import (
     UserError,
 )
 from oh_daemon.contract.version import VERSION
-from oh_daemon.fronts.acp.chunks import UPDATE, SentText
+from oh_daemon.fronts.acp.chunks import UPDATE, SentText, gap_params
 from oh_daemon.fronts.acp.client_facts import ClientFacts, client_facts
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, Method, Notification, RequestContext
@@ -86,7 +86,7 @@ class Server:
             delta=UPDATE,
             delta_params=self.streams.params,
             gap=UPDATE,
-            gap_params=self.streams.gap,
+            gap_params=gap_params,
             repeatable=frozenset(),
         )
         self.outbox = Outbox(

@@ -28,6 +28,7 @@ from oh_daemon.fronts.acp.editor import ClientFiles, habits_of
 from oh_daemon.fronts.acp.permission import Asker
 from oh_daemon.fronts.acp.updates import (
     CHANNELS,
+    REPEATED,
     pickers,
     reader_of,
     replayed,
@@ -70,8 +71,6 @@ class Session(Listener):
         """The open ones, oldest first."""
         self._to = connection
         self._announced: set[str] = set()
-        self._streamed: set[str] = set()
-        """Messages that have begun to stream, and may be taken back."""
         self.asker = Asker(connection, session_id, self._is_heard, self.announce)
         shared = connection.shared
         self.mcp = shared.mcp.beside(
@@ -176,11 +175,7 @@ class Session(Listener):
     ) -> None:
         if history.id == self.id and channel in {"text", "reasoning"}:
             stream = DeltaStream(self.id, "", item_id, channel)
-            self._to.projector.put(partial(self._stream, stream, offset, text))
-
-    def _stream(self, stream: DeltaStream, offset: int, text: str) -> None:
-        self._streamed.add(stream.item_id)
-        self._to.outbox.delta(stream, offset, text)
+            self._to.projector.put(partial(self._to.outbox.delta, stream, offset, text))
 
     def _on_own(self, history: History, record: plain.Record) -> None:
         event, seq = record["event"], record["seq"]
@@ -198,7 +193,7 @@ class Session(Listener):
                 self._tell_options(event["values"], seq)
             case _:
                 cost = (history.state.usage or {}).get("cost")
-                for update in updates_of_event(record, cost, self._streamed):
+                for update in updates_of_event(record, cost):
                     self.update(update, seq)
                 self.asker.on_event(history, event)
 
@@ -218,18 +213,19 @@ class Session(Listener):
 
     def _finish(self, history: History, item: plain.Item, seq: int) -> None:
         if item["kind"] in ("agentMessage", "reasoning"):
-            channel = CHANNELS[item["kind"]]
-            act = partial(self._send_rest, item["id"], channel, item.get("text", ""), seq)
-            self._streamed.discard(item["id"])
+            act = partial(self._send_rest, item, CHANNELS[item["kind"]], seq)
             self._to.outbox.in_order(self.id, act)
         else:
             self._show(history, item, seq)
 
-    def _send_rest(self, item_id: str, channel: str, text: str, seq: int) -> None:
-        """Send what the client was not sent while it streamed."""
+    def _send_rest(self, item: plain.Item, channel: str, seq: int) -> None:
+        """Send what the client was not sent while it streamed; what it was sent stays there."""
         self._to.outbox.flush(self.id)
-        if rest := text[self._to.streams.take(item_id) :]:
-            self.update(chunk(channel, rest, item_id), seq)
+        n_sent = self._to.streams.take(item["id"])
+        is_repeated = item.get("reason") == "retried"
+        rest = (REPEATED if n_sent else "") if is_repeated else item.get("text", "")[n_sent:]
+        if rest:
+            self.update(chunk(channel, rest, item["id"]), seq)
 
     def _tell_options(self, values: Mapping[str, str], seq: int) -> None:
         shown = self.pickers()
@@ -256,6 +252,7 @@ class Session(Listener):
 
         def then() -> None:
             outbox.flush(self.id)
+            outbox.tell_gap(self.id)
             act()
 
         outbox.in_order(self.id, then)

@@ -5,7 +5,7 @@ A text that streamed is not here, nor is what a turn's end says; `session` and `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -108,10 +108,8 @@ def updates_of_item(
             pass
 
 
-def updates_of_event(
-    record: plain.Record, cost: plain.Cost | None, streamed: Container[str]
-) -> Iterator[Json]:
-    """Yield what to show of an event that is about no item; `streamed` are the open messages."""
+def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[Json]:
+    """Yield what to show of an event that is about no item."""
     event = record["event"]
     match event["type"]:
         case "usage.updated" if "purpose" not in event:
@@ -121,8 +119,6 @@ def updates_of_event(
         case "conversation.updated" if "title" in event:
             told = {"title": event["title"], "updatedAt": record["ts"]}
             yield {"sessionUpdate": "session_info_update", **told}
-        case "retry.scheduled" if any(each in streamed for each in event.get("dropItemIds", ())):
-            yield chunk("text", REPEATED, None)
         case "error.raised" if event["error"]["kind"] != "authRequired":
             hint = event["error"].get("hint")
             words = f"{event['error']['message']}{f' ({hint})' if hint else ''}"
@@ -139,7 +135,7 @@ def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[Json]:
             shown = {"sessionUpdate": "user_message_chunk", "content": content}
             yield {**shown, "messageId": item["messageId"]}
         case "agentMessage" | "reasoning":
-            if text := item.get("text"):
+            if (text := item.get("text")) and item.get("reason") != "retried":
                 yield chunk(CHANNELS[item["kind"]], text, item["id"])
         case _:
             yield from updates_of_item(item, shows, False, read)

@@ -157,6 +157,12 @@ class Outbox:
             conversation_id, lambda: self._flush_deltas(self._pending_of(conversation_id))
         )
 
+    def tell_gap(self, conversation_id: str) -> None:
+        """Tell at once which events the client was not sent, not only when it has caught up."""
+        with self._changed:
+            if (gap := self._gaps.pop(conversation_id, None)) is not None:
+                self._tell_gap(conversation_id, gap)
+
     def in_order(self, conversation_id: str, send: Callable[[], None]) -> None:
         """Call `send` after the events so far: now, or once this conversation is released."""
         with self._changed:
@@ -337,7 +343,10 @@ class Outbox:
     def _tell_gaps(self) -> None:
         """Tell a client that has caught up which events it must ask for."""
         self._is_stalled = False
-        for conversation_id, (first, last) in self._gaps.items():
-            params = self._notifications.gap_params(conversation_id, first, last)
-            self._notify(self._notifications.gap, encode(params))
+        for conversation_id, gap in self._gaps.items():
+            self._tell_gap(conversation_id, gap)
         self._gaps.clear()
+
+    def _tell_gap(self, conversation_id: str, gap: tuple[int, int]) -> None:
+        params = self._notifications.gap_params(conversation_id, *gap)
+        self._notify(self._notifications.gap, encode(params))

@@ -16,11 +16,11 @@ Start = Callable[..., AcpClient]
 def start(world: World) -> Start:
     """Start an agent; it is checked and ended after the test."""
 
-    def begin(*, trusted: bool = True, **options: object) -> AcpClient:
+    def begin(*, trusted: bool = True) -> AcpClient:
         if trusted:
             UserState(world.home / "decisions.json").set_trust(world.project, "full")
         env = {**PLAIN, **world.environment}
-        return world.stack.enter_context(AcpClient(world.project, env, **options))  # pyright: ignore[reportArgumentType] - those of the client.
+        return world.stack.enter_context(AcpClient(world.project, env))
 
     return begin
 
