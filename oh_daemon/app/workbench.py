@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,12 +34,13 @@ from oh_daemon.sandbox.exchange import Exchange
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import apply_patch
 from oh_daemon.tools.control import AskTool, FinishTool, ThinkTool, TodoTool
-from oh_daemon.tools.edit import LOOK_SPEC, VIEW_SPEC, EditTool
+from oh_daemon.tools.edit import LOOK_SPEC, SEEN, VIEW_SPEC, EditTool
 from oh_daemon.tools.language import Problems, Watch, language_tools, unwatched
 from oh_daemon.tools.rename import RenameTool
 from oh_daemon.tools.search import search_tools
 from oh_daemon.tools.terminal import SPEC_ISOLATED, TerminalTool
 from oh_daemon.workspace.agent_files import ContextFiles
+from oh_daemon.workspace.arbiter import REBASED
 from oh_daemon.workspace.checkpoint_store import Checkpoints
 from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
 from oh_daemon.workspace.shell import Shells
@@ -245,13 +247,17 @@ class Workbench:
                 self._learn_edit(item)
             elif item["status"] == "running":
                 for path in _paths_of(item):
-                    self.documents.sweep(path)
+                    self.documents.files.sweep(real_path(path))
 
     def _learn_edit(self, item: plain.ToolItem) -> None:
         for path in _paths_of(item):
-            self.documents.remember(path)
-        for change in item.get("changes", ()):
-            self.documents.history.remember(model_of(FileChange, change))
+            self.documents.remember(path, (item.get("meta") or {}).get(SEEN, ""))
+        is_known = REBASED not in json.dumps(item["content"])
+        for each in item.get("changes", ()):
+            change = model_of(FileChange, each)
+            self.documents.history.remember(change)
+            for path in paths_from_uris([change.uri]):
+                self.documents.remember(path, (is_known and change.sha256_after) or "")
 
 
 def _paths_of(item: plain.ToolItem) -> list[Path]:

@@ -155,7 +155,7 @@ class LandingTool:
         plan = self._plan
         why_no_git = self._why_no_git(plan, args)
         for path in {path.parent: path for path, _ in plan.in_place}.values():
-            self._documents.sweep(path)  # A kill may have left a file that was being written.
+            self._documents.files.sweep(path)  # A kill may have left a file that was being written.
         try:
             landed = self.land(args, context)
         except (ToolError, Cancelled) as exc:

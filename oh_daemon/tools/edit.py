@@ -19,11 +19,11 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.tools.file_changes import FileChanges, Step, checked_text
 from oh_daemon.tools.language import Watch, unwatched
 from oh_daemon.tools.schemas import LINE, PATH, takes
-from oh_daemon.workspace.arbiter import TextView
+from oh_daemon.workspace.arbiter import TextView, fingerprint
 from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.excerpts import MAX_SHOWN_BYTES
 from oh_daemon.workspace.paths import shown, uri_from_path
 from oh_daemon.workspace.text_changes import (
-    MAX_SHOWN_BYTES,
     Change,
     Create,
     Insert,
@@ -44,7 +44,8 @@ replace: `old_text` must be in the file exactly once, white space included; or s
 `edits` takes several replacements at once: all are found in the present text, all or none happen.
 insert: puts `text` after line `insert_line`; 0 is the start of the file.
 undo: takes back your last edit of the file.
-View a file before you change it. End lines with \\n: files keep their own line ends and encoding.
+View a file before you use insert or replace_all. End lines with \\n: files keep their own line \
+ends and encoding.
 Example: {"command": "replace", "path": "src/app.py", "old_text": "x = 1\\n", \
 "new_text": "x = 2\\n"}"""
 
@@ -93,6 +94,10 @@ LOOK_SPEC = ToolSpec("edit", _LOOK_DESCRIPTION, _LOOK_SCHEMA, kind="read", read_
 """For an agent that only looks."""
 
 
+SEEN = "seen"
+"""In a result's meta: the fingerprint of a text that was viewed, for the time after a restart."""
+
+
 class EditTool:
     """Implements `core.ports.Tool`."""
 
@@ -113,7 +118,9 @@ class EditTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if args["command"] == "view":
             path = self._folders.resolve(args["path"], writing=False)
-            return ToolResult.of(_render_view(self._read(path), args, context.masker))
+            view = self._read(path)
+            text = {"type": "text", "text": _render_view(view, args, context.masker)}
+            return ToolResult((text,), meta={SEEN: fingerprint(view.text)})
         step = self._step(args)
         label = f"{args['command']} {shown(step.path.name)}"
         return self._changes.make(label, [step], args, context)

@@ -19,6 +19,7 @@ from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResul
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.arbiter import EditDone
 from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.excerpts import capped
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.joint_edit import change_all
 from oh_daemon.workspace.patch import Hunks
@@ -28,12 +29,12 @@ from oh_daemon.workspace.text_changes import (
     Insert,
     Replace,
     Undo,
-    capped,
     unified,
     with_newlines,
 )
 
 _MAX_INSERT_SHOWN = 20
+_MAX_LINES_NAMED = 10
 _LEFT_OUT = "The user left this out of your edit; do not do it again unless asked:"
 # Writing direction controls, invisible spaces and tags; the joiner of emoji (U+200D) is allowed.
 _HIDDEN = re.compile(
@@ -161,7 +162,9 @@ class FileChanges:
     def _told(self, step: Step, edit: EditDone) -> str:
         change = _shown(step, edit.change)
         verb = {"add": "Created", "delete": "Deleted", "modify": "Edited"}[change.op]
-        row = f"{verb} {self._folders.name(step.path)}: +{change.added} -{change.removed} lines."
+        where = _lines_named(step) if isinstance(step.change, Replace | Hunks | Part) else ""
+        name = f"{self._folders.name(step.path)}{where}"
+        row = f"{verb} {name}: +{change.added} -{change.removed} lines."
         # A line number is easily off by one; the lines around the inserted text reveal that.
         is_short_insert = isinstance(step.change, Insert) and change.added <= _MAX_INSERT_SHOWN
         patch = change.patch if is_short_insert or isinstance(step.change, Undo) else None
@@ -175,6 +178,16 @@ class FileChanges:
         uri = uri_from_path(self._folders.as_opened(step.path))
         found = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
         return [NamedHunk(**dict(hunk), uri=uri) for hunk in found]
+
+
+def _lines_named(step: Step) -> str:
+    """Return at which lines of the new text a change is."""
+    hunks = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
+    spans = [(hunk.new_start + 1, hunk.new_start + max(hunk.new_lines, 1)) for hunk in hunks]
+    named = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
+    more = ", …" if len(named) > _MAX_LINES_NAMED else ""
+    is_one = len(spans) == 1 and spans[0][0] == spans[0][1]
+    return f" at line{'' if is_one else 's'} {', '.join(named[:_MAX_LINES_NAMED])}{more}"
 
 
 def checked_text(args: Json, name: str) -> str:

@@ -20,9 +20,9 @@ from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResul
 from oh_daemon.core.skills import TOOL as SKILL
 from oh_daemon.core.skills import Skill
 from oh_daemon.tools.schemas import harmless, takes
+from oh_daemon.workspace.excerpts import capped
 from oh_daemon.workspace.files import Files
 from oh_daemon.workspace.paths import Folders, shown
-from oh_daemon.workspace.text_changes import capped
 
 
 class MemoryTool:

@@ -31,8 +31,9 @@ from oh_daemon.core.ports import Json, ToolContext
 from oh_daemon.tools.schemas import LINE, PATH, TEXT, takes
 from oh_daemon.tools.search import SearchTool, spec
 from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.excerpts import capped
 from oh_daemon.workspace.paths import path_from_uri, real_path, shown
-from oh_daemon.workspace.text_changes import capped, escaped, with_newlines
+from oh_daemon.workspace.text_changes import escaped, with_newlines
 
 _MAX_LINE_CHARS = 200
 _MAX_LINES_NAMED = 10

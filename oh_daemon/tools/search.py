@@ -23,10 +23,11 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.tools import line_search
 from oh_daemon.tools.schemas import TEXT, takes
 from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.excerpts import capped
 from oh_daemon.workspace.file_names import MAX_FILES, fits, list_files, parse_glob
 from oh_daemon.workspace.paths import Folders, shown, uri_from_path
 from oh_daemon.workspace.spawner import Spawner
-from oh_daemon.workspace.text_changes import capped, escaped
+from oh_daemon.workspace.text_changes import escaped
 
 _MATCH_TIMEOUT_S = 20.0
 _SPAWN_TIMEOUT_S = 30.0

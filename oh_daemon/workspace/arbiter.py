@@ -23,6 +23,9 @@ Doubt = Literal["conflict", "onlyBuffer", "staleBuffer", "unsaved"]
 UNSAVED = "The editor shows unsaved changes, and so does this; commands still see the older file."
 ONLY_BUFFER = "This text is in the editor only; commands do not see it until it is saved."
 STALE_BUFFER = "The file changed on disk and the editor has not reloaded it; this is the disk's."
+UNREAD = "you have not read it yet"
+MOVED_ON = "it changed since you read it"
+UNSURE = "it may have changed since you read it"
 REBASED = "The file changed since you read it; your edit still fitted. View it before the next one."
 CONFLICT = (
     "Both the editor's text and the file on disk changed. This is the editor's; it is unsaved, and"
@@ -45,6 +48,8 @@ class Seen:
     disk: str | None
     whole: bool = True
     """False when the text also holds changes by others that the agent was not shown."""
+    read: bool = True
+    """False when the agent changed lines of it without having read it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +142,19 @@ def arbitrate(buffer: str | None, disk: str | None, sighting: Seen | None) -> Tr
     if was_clean or was_stale:
         return Truth("disk", "staleBuffer")
     return Truth("buffer", "unsaved" if disk == sighting.disk else "conflict")
+
+
+def doubt_of(text: str, last: Seen | None, earlier: str | None) -> str | None:
+    """Return why the agent, who saw `last`, may not know this text; None if it does.
+
+    `earlier` is the hash of what it read in an earlier run, empty if that is unknown.
+    """
+    if last is None and earlier is not None:
+        is_same = earlier in {fingerprint(text), sha256_of(text)}
+        return None if is_same else MOVED_ON if earlier else UNSURE
+    if last is None or not last.read:
+        return UNREAD
+    return None if last.whole and last.text == fingerprint(text) else MOVED_ON
 
 
 def choose_route(

@@ -18,6 +18,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
 from oh_daemon.workspace.arbiter import (
     CONFLICT,
+    MOVED_ON,
     REBASED,
     UNSAVED,
     EditDone,
@@ -28,10 +29,12 @@ from oh_daemon.workspace.arbiter import (
     TextView,
     arbitrate,
     choose_route,
+    doubt_of,
     fingerprint,
 )
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.excerpts import around
 from oh_daemon.workspace.files import Files, FileText, encoded, sha256_of
 from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.paths import Folders, real_path, shown
@@ -43,7 +46,6 @@ from oh_daemon.workspace.text_changes import (
     Replace,
     Undo,
     applied,
-    capped,
     difference,
     located,
     looks_applied,
@@ -69,21 +71,17 @@ class Documents:
         self._locks = locks
         self.files = Files(folders, history.blobs.put_blob)
         self._sightings: dict[Path, Seen] = {}
-        self._seen_earlier: set[Path] = set()
+        self._earlier: dict[Path, str] = {}
 
-    def remember(self, path: Path) -> None:
-        """Note that the agent read this file in an earlier run; what it held then is unknown."""
-        self._seen_earlier.add(real_path(path))
+    def remember(self, path: Path, sha256: str) -> None:
+        """Note what the agent read in an earlier run; the hash is empty if it is unknown."""
+        self._earlier[real_path(path)] = sha256
 
     def forget(self) -> None:
         """Forget every file that the agent has seen and every edit that it could undo."""
         self._sightings.clear()
-        self._seen_earlier.clear()
+        self._earlier.clear()
         self.history.clear()
-
-    def sweep(self, path: Path) -> None:
-        """Clean up after an edit of this file that the end of an earlier run cut short."""
-        self.files.sweep(real_path(path))
 
     def read(self, path: Path) -> TextView:
         """Return the newest text, which then counts as read by the agent. Raises `ToolError`."""
@@ -103,9 +101,9 @@ class Documents:
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
         """Return what `change` would do to the newest text.
 
-        Raises `StaleDocumentError` with that text when the agent has not seen it; if it has read an
-        older one, a change of text that is still there just once is allowed. Raises
-        `EditRejectedError` when a file to be created exists already.
+        Raises `StaleDocumentError` with the text around the place when the agent may not know the
+        text and does not name lines that are there just once, `EditRejectedError` when a file to be
+        created exists already.
         """
         state = self.look(path)
         match change:
@@ -137,7 +135,8 @@ class Documents:
         """Edit without the agent being shown the change: what it has seen stays as it was."""
         seen = self._sightings.get(path)
         done = self.edit(path, change, label=label, cancel=cancel)
-        self._sightings[path] = seen or replace(self._sightings[path], whole=False)
+        unseen = replace(self._sightings[path], whole=False, read=path in self._earlier)
+        self._sightings[path] = seen or unseen
         return done
 
     def restore(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> None:
@@ -176,30 +175,30 @@ class Documents:
             self._editor.save([document.path for document in documents], cancel=cancel)
         return tuple(path for path in paths if not self.look(path).is_unsaved)
 
-    def _has_moved(self, state: Look) -> bool:
-        """Return whether the text differs from what the agent read. Raises when it read none."""
+    def _doubt(self, state: Look) -> str | None:
+        """Return why the agent may not know the text as it is. Raises `ToolError` without one."""
         if state.text is None:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
-        seen = self._sightings.get(state.path)
-        if seen is None and state.path not in self._seen_earlier:
-            raise self._stale(state, "you have not read it yet")
         if state.truth.doubt == "conflict":
             raise self._stale(state, CONFLICT)
-        return seen is None or not seen.whole or seen.text != fingerprint(state.text)
+        seen, earlier = self._sightings.get(state.path), self._earlier.get(state.path)
+        return doubt_of(state.text, seen, earlier)
 
     def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
-        has_moved = self._has_moved(state)
-        if has_moved and not change.is_anchored:
-            raise self._stale(state, "it changed since you read it")
+        doubt, plain = self._doubt(state), with_newlines(state.text or "")
         try:
             planned = self._planned(state, partial(located, find=change.edits))
         except StaleDocumentError:
             raise
         except ToolError as exc:
-            if has_moved:
-                raise self._stale(state, f"it changed since you read it; {exc.message}") from exc
-            raise
-        return replace(planned, note=REBASED) if has_moved else planned
+            if doubt is None:
+                raise
+            raise self._stale(state, f"{doubt}; {exc.message}", change.place(plain)) from exc
+        if doubt is None:
+            return planned
+        if not (change.is_anchored if doubt == MOVED_ON else change.names_lines(plain)):
+            raise self._stale(state, doubt, change.place(plain))
+        return replace(planned, note=REBASED) if doubt == MOVED_ON else planned
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
@@ -225,16 +224,14 @@ class Documents:
             text, fingerprint(state.document), fingerprint(state.file)
         )
 
-    def _stale(self, state: Look, why: str) -> StaleDocumentError:
-        """Return an error that carries the current text, so that the next attempt can fit."""
+    def _stale(self, state: Look, why: str, place: int = 1) -> StaleDocumentError:
+        """Return an error that shows the text around a line, so that the next attempt can fit."""
         name = self._name(state.path)
         if state.text is None:
             return StaleDocumentError(f"{name!r} is gone")
         note = f"\n{state.truth.note}" if state.truth.note not in (None, why) else ""
-        text = capped(with_newlines(state.text), "the text")
-        error = StaleDocumentError(
-            f"{name!r} was not edited: {why}{note}\nThis is its text now:\n{text}"
-        )
+        lines = around(with_newlines(state.text), place)
+        error = StaleDocumentError(f"{name!r} was not edited: {why}{note}\n{lines}")
         error.on_shown = partial(self._saw, state)
         return error
 
@@ -258,11 +255,11 @@ class Documents:
 
     def _planned_removal(self, state: Look, change: Remove) -> PlannedEdit:
         name = self._name(state.path)
-        moved = self._has_moved(state) or fingerprint(state.text) != fingerprint(change.text)
+        doubt = self._doubt(state)
         if state.file is None or state.is_unsaved:
             raise EditRejectedError(f"{name!r} has unsaved changes of the user; ask to save it")
-        if moved:
-            raise self._stale(state, "it changed since you read it")
+        if doubt is not None or fingerprint(state.text) != fingerprint(change.text):
+            raise self._stale(state, doubt or MOVED_ON)
         if not (state.file.mode or 0) & 0o222:
             raise EditRejectedError(f"{name!r} is read-only; ask the user to unlock it")
         return PlannedEdit(state, state.file.text, None, (), "disk", state.truth.note)
@@ -383,13 +380,16 @@ class Documents:
         file: FileText | None = None,
     ) -> EditDone:
         # Set before the next look, or an editor that has not reloaded yet would count as edited.
-        document = self.document(path)
+        document, sighting = self.document(path), self._sightings.get(path)
         disk = after if route == "disk" else self._file(path, document)
         self._sightings[path] = Seen(
             fingerprint(after) or "",
             fingerprint(document),
             fingerprint(disk),
             whole=note is None or REBASED not in note,
+            read=before is None
+            or path in self._earlier
+            or (sighting is not None and sighting.read),
         )
         unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
         if unsaved:

@@ -14,7 +14,8 @@ from typing import Literal
 
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.workspace.text_changes import line_of, nearest, with_newlines
+from oh_daemon.workspace.excerpts import line_of, nearest, place_of
+from oh_daemon.workspace.text_changes import with_newlines
 
 _BEGIN, _END, _END_OF_FILE = "*** Begin Patch", "*** End Patch", "*** End of File"
 _SECTION = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
@@ -42,6 +43,15 @@ class Hunks:
     def is_anchored(self) -> bool:
         """Whether having read an older text will do, if the lines to replace are still there."""
         return all(hunk.old for hunk in self.hunks)
+
+    def names_lines(self, _plain: str) -> bool:
+        """Whether each hunk has a line, so that it says enough without a look at the file."""
+        return all(any(map(str.strip, hunk.old)) for hunk in self.hunks)
+
+    def place(self, plain: str) -> int:
+        """Return the line of the first hunk that has no place, else of the first."""
+        olds = ["\n".join(hunk.old or hunk.headers) for hunk in self.hunks]
+        return place_of(plain, next((old for old in olds if plain.count(old) != 1), olds[0]))
 
     def edits(self, plain: str) -> list[TextEdit]:
         """Return the edits. Raises `ToolError` that says why, for each hunk that has no place."""

@@ -91,6 +91,12 @@ class Part:
     def is_anchored(self) -> bool:
         return isinstance(self.change, Rewrite) or self.change.is_anchored
 
+    def names_lines(self, plain: str) -> bool:
+        return isinstance(self.change, Rewrite) or self.change.names_lines(plain)
+
+    def place(self, plain: str) -> int:
+        return 1 if isinstance(self.change, Rewrite) else self.change.place(plain)
+
     def edits(self, plain: str) -> list[TextEdit]:
         found = hunks_of(plain, applied(plain, self.change.edits(plain)))
         if not found.keys() >= set(self.hunks):

@@ -16,11 +16,10 @@ from itertools import accumulate, pairwise
 from oh_daemon.contract.errors import EditRejectedError, ToolError
 from oh_daemon.contract.items import FileForm
 from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.workspace.excerpts import capped, covers_a_line, line_of, nearest, place_of
 from oh_daemon.workspace.paths import shown
 
-MAX_SHOWN_BYTES = 32 << 10
 _MAX_DIFFERENCE_BYTES = 4096
-_MAX_NEAREST_LINES = 20_000
 _MAX_LINES_NAMED = 20
 FindEdits = Callable[[str], Sequence[TextEdit]]
 """Finds ascending edits of a text with LF line ends."""
@@ -48,6 +47,21 @@ class Replace:
         """Whether having read an older text will do, if each `old` is still there once."""
         return not any(r.every for r in self.replacements)
 
+    def names_lines(self, plain: str) -> bool:
+        """Whether each `old` has a whole line, so that it says enough without a look at the file.
+
+        Call it when `edits` has found them.
+        """
+        olds = [with_newlines(r.old) for r in self.replacements]
+        starts = [plain.index(old) for old in olds]
+        parts = zip(starts, olds, strict=True)
+        return self.is_anchored and all(covers_a_line(plain, n, n + len(o)) for n, o in parts)
+
+    def place(self, plain: str) -> int:
+        """Return the line of the first `old` that has no place, else of the first."""
+        olds = [with_newlines(r.old) for r in self.replacements]
+        return place_of(plain, next((old for old in olds if plain.count(old) != 1), olds[0]))
+
     def edits(self, plain: str) -> list[TextEdit]:
         found = sorted(self._found(plain), key=lambda edit: edit.start)
         for first, second in pairwise(found):
@@ -73,6 +87,12 @@ class Insert:
     text: str
 
     is_anchored = False
+
+    def names_lines(self, _plain: str) -> bool:
+        return False
+
+    def place(self, _plain: str) -> int:
+        return self.line
 
     def edits(self, plain: str) -> list[TextEdit]:
         starts = [0, *(match.end() for match in re.finditer("\n", plain))]
@@ -137,11 +157,6 @@ def applied(text: str, edits: Sequence[TextEdit]) -> str:
     return "".join((*pieces, text[position:]))
 
 
-def line_of(text: str, offset: int) -> int:
-    """Return the one-based number of the line that holds `offset`; `text` has LF line ends."""
-    return text.count("\n", 0, offset) + 1
-
-
 def looks_applied(before: str, after: str, now: str, *, was_saved: bool) -> bool:
     """Return whether `now`, which differs from both, comes from `after` rather than `before`.
 
@@ -173,16 +188,6 @@ def difference(expected: str, text: str, name: str) -> str | None:
     )
 
 
-def capped(text: str, what: str, limit_bytes: int = MAX_SHOWN_BYTES) -> str:
-    """Cut the text to `limit_bytes` of UTF-8 at a line end, with a last line that says so."""
-    raw = text.encode("utf-8", "replace")
-    if len(raw) <= limit_bytes:
-        return text
-    head = raw[: limit_bytes - 100].decode("utf-8", "ignore")
-    head = head[: head.rfind("\n") + 1] or head
-    return f"{head.rstrip()}\n[{what} is cut here: {len(raw) - len(head.encode()):,} bytes more]\n"
-
-
 def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
     old, new = with_newlines(replacement.old), with_newlines(replacement.new)
     if not old:
@@ -200,30 +205,6 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
             " give more lines around the one you mean, or set replace_all"
         )
     return [TextEdit(start, start + len(old), new) for start in starts]
-
-
-def nearest(plain: str, old: str) -> str:
-    """Return a hint about what the model probably meant; it is never applied."""
-    bare = re.sub(r"(?m)^ *\d+\t", "", old)
-    if bare != old and bare in plain:
-        return "It would be without the line numbers: those belong to the view, not to the file."
-    lines, target = plain.split("\n"), [" ".join(line.split()) for line in old.strip().split("\n")]
-    squeezed = [" ".join(line.split()) for line in lines]
-    for index in range(len(lines) - len(target) + 1):
-        if squeezed[index : index + len(target)] == target:
-            there = "\n".join(lines[index : index + len(target)])
-            return (
-                f"Lines {index + 1}-{index + len(target)} differ from it only in whitespace;"
-                f" the file has:\n{capped(there, 'this', 2048)}"
-            )
-    longest = max(target, key=len)
-    close = difflib.get_close_matches(longest, squeezed[:_MAX_NEAREST_LINES], 1, 0.6)
-    if not close:
-        return "No line is like it; view the file."
-    first = max(squeezed.index(close[0]) - target.index(longest), 0)
-    there = lines[first : first + len(target)]
-    where = f"line {first + 1}" if len(target) == 1 else f"lines {first + 1}-{first + len(there)}"
-    return f"The nearest is {where}:\n" + capped("\n".join(there), "this", 2048)
 
 
 def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:

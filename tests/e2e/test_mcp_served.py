@@ -59,11 +59,13 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
         assert listed["edit"].annotations.destructive_hint is True
 
         assert "a.txt" in await call("grep", pattern="two")
-        edit: Json = {"command": "replace", "path": "a.txt", "old_text": "two", "new_text": "2"}
-        assert (await call("edit", **edit)).startswith("!")  # Nothing has been read yet.
+        edit: Json = {"command": "replace", "path": "a.txt", "old_text": "wo", "new_text": "hree"}
+        assert (await call("edit", **edit)).startswith(
+            "!"
+        )  # A part of a line, and nothing has been read yet.
         assert "two" in await call("edit", command="view", path="a.txt")
         await call("edit", **edit)
-        assert file.read_bytes() == b"one\r\n2\r\n"
+        assert file.read_bytes() == b"one\r\nthree\r\n"
 
         assert "<secret hidden>" in await call("grep", pattern=".", path="leak.txt")
         assert TOKENS["github"] not in await call("edit", command="view", path="leak.txt")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from fake_llm import Step, call, calls, say
 from raw_client import RawClient
-from world import World, items, text, wait_for_status
+from world import World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon
 
@@ -154,6 +154,30 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
     told = [m for m in world.llm.requests[1].body["messages"] if m["role"] == "tool"]
     assert "outcome is unknown" in str(told[0]["content"])
     assert (world.project / "ran.txt").read_text().split() == ["ran"]
+
+
+def test_what_was_seen_before_a_restart_need_not_be_seen_again(world: World) -> None:
+    names = ("viewed", "edited", "changed")
+    for name in names:
+        (world.project / name).write_bytes(b"one\r\ntwo\r\n")
+    edit = call("edit", command="replace", path="edited", old_text="wo", new_text="WO")
+    world.script(calls(*(call("edit", command="view", path=n) for n in names), edit), say("Seen."))
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    client.close()
+    (world.project / "changed").write_text("else\n")
+    inserts = (call("edit", command="insert", path=n, insert_line=1, text="x\n") for n in names)
+    world.script(calls(*inserts), say("Done."))
+    client = world.daemon()
+    client.request("conversation/open", {"conversationId": conversation})
+    world.send(client, conversation, "go on")
+    world.turn(client)
+    viewed, edited = items(client, "fileChange")[-2:]
+    [changed] = [each for each in items(client, "toolCall") if each["status"] == "failed"]
+    assert "since you read it" not in content_of(viewed) + content_of(edited)
+    assert "it changed since you read it" in content_of(changed)
+    assert (world.project / "edited").read_bytes() == b"one\r\nx\r\ntWO\r\n"
 
 
 def cut_after(log: Path, wanted: Callable[[Json], bool], torn: bytes = b"") -> None:

@@ -133,6 +133,31 @@ def test_replace_never_guesses_about_white_space(desk: Desk) -> None:
     assert path.read_text() == "def f():\n\treturn 1\n"
 
 
+@pytest.mark.parametrize(
+    ("old", "hint"),
+    [
+        (
+            "see  chunked   and",
+            "Lines 2-2 differ from it only in whitespace; the file has:\nA line",
+        ),
+        (
+            "see chunked\n  and",
+            "Lines 2-2 differ from it only in whitespace; the file has:\nA line",
+        ),
+        ("f (x,y)", "Lines 3-3 differ from it only in whitespace; the file has:\nreturn f(x, y)"),
+        ("see chunkt and chunked_by for", "The nearest is line 2:\nA line"),
+        ("nothing of this sort", "No line is like it; view the file."),
+    ],
+)
+def test_a_hint_also_finds_a_part_of_a_line(desk: Desk, old: str, hint: str) -> None:
+    desk.seen(
+        "a", "First.\nA line of prose: see chunked and chunked_by for more.\nreturn f(x, y)\n"
+    )
+    with pytest.raises(ToolError) as refused:
+        desk.plan("replace", "a", old_text=old, new_text="")
+    assert hint in str(refused.value)
+
+
 def test_several_edits_in_one_call_happen_all_or_not_at_all(desk: Desk) -> None:
     path = desk.seen("a.py", LINES)
     good = {"old_text": "line 1\n", "new_text": "one\n"}
@@ -182,17 +207,41 @@ def test_an_edit_through_a_link_changes_its_target(desk: Desk) -> None:
     assert path.read_text() == "b\n"
 
 
-def test_text_that_the_agent_has_not_seen_is_given_instead_of_edited(desk: Desk) -> None:
-    path = desk.write("a.py", "a\n")
-    wanted = "have not read it yet\nThis is its text now:\na"
-    with pytest.raises(StaleDocumentError, match=wanted):
-        desk.run("replace", "a.py", old_text="a", new_text="b")
-    with pytest.raises(StaleDocumentError, match=wanted) as refused:
-        desk.run("replace", "a.py", old_text="a", new_text="b")
+def test_whole_lines_are_replaced_however_the_agent_came_to_see_them(desk: Desk) -> None:
+    path = desk.write("a.py", LINES)
+    told = desk.ask("replace", "a.py", old_text="line 3\nline 4\n", new_text="three\nfour\n")
+    assert told == "Edited a.py at lines 3-4: +2 -2 lines."
+    told = desk.ask("replace", "a.py", old_text="line 6", new_text="six")
+    assert told == "Edited a.py at line 6: +1 -1 lines."
+    assert path.read_text() == LINES.replace("line 3", "three").replace("line 4", "four").replace(
+        "line 6", "six"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("replace", {"old_text": "ine 50", "new_text": "x"}),
+        ("replace", {"old_text": "ine 50\nlin", "new_text": "x"}),
+        ("replace", {"old_text": "line 50\n", "new_text": "x\n", "replace_all": True}),
+        ("insert", {"insert_line": 50, "text": "x"}),
+    ],
+)
+def test_what_needs_a_look_at_the_file_is_refused_with_the_lines_around_the_place(
+    desk: Desk, command: str, args: dict[str, Any]
+) -> None:
+    path = desk.write("a.py", "".join(f"line {n}\n" for n in range(1, 201)))
+    with pytest.raises(StaleDocumentError, match="you have not read it yet") as refused:
+        desk.run(command, "a.py", **args)
+    text = str(refused.value)
+    assert "These are lines 30-70 of 200:\n    30\tline 30\n" in text
+    assert "    70\tline 70\n" in text
+    assert "line 71" not in text
+    assert "line 29" not in text
     assert refused.value.on_shown is not None
     refused.value.on_shown()
-    desk.run("replace", "a.py", old_text="a", new_text="b")
-    assert path.read_text() == "b\n"
+    desk.run(command, "a.py", **args)
+    assert "x" in path.read_text()
 
 
 def test_an_outside_change_leaves_an_edit_that_still_fits_and_stops_one_that_does_not(

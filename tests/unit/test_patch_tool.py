@@ -181,17 +181,17 @@ def test_text_that_was_not_read_is_refused_and_shown_of_every_file(desk: Desk) -
     for name in ("a.py", "b.py", "c.py"):
         (desk.root / name).write_bytes(b"one\n")
     lines = (
-        *("*** Update File: a.py", "-one", "+1", "*** Delete File: b.py"),
+        *("*** Update File: a.py", "@@", "+1", "*** End of File", "*** Delete File: b.py"),
         *("*** Update File: c.py", "*** Move to: d.py"),
     )
     with pytest.raises(StaleDocumentError) as refused:
         desk.plan(*lines)
     assert str(refused.value).count("you have not read it yet") == 3
-    assert str(refused.value).count("This is its text now:\none\n") == 3
+    assert str(refused.value).count("These are lines 1-1 of 1:\n     1\tone\n") == 3
     assert refused.value.on_shown is not None
     refused.value.on_shown()
     desk.patch(*lines)
-    assert desk.files() == {"a.py": b"1\n", "d.py": b"one\n"}
+    assert desk.files() == {"a.py": b"one\n1\n", "d.py": b"one\n"}
 
 
 def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: Desk) -> None:
