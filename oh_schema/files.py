@@ -19,7 +19,7 @@ from typing import Any, get_args
 
 from pydantic.json_schema import models_json_schema
 
-from oh_daemon.contract import errors, events, protocol
+from oh_daemon.contract import base, errors, events, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.protocol import Method
@@ -120,9 +120,18 @@ def render_initialize() -> str:
     answer = answer.replace('"pid": 0', '"pid": %(pid)d').replace(', "more": 0', "%(more)s")
     lines = textwrap.wrap(answer, 98, break_long_words=False, break_on_hyphens=False)
     head = '"""The answer to `initialize`, as it is written; `make schema` generates it."""'
-    facts = f"PROTOCOL_MAJOR = {protocol.PROTOCOL_MAJOR}"
+    known = {"FEATURES": protocol.FEATURES, "SETTINGS": tuple(_setting_names())}
+    facts = f"PROTOCOL_MAJOR = {protocol.PROTOCOL_MAJOR}\n" + "\n".join(
+        f"{name} = (\n" + "".join(f'    "{each}",\n' for each in names) + ")"
+        for name, names in known.items()
+    )
     text = "\n".join(lines)
     return f'{head}\n\n{facts}\nANSWER = """\\\n{text}\n""".replace("\\n", " ")\n'
+
+
+def _setting_names() -> Iterator[str]:
+    for name, field in Settings.model_fields.items():
+        yield field.serialization_alias or field.alias or name
 
 
 def _described(method: Method) -> dict[str, Any]:
@@ -212,6 +221,7 @@ def render_page(page: str) -> str:
 
 def _tables() -> dict[str, list[str]]:
     limits = [(f"`{name}`", f"{value:,}") for name, value in protocol.LIMITS.items()]
+    field_codes = [(f"`{code}`", text) for code, text in base.FIELD_CODES.items()]
     commands = [(f"`{name}`", f"`{method}`") for name, method in protocol.COMMANDS.items()]
     return {
         "requests": list(_methods(protocol.REQUESTS)),
@@ -220,6 +230,7 @@ def _tables() -> dict[str, list[str]]:
         "client requests": list(_methods(protocol.CLIENT_REQUESTS)),
         "events": list(_events()),
         "errors": list(_errors()),
+        "field codes": list(_table(("`code`", "What is wrong"), field_codes)),
         "limits": list(_table(("Limit", "Value"), limits)),
         "commands": list(_table(("Command", "Method"), commands)),
         "settings": list(_settings(Settings)),

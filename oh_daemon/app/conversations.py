@@ -357,7 +357,7 @@ class Conversations:
         for catalog in self.catalogs(folders):
             if (place := catalog.find(conversation_id)) is not None:
                 return place
-        raise ConversationNotFoundError(conversation_id)
+        raise ConversationNotFoundError(conversation_id, is_closed=False)
 
     def options_of(self, history: History) -> tuple[m.Option, ...]:
         """Return the option pickers of a conversation, with the models that settings offer."""

@@ -177,3 +177,5 @@ class RespondResult(Contract):
 
     resolved: bool
     already_resolved: dict[str, Any] | None = None
+    needs_resume: bool | None = None
+    """The work is paused, and goes on only with `conversation/resume`."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, to_json
 
 
 class Contract(BaseModel):
@@ -24,6 +24,18 @@ class Contract(BaseModel):
     )
 
 
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def parse_strictly(model: type[Model], value: object) -> Model:
+    """Return what came over the wire as JSON; no other type is taken for the one that is wanted.
+
+    Raises `ValidationError`.
+    """
+    # Only in JSON mode is a list taken for a tuple, and everything else as it is.
+    return model.model_validate_json(to_json(value), strict=True)
+
+
 def first_error(exc: ValidationError, *above: object, whole: str = "all of it") -> tuple[str, str]:
     """Return the dotted path under `above` of the first error, or `whole`, and what would fit."""
     error = exc.errors(include_url=False, include_input=False)[0]
@@ -35,10 +47,49 @@ def problem_in(exc: ValidationError, *above: object, whole: str = "all of it") -
     return ": ".join(first_error(exc, *above, whole=whole))
 
 
+FIELD_CODES = {
+    "missing": "the field must be there",
+    "wrong_type": "it must be of another type",
+    "unknown": "it names nothing that there is: a value, a type, a setting, a model, a file",
+    "out_of_range": "the number is too small or too large",
+    "wrong_size": "the text or list is too short or too long",
+    "wrong_form": "the text must have another form",
+    "not_a_folder": "the folder is not there",
+    "not_a_path": "it must be a file URI or an absolute path",
+    "not_editable": "this part of an approval cannot be changed",
+    "invalid_name": "a secret of this name is not taken",
+    "invalid": "anything else; the message says what",
+}
+"""The names for programs of what is wrong with a field, and what they mean."""
+
+
+def code_of(error: ErrorDetails) -> str:
+    """Return our name for an error that pydantic found."""
+    kind = error["type"]
+    if kind in _CODES:
+        return _CODES[kind]
+    return "wrong_type" if kind.endswith(("_type", "_parsing")) else "invalid"
+
+
+_CODES = {
+    **dict.fromkeys(("missing", "union_tag_not_found"), "missing"),
+    **dict.fromkeys(("literal_error", "union_tag_invalid"), "unknown"),
+    **dict.fromkeys(("too_short", "too_long", "string_too_short", "string_too_long"), "wrong_size"),
+    **dict.fromkeys(
+        ("greater_than", "greater_than_equal", "less_than", "less_than_equal"), "out_of_range"
+    ),
+    **dict.fromkeys(("string_pattern_mismatch", "string_unicode"), "wrong_form"),
+    **dict.fromkeys(("int_from_float", "json_invalid"), "wrong_type"),
+}
+
+
 def said_of(error: ErrorDetails) -> str:
     """Say what would fit, after the name of the field; the wrong value itself is never quoted."""
-    if (said := _SAID.get(error["type"])) is not None:
-        return said.format(**error.get("ctx", {}))
+    said, details = _SAID.get(error["type"]), error.get("ctx", {})
+    if error["type"] == "too_short" and details.get("field_type") == "Value":
+        said = _SAID["string_too_short"]  # Of a secret, pydantic does not say that it is a text.
+    if said is not None:
+        return said.format(**details)
     return error["msg"].removeprefix("Value error, ")
 
 
@@ -51,6 +102,7 @@ _SAID = {
     **dict.fromkeys(("list_type", "tuple_type"), "must be a list"),
     "string_type": "must be a string",
     "string_too_short": "must have {min_length} or more characters",
+    "string_pattern_mismatch": "has the wrong form; what fits the pattern {pattern} is taken",
     "string_too_long": "may have {max_length} characters at most",
     "too_short": "must have {min_length} or more elements",
     "too_long": "may have {max_length} elements at most",

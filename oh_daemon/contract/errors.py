@@ -85,13 +85,15 @@ class InvalidParamsError(UserError, code=INVALID_PARAMS):
     @staticmethod
     @contextmanager
     def naming(**names: str) -> Generator[None]:
-        """Name fields as the caller knows them, by their names in the protocol."""
+        """Name fields, and what is below them, as the caller knows them."""
         try:
             yield
         except InvalidParamsError as exc:
             for error in exc.errors:
-                if (name := names.get(error["path"])) is not None:
-                    raise InvalidParamsError.at(name, error["message"], error["code"]) from None
+                for ours, theirs in names.items():
+                    if f"{error['path']}.".startswith(f"{ours}."):
+                        path = theirs + error["path"].removeprefix(ours)
+                        raise InvalidParamsError.at(path, error["message"], error["code"]) from None
             raise
 
 
@@ -128,11 +130,15 @@ class WorkspaceUntrustedError(UserError, code=-31001):
 class ConversationNotFoundError(UserError, code=-31002):
     """No open folder has a conversation with this id, or the request needs it to be open."""
 
-    def __init__(self, conversation_id: str) -> None:
-        super().__init__(
-            f"there is no open conversation {conversation_id!r}",
-            hint="`conversation/list` has the ids; `conversation/open` opens one",
-        )
+    def __init__(self, conversation_id: str, *, is_closed: bool = True) -> None:
+        """Create the error; without `is_closed`, it could not be opened either."""
+        hint = "`conversation/list` has the ids"
+        if is_closed:
+            what = f"there is no open conversation {conversation_id!r}"
+            super().__init__(what, hint=f"{hint}; `conversation/open` opens one")
+        else:
+            what = f"no open folder has a conversation {conversation_id!r}"
+            super().__init__(what, hint=f"{hint}; open its folder first")
 
 
 class ConversationBusyError(UserError, code=-31003):

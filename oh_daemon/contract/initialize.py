@@ -1,6 +1,45 @@
 """The answer to `initialize`, as it is written; `make schema` generates it."""
 
 PROTOCOL_MAJOR = 1
+FEATURES = (
+    "applyEdit2",
+    "saveDocument",
+    "readDocument",
+    "diagnostics",
+    "languageRequests",
+    "openDiff",
+    "approvalRequests",
+    "inputRequests",
+)
+SETTINGS = (
+    "model",
+    "models",
+    "llm",
+    "profiles",
+    "routers",
+    "approval",
+    "mode",
+    "sandbox",
+    "sandboxReads",
+    "hosts",
+    "rules",
+    "hooks",
+    "maxSteps",
+    "maxCostUsd",
+    "maxCostUsdPerConversation",
+    "maxCostUsdPerDay",
+    "maxMinutes",
+    "condenser",
+    "instructions",
+    "memory",
+    "titles",
+    "logCompletions",
+    "mcpServers",
+    "shareTools",
+    "maxOpenConversations",
+    "maxRunningTurns",
+    "logLevel",
+)
 ANSWER = """\
 {"capabilities": {"positionEncoding": "%(encoding)s", "textDocumentSync": {"openClose": true,
 "change": 2, "save": true}, "codeActionProvider": true, "workspace": {"workspaceFolders":

@@ -7,18 +7,27 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from oh_daemon.contract.approvals import Approval, InputRequest
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.client_tools import ClientTools
-from oh_daemon.contract.content import Part
+from oh_daemon.contract.content import Part, TextPart
 from oh_daemon.contract.events import Record
 from oh_daemon.contract.items import Delivery, Item, QueuedMessage, Turn
 from oh_daemon.contract.status import ConversationState
 from oh_daemon.contract.summaries import ConversationId, ConversationInfo
 
-Content = Annotated[tuple[Part, ...], Field(min_length=1, max_length=64)]
+
+def _says_something(content: tuple[Part, ...]) -> tuple[Part, ...]:
+    if all(isinstance(part, TextPart) and not part.text.strip() for part in content):
+        raise ValueError("says nothing; no turn is begun, or steered, by a message without words")
+    return content
+
+
+Content = Annotated[
+    tuple[Part, ...], Field(min_length=1, max_length=64), AfterValidator(_says_something)
+]
 Tag = Annotated[str, Field(min_length=1, max_length=50)]
 RequestId = Annotated[str, Field(min_length=1, max_length=200)]
 

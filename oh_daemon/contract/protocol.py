@@ -168,6 +168,17 @@ OWN_COMMANDS = (
 DOCUMENT_SCHEMES = ("oh-log", "oh-diff", "oh-output")
 """URI schemes that `workspace/textDocumentContent` serves."""
 
+FEATURES = (
+    "applyEdit2",
+    "saveDocument",
+    "readDocument",
+    "diagnostics",
+    "languageRequests",
+    "openDiff",
+    "approvalRequests",
+    "inputRequests",
+)
+"""What a client can say in `initialize` that it does."""
 LIMITS: dict[str, int] = {
     "maxMessageBytes": 16 << 20,
     "textPartBytes": 1 << 20,

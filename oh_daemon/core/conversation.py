@@ -238,6 +238,7 @@ class Decisions:
                 )
             if edited_subject is not None:
                 require_editable(approval, edited_subject)
+            settled = self._settled(approval_id)
             self._journal.append(
                 e.ApprovalResolved(
                     approval_id=approval_id,
@@ -247,7 +248,13 @@ class Decisions:
                     edited_subject=edited_subject,
                 )
             )
-            return {"resolved": True}
+            return settled
+
+    def _settled(self, request_id: str) -> Json:
+        """Return what to answer to the one whose answer is taken."""
+        state = self._journal.state
+        is_paused = state.status == "paused" and request_id in state.awaited
+        return {"resolved": True, **({"needsResume": True} if is_paused else {})}
 
     def answer(self, input_id: str, action: InputAction, content: str | None = None) -> Json:
         """Answer a question of the agent; the first answer wins. Action accept needs `content`.
@@ -260,11 +267,11 @@ class Decisions:
                 return _resolved_before(self._journal.state, input_id, "action")
             if action == "accept" and not (content or "").strip():
                 raise InvalidParamsError.at("content", "is needed to accept: the answer", "missing")
-            now = self._journal.clock.now()
+            now, settled = self._journal.clock.now(), self._settled(input_id)
             self._journal.append(
                 *answering_events(self._journal.state, question, now, action, content)
             )
-            return {"resolved": True}
+            return settled
 
 
 def _resolved_before(state: State, request_id: str, outcome: str) -> Json:

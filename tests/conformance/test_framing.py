@@ -288,7 +288,7 @@ def test_invalid_params_name_the_field_and_never_the_value(echo: RawClient) -> N
     error = echo.error("test/validate", {"count": "hunter2"})
     assert error.code == -32602
     found = {(item["path"], item["code"]) for item in error.data["errors"]}
-    assert found == {("name", "missing"), ("count", "int_parsing")}
+    assert found == {("name", "missing"), ("count", "wrong_type")}
     assert "hunter2" not in str(error)
 
 

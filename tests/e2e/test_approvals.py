@@ -294,7 +294,7 @@ def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
     assert opened["conversation"]["status"] == "paused"
     asking.result(WITHIN_S)
     assert not (world.project / "made").exists()
-    assert respond(second, approval, "allow-once") == {"resolved": True}
+    assert respond(second, approval, "allow-once") == {"resolved": True, "needsResume": True}
     second.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(second)["finalText"] == "Done."
     assert (world.project / "made").exists()

@@ -171,7 +171,7 @@ def test_a_tool_that_cannot_be_offered_is_refused_with_the_reason(world: World) 
         ([READ, READ], "it is given twice"),
         ([{**READ, "inputSchema": {"type": "nonsense"}}], "must be that of an object"),
         ([{**READ, "inputSchema": {"properties": 1}}], "its input schema is none"),
-        ([{**READ, "name": "server__tool"}], "string_pattern_mismatch"),
+        ([{**READ, "name": "server__tool"}], "wrong_form"),
     ]
     for tools, why in wrong:
         error = client.error("conversation/start", {"clientTools": tools})

@@ -386,7 +386,7 @@ def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None
     assert "not completed: it reached its limit of steps" in steps
     assert steps.endswith("So far.")
     assert "no such thing" in broken
-    assert "there is no open conversation 'nobody'" in nobody
+    assert "no open folder has a conversation 'nobody'" in nobody
 
 
 @pytest.mark.parametrize("limit", ["maxCostUsd", "maxCostUsdPerConversation"])

@@ -964,7 +964,8 @@ def test_what_cannot_be_sent_or_exported_is_named(llm: LLM) -> None:
 
 def test_an_unknown_conversation_is_refused_and_leaves_no_thread(llm: LLM, tmp_path: Path) -> None:
     before = set(threading.enumerate())
-    with pytest.raises(ConversationNotFoundError, match=r"no open conversation 'nowhere'$"):
+    said = r"no open folder has a conversation 'nowhere'$"
+    with pytest.raises(ConversationNotFoundError, match=said):
         Conversation(Agent(llm=llm), tmp_path, conversation_id="nowhere")
     with pytest.raises(ValidationError, match="metadata"):
         Conversation(Agent(llm=llm), tmp_path, metadata=cast("Any", {1: "number"}))

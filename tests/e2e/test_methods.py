@@ -12,6 +12,7 @@ from language_server import FEATURES
 from raw_client import WITHIN_S, RawClient
 from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
+from oh_daemon.contract.base import FIELD_CODES
 from oh_daemon.contract.protocol import (
     CLIENT_NOTIFICATIONS,
     CLIENT_REQUESTS,
@@ -401,7 +402,13 @@ BAD: list[tuple[str, Json, str]] = [
     ("tool/list", {"conversationId": {}}, "conversationId"),
     ("config/read", {"section": "colour"}, "section"),
     ("config/validate", {"settings": []}, "settings"),
+    ("conversation/start", {"ephemeral": "no"}, "ephemeral"),
+    ("conversation/start", {"maxSteps": "3"}, "maxSteps"),
+    ("conversation/list", {"limit": True}, "limit"),
+    ("conversation/start", {"content": [{"type": "text", "text": " "}]}, "content"),
+    ("workspace/executeCommand", {}, "command"),
     ("secret/set", {"name": "KEY"}, "value"),
+    ("secret/set", {"name": "KEY", "value": "short"}, "value"),
     ("secret/remove", {}, "name"),
     ("workspace/setTrust", {"folder": "/x", "trusted": "maybe"}, "trusted"),
     ("workspace/setTrust", {"folder": "x", "trusted": "full"}, "folder"),
@@ -432,6 +439,7 @@ def test_bad_params_are_refused_by_name_with_the_way_out(world: World) -> None:
         assert (method, params, error.code) == (method, params, -32602), error
         assert field in {problem["path"] for problem in error.data["errors"]}, (method, error)
         assert any(part in error.message for part in (field, field.split(".")[-1])), error
+        assert {problem["code"] for problem in error.data["errors"]} <= FIELD_CODES.keys(), error
     for method, code in UNKNOWN:
         error = client.error(method, {"conversationId": "nowhere"})
         assert (method, error.code) == (method, code), error
@@ -440,6 +448,41 @@ def test_bad_params_are_refused_by_name_with_the_way_out(world: World) -> None:
     error = client.error("approval/respond", named)
     assert (error.code, error.data["kind"]) == (-31021, "approvalNotFound")
     assert client.request("daemon/status")["conversations"] == []
+
+
+def test_the_path_of_a_wrong_field_is_that_of_the_params(world: World) -> None:
+    client = world.daemon()
+    named = {"conversationId": client.request("conversation/start")["conversation"]["id"]}
+    words = {"content": [{"type": "text", "text": "go"}]}
+    command = [{"type": "command", "name": "nope"}]
+    for method, params, path in (
+        ("conversation/setOption", {"optionId": "mode", "value": "yolo"}, "value"),
+        ("conversation/setOption", {"optionId": "colour", "value": "red"}, "optionId"),
+        (
+            "conversation/sendMessage",
+            {**words, "overrides": {"options": {"mode": "yolo"}}},
+            "overrides.options.mode",
+        ),
+        ("conversation/resume", {"message": command}, "message.0.name"),
+    ):
+        [problem] = client.error(method, {**named, **params}).data["errors"]
+        assert (method, problem["path"], problem["code"]) == (method, path, "unknown")
+
+
+@pytest.mark.own_daemon
+def test_initialize_says_which_features_and_settings_it_has_understood(world: World) -> None:
+    features = {"approvalRequests": True, "aplyEdit2": True, "diagnostics": False}
+    client = world.daemon(features=features, settings={"maxStep": 5, "titles": False})
+    assert client.capabilities["experimental"]["ohDaemon"]["understood"] == {
+        "features": ["approvalRequests"],
+        "unknown": ["features.aplyEdit2", "settings.maxStep"],
+    }
+    again = world.raw()
+    block = {"features": {"diagnostics": "yes"}}
+    error = again.error("initialize", {"initializationOptions": {"ohDaemon": block}})
+    [problem] = error.data["errors"]
+    assert problem["path"] == "initializationOptions.ohDaemon.features.diagnostics"
+    assert problem["code"] == "wrong_type"
 
 
 @pytest.mark.own_daemon

@@ -241,7 +241,10 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
     if by_message:
         world.send(second, conversation, "8080")
     else:
-        assert respond(second, question, "accept", "8080") == {"resolved": True}
+        assert respond(second, question, "accept", "8080") == {
+            "resolved": True,
+            "needsResume": True,
+        }
         second.request("conversation/resume", named)
     assert world.turn(second)["finalText"] == "Done."
     assert told(world) == ["Answered by the message that follows." if by_message else "8080"]

@@ -21,7 +21,7 @@ BLOCK = {
     "client": {"name": "test", "kind": "panel"},
     "features": {"applyEdit2": True},
     "events": {"deltas": False, "optOut": ["notice"]},
-    "trust": [{"folder": "file:///x", "trusted": "full"}],
+    "trust": [{"folder": "file:///x", "trusted": True}],
     "settings": {"sandbox": "landlock"},
 }
 USUAL: list[dict[str, Any]] = [
@@ -51,6 +51,8 @@ ODD: list[dict[str, Any]] = [
     {"initializationOptions": {"ohDaemon": {**BLOCK, "events": {"optOut": {}}}}},
     {"initializationOptions": {"ohDaemon": {**BLOCK, "trust": {}}}},
     {"initializationOptions": {"ohDaemon": {**BLOCK, "trust": [{"folder": 1}]}}},
+    {"initializationOptions": {"ohDaemon": {**BLOCK, "trust": [{"trusted": "full"}]}}},
+    {"initializationOptions": {"ohDaemon": {**BLOCK, "features": {"diagnostics": "yes"}}}},
     {"initializationOptions": {"ohDaemon": {**BLOCK, "settings": "x"}}},
 ]
 
@@ -88,6 +90,11 @@ def test_a_usual_client_is_answered_at_once(params: dict[str, Any], tmp_path: Pa
     assert (opening.is_answered, head) == (True, b"Content-Length: %d" % len(body))
     assert result["capabilities"]["positionEncoding"] == facts.position_encoding
     assert ours["daemon"]["pid"] == os.getpid()
+    understood = {"features": ["applyEdit2"], "unknown": []} if facts.settings else None
+    if understood or facts.block is not None:
+        assert ours["understood"] == understood or {"features": [], "unknown": []}
+    else:
+        assert "understood" not in ours
     assert ours["sandbox"] == (level if facts.settings else auto) == opening.sandbox
 
 

@@ -1527,6 +1527,7 @@ export interface ApprovalListResult {
 export interface RespondResult {
   resolved: boolean;
   alreadyResolved?: Record<string, unknown>;
+  needsResume?: boolean;
 }
 
 export interface ChangesListResult {

@@ -20,7 +20,7 @@ def text_in(params: Any, name: str) -> str:
     """Return a field that must be a text. Raises `InvalidParamsError`."""
     value = field_in(params, name)
     if not isinstance(value, str) or not value:
-        raise InvalidParamsError.at(name, "must be a text", "string_type")
+        raise InvalidParamsError.at(name, "must be a text", "wrong_type")
     return value
 
 
@@ -30,5 +30,5 @@ def list_in(params: Any, name: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise InvalidParamsError.at(name, "must be a list", "list_type")
+        raise InvalidParamsError.at(name, "must be a list", "wrong_type")
     return cast("list[Any]", value)

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import InputAnswer
+from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.to_client import ApprovalAnswer
@@ -174,7 +175,7 @@ def _take_answer(history: History, request: Asked, answer: ClientAnswer) -> None
 def _take_input(journal: Journal, question: plain.InputRequest, result: Json) -> None:
     if "title" in result:
         result = {"action": "accept", "content": result["title"]}
-    given = InputAnswer.model_validate(result)
+    given = parse_strictly(InputAnswer, result)
     if given.action is not None:
         Decisions(journal).answer(question["id"], given.action, given.content)
 
@@ -187,7 +188,7 @@ def _take_decision(journal: Journal, approval: plain.Approval, result: Json) -> 
     if decision is None:
         log.warning("approval %s: the answer names no option that was offered", approval["id"])
         return
-    more = ApprovalAnswer.model_validate(result)
+    more = parse_strictly(ApprovalAnswer, result)
     Decisions(journal).respond(
         approval["id"],
         approval["digest"],

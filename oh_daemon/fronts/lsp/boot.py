@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 
 from oh_daemon.app.last_test import last_report
-from oh_daemon.contract.initialize import ANSWER, PROTOCOL_MAJOR
+from oh_daemon.contract.initialize import ANSWER, FEATURES, PROTOCOL_MAJOR, SETTINGS
 from oh_daemon.core.minimal_json import parse, quote
 
 TYPE_CHECKING = False
@@ -25,9 +25,9 @@ _CLIENT = {"name": str, "kind": str}
 _BLOCK = {
     "protocolVersion": {"major": int},
     "client": _CLIENT,
-    "features": {},
+    "features": dict.fromkeys(FEATURES, bool),
     "events": {"deltas": bool, "optOut": list},
-    "trust": [{"folder": str}],
+    "trust": [{"folder": str, "trusted": bool}],
     "settings": {},
 }
 _USUAL = {
@@ -62,11 +62,11 @@ def answer_first(stdio: tuple[int, int], environment: Mapping[str, str]) -> Open
             opening.unread += more
         if not body:
             return opening
-        request_id, client, encoding = _usual(parse(body))
-        opening.sandbox = last_report(client, environment)
+        request_id, block, encoding = _usual(parse(body))
+        opening.sandbox = last_report(_at(block, "settings") or {}, environment)
         # On the first start after one of the machine there is something to wait for.
         if opening.sandbox is not None:
-            result = answer(encoding, opening.sandbox)
+            result = answer(encoding, opening.sandbox, block)
             message = f'{{"jsonrpc":"2.0","id":{request_id},"result":{result}}}'
             os.write(outbound, f"Content-Length: {len(message)}\r\n\r\n{message}".encode())
             opening.is_answered = True
@@ -76,11 +76,24 @@ def answer_first(stdio: tuple[int, int], environment: Mapping[str, str]) -> Open
     return opening
 
 
-def answer(encoding: str, sandbox: Mapping[str, str] | None) -> str:
-    """Return the result of `initialize`, in ASCII."""
+def answer(encoding: str, sandbox: Mapping[str, str] | None, block: Any) -> str:
+    """Return the result of `initialize`, in ASCII; the `block` is what the client says to us."""
     said = ",".join(f"{quote(name)}:{quote(value)}" for name, value in (sandbox or {}).items())
     more = f',"sandbox":{{{said}}}' if said else ""
+    if block is not None:
+        more += f',"understood":{_understood(block)}'
     return ANSWER % {"encoding": encoding, "pid": os.getpid(), "more": more}
+
+
+def _understood(block: Any) -> str:
+    """Return the features that count, and what we do not know, so that a misspelling shows."""
+    features: Any = _at(block, "features") or {}
+    settings: Any = _at(block, "settings") or {}
+    on = [name for name in FEATURES if _at(features, name) is True]
+    unknown = [f"features.{name}" for name in features if name not in FEATURES]
+    unknown += [f"settings.{name}" for name in settings if name not in SETTINGS]
+    lists = (",".join(map(quote, names)) for names in (on, unknown))
+    return '{{"features":[{}],"unknown":[{}]}}'.format(*lists)
 
 
 def choose_encoding(offered: list[Any]) -> str:
@@ -103,7 +116,7 @@ def _body_of(unread: bytes) -> bytes | None:
 
 
 def _usual(message: Any) -> tuple[int, Any, str]:
-    """Return the id, the client's settings, and the encoding. Raises `ValueError`."""
+    """Return the id, what the client says to us, and the encoding. Raises `ValueError`."""
     request_id, params = _at(message, "id"), _at(message, "params")
     said = _at(message, "jsonrpc"), _at(message, "method")
     if said != ("2.0", "initialize") or not _is(request_id, int) or request_id >> 53 or not params:
@@ -116,7 +129,7 @@ def _usual(message: Any) -> tuple[int, Any, str]:
     if _at(block, "protocolVersion", "major") not in (None, PROTOCOL_MAJOR):
         raise ValueError("this is of another version")
     offered = _at(params, "capabilities", "general", "positionEncodings")
-    return request_id, _at(block, "settings") or {}, choose_encoding(offered or [])
+    return request_id, block, choose_encoding(offered or [])
 
 
 def _at(value: Any, *names: str) -> Any:

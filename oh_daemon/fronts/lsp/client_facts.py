@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.initialize import FEATURES
 from oh_daemon.fronts.lsp.boot import choose_encoding
 
 Json = dict[str, Any]
@@ -21,8 +22,8 @@ class ClientFacts:
 
     protocol_major: int | None = None
     """None when the client does not say."""
-    is_plain: bool = True
-    """It sent no `ohDaemon` block: a plain LSP client, which knows none of our notifications."""
+    block: Json | None = None
+    """What it says to us, in the `ohDaemon` block."""
     name: str = ""
     is_panel: bool = False
     """The client shows approvals itself when it receives their events."""
@@ -40,6 +41,11 @@ class ClientFacts:
     capabilities: Json = field(default_factory=dict[str, Any])
     """LSP's ClientCapabilities; query them with `offers`."""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a plain LSP client, which knows none of our notifications."""
+        return self.block is None
+
     def offers(self, *path: str) -> bool:
         """Return whether the value at this path in `capabilities` is present and not false."""
         value: Any = self.capabilities
@@ -50,29 +56,30 @@ class ClientFacts:
 
 def parse_client_facts(params: Json) -> ClientFacts:
     """Read the params of `initialize`. Raises `InvalidParamsError` naming the field."""
-    capabilities = _object(params, "capabilities")
-    ours = _field(_object(params, "initializationOptions"), "ohDaemon", dict)
+    whole = _Part("", params)
+    capabilities = whole.object("capabilities")
+    ours = whole.object("initializationOptions").find("ohDaemon")
     if ours is None:
-        ours = _field(_object(capabilities, "experimental"), "ohDaemon", dict)
-    block: Json = ours or {}
-    client = _object(block, "client") or _object(params, "clientInfo")
-    events = _object(block, "events")
+        ours = capabilities.object("experimental").find("ohDaemon")
+    block = ours or _Part("", {})
+    client = block.find("client") or whole.object("clientInfo")
+    events, features = block.object("events"), block.object("features")
     return ClientFacts(
-        is_plain=ours is None,
-        protocol_major=_field(_object(block, "protocolVersion"), "major", int),
-        name=_text(client, "name"),
-        is_panel=_text(client, "kind") == "panel",
-        features=frozenset(k for k, on in _object(block, "features").items() if on is True),
-        wants_deltas=_field(events, "deltas", bool) is not False,
-        opted_out=frozenset(name for name in _array(events, "optOut") if isinstance(name, str)),
-        trust={_text(e, "folder"): e.get("trusted") is True for e in _objects(block, "trust")},
-        settings=_object(block, "settings"),
-        process_id=_field(params, "processId", int),
-        folder_uris=_folder_uris(params),
+        block=ours and ours.values,
+        protocol_major=block.object("protocolVersion").field("major", int),
+        name=client.text("name"),
+        is_panel=client.text("kind") == "panel",
+        features=frozenset(name for name in FEATURES if features.field(name, bool)),
+        wants_deltas=events.field("deltas", bool) is not False,
+        opted_out=frozenset(name for name in events.array("optOut") if isinstance(name, str)),
+        trust={e.text("folder"): e.field("trusted", bool) is True for e in block.objects("trust")},
+        settings=block.object("settings").values,
+        process_id=whole.field("processId", int),
+        folder_uris=_folder_uris(whole),
         position_encoding=choose_encoding(
-            _array(_object(capabilities, "general"), "positionEncodings")
+            capabilities.object("general").array("positionEncodings")
         ),
-        capabilities=capabilities,
+        capabilities=capabilities.values,
     )
 
 
@@ -81,35 +88,47 @@ _KIND_NAMES: dict[type, str] = {
 }  # fmt: skip
 
 
-def _field(source: Json, name: str, kind: type) -> Any:
-    """Return the value, which must be of type `kind`, or None when it is missing or null."""
-    value = source.get(name)
-    if kind is dict and value == []:
-        return {}  # Lua writes an empty table as an empty array.
-    if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
-        return value
-    expected = _KIND_NAMES[kind]
-    raise InvalidParamsError.at(name, f"must be of type {expected}", f"{expected}_type")
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """An object within the params, and its place there, by which errors name its fields."""
+
+    path: str
+    values: Json
+
+    def field(self, name: str, kind: type) -> Any:
+        """Return the value, which must be of type `kind`, or None when it is missing or null."""
+        value = self.values.get(name)
+        if kind is dict and value == []:
+            return {}  # Lua writes an empty table as an empty array.
+        if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
+            return value
+        what = f"must be of type {_KIND_NAMES[kind]}"
+        raise InvalidParamsError.at(f"{self.path}{name}", what, "wrong_type")
+
+    def find(self, name: str) -> _Part | None:
+        values = self.field(name, dict)
+        return None if values is None else _Part(f"{self.path}{name}.", values)
+
+    def object(self, name: str) -> _Part:
+        return self.find(name) or _Part(f"{self.path}{name}.", {})
+
+    def text(self, name: str) -> str:
+        return self.field(name, str) or ""
+
+    def array(self, name: str) -> list[Any]:
+        return self.field(name, list) or []
+
+    def objects(self, name: str) -> list[_Part]:
+        numbered = enumerate(self.array(name))
+        return [
+            _Part(f"{self.path}{name}.{n}.", cast("Json", each))
+            for n, each in numbered
+            if isinstance(each, dict)
+        ]
 
 
-def _object(source: Json, name: str) -> Json:
-    return _field(source, name, dict) or {}
-
-
-def _text(source: Json, name: str) -> str:
-    return _field(source, name, str) or ""
-
-
-def _array(source: Json, name: str) -> list[Any]:
-    return _field(source, name, list) or []
-
-
-def _objects(source: Json, name: str) -> list[Json]:
-    return [value for value in _array(source, name) if isinstance(value, dict)]
-
-
-def _folder_uris(params: Json) -> tuple[str, ...]:
-    if params.get("workspaceFolders") is not None:
-        return tuple(_text(folder, "uri") for folder in _objects(params, "workspaceFolders"))
-    root_uri = _text(params, "rootUri")
+def _folder_uris(params: _Part) -> tuple[str, ...]:
+    if params.values.get("workspaceFolders") is not None:
+        return tuple(folder.text("uri") for folder in params.objects("workspaceFolders"))
+    root_uri = params.text("rootUri")
     return (root_uri,) if root_uri else ()

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from oh_daemon.app.workbench import BUILTIN
 from oh_daemon.contract.approvals import ToolSubject
-from oh_daemon.contract.base import problem_in
+from oh_daemon.contract.base import parse_strictly, problem_in
 from oh_daemon.contract.client_tools import ClientTool, ToolCallResult
 from oh_daemon.contract.errors import InvalidParamsError, ToolError
 from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
@@ -115,7 +115,7 @@ def _result(name: str, answer: ClientAnswer) -> ToolResult:
         case "answered":
             pass
     try:
-        result = ToolCallResult.model_validate(answer.result)
+        result = parse_strictly(ToolCallResult, answer.result)
     except ValidationError as exc:
         wrong = problem_in(exc, whole="the result")
         raise ToolError(f"the client's answer for {name} is not a tool result: {wrong}") from exc

@@ -50,7 +50,8 @@ class Commands:
 
     def run(self, params: Json, context: RequestContext) -> Any:
         """Handle the request. The first argument is the params of the method, or just a text."""
-        command: str = params.get("command", "")
+        if not isinstance(command := params.get("command"), str):
+            raise InvalidParamsError.at("command", "is missing", "missing")
         arguments: list[object] = params.get("arguments") or [{}]
         argument = arguments[0]
         if command in self._own:
@@ -58,7 +59,8 @@ class Commands:
         name = COMMANDS.get(command)
         if name is None:
             known = ", ".join((*COMMANDS, *OWN_COMMANDS))
-            raise InvalidParamsError.at("command", f"no command {command!r}; it is one of {known}")
+            what = f"no command {command!r}; it is one of {known}"
+            raise InvalidParamsError.at("command", what, "unknown")
         own_params = _params(name, argument)
         conversation_id = _under_way(self._daemon)
         if name in _OF_NONE or "conversationId" in own_params:

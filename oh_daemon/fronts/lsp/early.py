@@ -9,6 +9,7 @@ from typing import Any
 
 from oh_daemon.app.listing import catalogs_of, describe_closed, list_summaries, page_of
 from oh_daemon.app.places import Places
+from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.summaries import ListParams, ListResult
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.lifecycle import Service
@@ -24,7 +25,7 @@ def early_service(facts: ClientFacts, environment: Mapping[str, str]) -> Service
     user_folder = Places(environment).state_folder
 
     def list_(params: Json) -> ListResult:
-        asked = ListParams.model_validate(params)
+        asked = parse_strictly(ListParams, params)
         only = None if asked.folder is None else parse_folder(asked.folder, "folder")
         catalogs = catalogs_of(folders if only is None else [only], user_folder)
         found = list_summaries(catalogs, asked.parent_id)

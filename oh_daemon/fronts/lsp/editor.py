@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from oh_daemon.contract.base import Contract, Range
+from oh_daemon.contract.base import Contract, Range, parse_strictly
 from oh_daemon.contract.daemon_messages import ContextChangedParams, ShownSelection
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.language_servers import Diagnostic, parse_answer
@@ -92,7 +92,7 @@ class ClientEditor:
 
         def on_answer(answer: ClientAnswer) -> None:
             try:
-                read = ReadDocumentResult.model_validate(answer.result)
+                read = parse_strictly(ReadDocumentResult, answer.result)
             except ValueError:
                 read = None
             take(read)
@@ -282,7 +282,7 @@ class EditorContext:
 
     def on_changed(self, params: Json) -> None:
         """Handle the notification. Raises `ValidationError`; then the previous context stays."""
-        self._context = ContextChangedParams.model_validate(params)
+        self._context = parse_strictly(ContextChangedParams, params)
 
     def seen_in(self, folders: Folders) -> dict[str, str]:
         """Return what a conversation in these folders may know, by kind.

@@ -31,6 +31,7 @@ from oh_daemon.contract.errors import (
     RequestCancelledError,
     WorkspaceUntrustedError,
 )
+from oh_daemon.contract.settings import CHOICES
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled
 from oh_daemon.core.journal import History
@@ -195,7 +196,7 @@ def conversation_send_message(
     if params.wait == "accepted":
         context.hold(live.id)
     content = daemon.resolver.for_live(live, params.content, folders, options.get("model"))
-    with conversation.journal.changed:
+    with conversation.journal.changed, InvalidParamsError.naming(options="overrides.options"):
         conversation.require_turn(params.expected_turn_id)
         answer = conversation.send(
             content,
@@ -229,11 +230,12 @@ def conversation_resume(
 ) -> Json:
     if params.message is None:
         return live.conversation.resume(request.cause)
-    content = daemon.resolver.for_live(live, params.message, folders)
-    # A message that waits for the end of an interrupted turn has no turn yet.
-    sent = live.conversation.send(
-        content, cause=lambda result: request.cause(_only(result, "turnId"))
-    )
+    with InvalidParamsError.naming(content="message"):
+        content = daemon.resolver.for_live(live, params.message, folders)
+        # A message that waits for the end of an interrupted turn has no turn yet.
+        sent = live.conversation.send(
+            content, cause=lambda result: request.cause(_only(result, "turnId"))
+        )
     return _only(sent, "turnId")
 
 
@@ -294,7 +296,9 @@ _NEEDED = {
 def conversation_set_option(
     daemon: Daemon, live: Live, params: m.SetOptionParams, request: Repeatable
 ) -> Json:
-    values = check_options({params.option_id: params.value})
+    named, is_known = params.option_id, params.option_id in {*CHOICES, "model"}
+    with InvalidParamsError.naming(**{f"options.{named}": "value" if is_known else "optionId"}):
+        values = check_options({named: params.value})
     earlier, journal = request.earlier(live.conversation), live.conversation.journal
     if earlier is None:
         journal.append(e.OptionsChanged(values=values), cause=request.cause({}))

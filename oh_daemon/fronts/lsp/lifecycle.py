@@ -290,7 +290,8 @@ class Server:
                 data={"retry": False, "supported": [PROTOCOL_VERSION]},
             )
         context.after_answer(lambda: self._begin(facts))
-        return answer(facts.position_encoding, self._report_sandbox(facts.settings)).encode()
+        sandbox = self._report_sandbox(facts.settings)
+        return answer(facts.position_encoding, sandbox, facts.block).encode()
 
     def _begin(self, facts: ClientFacts) -> None:
         """Start what the answer to `initialize` does not wait for."""

@@ -21,6 +21,7 @@ from oh_daemon.app.idempotency import Repeatable, new_conversation_id
 from oh_daemon.app.live import Live
 from oh_daemon.app.message_content import refers
 from oh_daemon.contract import protocol
+from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.methods import AT_ONCE, METHODS, Needs
@@ -92,7 +93,7 @@ class _Bound:
         return self.imports.after(key, lambda _failure: begin())
 
     def _begin(self, json: Json, context: RequestContext) -> Any:
-        params: Any = self.method.params.model_validate(json)
+        params: Any = parse_strictly(self.method.params, json)
         request = Repeatable(self.method.name, params)
         call = _Call(params, context, request, self.daemon.folders())
         match self.needs.conversation:

@@ -266,7 +266,7 @@ def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
     # pydantic costs 160 ms to import, and `initialize` is answered without it.
     from pydantic import ValidationError  # noqa: PLC0415
 
-    from oh_daemon.contract.base import said_of  # noqa: PLC0415
+    from oh_daemon.contract.base import code_of, said_of  # noqa: PLC0415
 
     if not isinstance(error, ValidationError):
         return None
@@ -277,7 +277,7 @@ def _field_errors(error: ValueError) -> tuple[dict[str, str], ...] | None:
     return tuple(
         {
             "path": ".".join(str(part) for part in item["loc"]),
-            "code": item["type"],
+            "code": code_of(item),
             "message": said_of(item),
         }
         for item in errors[:_MAX_FIELD_ERRORS]
@@ -303,7 +303,7 @@ def _params_object(params: object) -> Json:
     if params is None or params == []:
         return {}
     if not isinstance(params, dict):
-        raise e.InvalidParamsError.at("params", "must be an object", "dict_type")
+        raise e.InvalidParamsError.at("params", "must be an object", "wrong_type")
     return cast("Json", params)
 
 

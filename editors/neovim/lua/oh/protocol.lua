@@ -1344,6 +1344,7 @@
 ---@class (exact) oh.protocol.RespondResult
 ---@field resolved boolean
 ---@field alreadyResolved? table<string, any>
+---@field needsResume? boolean
 
 ---@class (exact) oh.protocol.ChangesListResult
 ---@field files oh.protocol.ReviewedFile[]
