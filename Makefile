@@ -61,8 +61,9 @@ NPM := npm --no-fund --no-audit --no-update-notifier --ignore-scripts --loglevel
 CHECKED := $(DEV) $(MODULES) $(LUA_FORMAT)
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
+ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_clients/package-lock.json)
 
-.PHONY: help setup system editors mcp-servers browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
+.PHONY: help setup system editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -70,10 +71,10 @@ help: ## list the targets
 demo: $(READY) ## the agent fixes a small project; a real model if a key is set, else a script
 	@.venv/bin/oh-daemon demo
 
-test: system editors mcp-servers $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
+test: system editors mcp-servers acp-clients $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
 	@$(MAKE) --jobs=4 check-types check-promises test-view test-rest
 
-test-full: system check editors mcp-servers test-view ## the gate, then all tests with the long loops, each with real starts
+test-full: system check editors mcp-servers acp-clients test-view ## the gate, then all tests with the long loops, each with real starts
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
 	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_command_secrets.py
 	OH_TEST_STARTS=real $(PYTEST) --full $(TEST_ARGS)
@@ -154,6 +155,9 @@ system: ## install the Debian packages that the tests need
 # Servers from npm that the tests of MCP call; the one from PyPI is in requirements-dev.lock.
 mcp-servers: $(MCP_SERVERS)
 
+# A client from npm that the tests of ACP run, and the Node that it needs.
+acp-clients: $(ACP_CLIENTS)
+
 # What the tests of the panel drive: a VS Code with the extension, and a browser to show it.
 editors: system browser $(HOST) $(EXTENSION)/oh.vsix
 
@@ -172,7 +176,7 @@ $(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(VSIX_SOURCES) $(DAEMON_SOURCES)
 	@rm -f $(EXTENSION)/daemon/.gitignore
 	@cd $(EXTENSION) && npm run --silent package >/dev/null
 
-$(MODULES) $(LUA_FORMAT) $(MCP_SERVERS):
+$(MODULES) $(LUA_FORMAT) $(MCP_SERVERS) $(ACP_CLIENTS):
 	@echo "installing what $(@D:/node_modules=)/package-lock.json lists"
 	@cd $(@D:/node_modules=) && $(NPM) ci && touch $(CURDIR)/$@
 
@@ -186,7 +190,7 @@ $(HOST):
 
 clean: ## remove what was made here
 	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage \
-		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules tests/mcp_servers/node_modules
+		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules tests/{mcp_servers,acp_clients}/node_modules
 LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 
 $(VENV):

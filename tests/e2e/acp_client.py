@@ -69,7 +69,8 @@ def _named(method: str, suffix: str) -> str | None:
 class AcpClient:
     """One agent process and the client's end of its pipes. Any thread may send and wait."""
 
-    def __init__(self, cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, cwd: Path, env: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
+        """Start with `env` laid over our environment, but for the variables that are left out."""
         self.messages: list[Json] = []
         self.problems: list[str] = []
         self._handlers: dict[str, Handler] = {}
@@ -88,7 +89,7 @@ class AcpClient:
         pipe = subprocess.PIPE
         self.process = starts.start(
             argv,
-            env={**os.environ, **env},
+            env={key: value for key, value in {**os.environ, **env}.items() if key not in without},
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,

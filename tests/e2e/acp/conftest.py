@@ -1,6 +1,6 @@
 """An agent that speaks ACP, for the project of a world, with the scripted model behind it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from acp_client import AcpClient
@@ -16,11 +16,11 @@ Start = Callable[..., AcpClient]
 def start(world: World) -> Start:
     """Start an agent; it is checked and ended after the test."""
 
-    def begin(*, trusted: bool = True) -> AcpClient:
+    def begin(*, trusted: bool = True, without: Sequence[str] = ()) -> AcpClient:
         if trusted:
             UserState(world.home / "decisions.json").set_trust(world.project, "full")
         env = {**PLAIN, **world.environment}
-        return world.stack.enter_context(AcpClient(world.project, env))
+        return world.stack.enter_context(AcpClient(world.project, env, without=without))
 
     return begin
 
