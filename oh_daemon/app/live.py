@@ -206,6 +206,8 @@ class Live:
         conversation = self.conversation
         state = conversation.state
         self.workbench.learn(state)
+        if any(item["kind"] == "command" for item in state.items):
+            self.workbench.shells.lose_earlier()
         found = cut_short(self.workbench.documents, state.open_tool_items())
         if closing := restart_events(state, conversation.journal.clock.now(), found):
             conversation.journal.append(*closing)

@@ -51,6 +51,12 @@ BuiltinName = Literal[
 BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
 
 
+_EDITS_UNSAVED = "Your edits of {} are not saved: commands still see the older text on disk."
+_TEXT_UNSAVED = (
+    "The user has unsaved changes of {} in the editor: commands see the older text on disk."
+)
+
+
 class Workbench:
     """The folders, documents, shells and tools of one conversation."""
 
@@ -152,6 +158,7 @@ class Workbench:
 
     def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
         folders, documents = self.folders, self.documents
+        self._unsaved: frozenset[Path] = frozenset()
         # In a store that came with the folder, git would obey the settings of whoever made it.
         if isinstance(log, LogFile) and self._is_own and self.keep is None:
             store = log.folder / "checkpoints"
@@ -207,15 +214,18 @@ class Workbench:
         self.shells.close()
         self._at_the_end.close()
 
-    def _before_command(self, *, is_outside: bool) -> str | None:
+    def _before_command(self, command: str, *, is_outside: bool) -> str | None:
         if self.landings is not None and not is_outside:
             self.landings.begin()
             return None
-        paths = self.documents.unsaved_agent_edits()
-        if not paths:
-            return None
-        names = ", ".join(shown(path.name) for path in paths)
-        return f"Your edits of {names} are not saved: commands still see the older text on disk."
+        own = self.documents.unsaved_agent_edits()
+        typed = frozenset(self.documents.unsaved_texts()) - {*own}
+        # What a command reads is known only of what it names: all is said once.
+        news, self._unsaved = typed - self._unsaved, typed
+        named = {path for path in typed if path.name in command}
+        rows = [_EDITS_UNSAVED.format(_names(own))] if own else []
+        rows += [_TEXT_UNSAVED.format(_names(sorted(named | news)))] if named | news else []
+        return "\n".join(rows) or None
 
     def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
         """Return the project's texts about these places that the agent has not been given yet."""
@@ -258,6 +268,10 @@ class Workbench:
             self.documents.history.remember(change)
             for path in paths_from_uris([change.uri]):
                 self.documents.remember(path, (is_known and change.sha256_after) or "")
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(shown(path.name) for path in paths)
 
 
 def _paths_of(item: plain.ToolItem) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from oh_daemon.contract import events as e
@@ -300,6 +300,9 @@ class Actions:
         # A change that was made counts as made, even if the rest of the action was cut off.
         if is_cancelled and not result.item_fields.get("changes"):
             status, reason = "cancelled", "interrupted"
+            who = "The daemon closed" if self._journal.is_closing else "The user interrupted"
+            words = {"type": "text", "text": f"[{who} this.]"}
+            result = replace(result, content=(words, *result.content))
         self._finish(action.item, result, status=status, reason=reason, fields=fields)
 
     def _begins(self, action: _Ready) -> bool:

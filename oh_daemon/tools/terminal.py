@@ -145,7 +145,7 @@ class Network(Protocol):
 class BeforeRun(Protocol):
     """Called before each command; returns a note for the model."""
 
-    def __call__(self, *, is_outside: bool) -> str | None:
+    def __call__(self, command: str, *, is_outside: bool) -> str | None:
         """`is_outside` is whether the command runs beside a view."""
         ...
 
@@ -262,13 +262,15 @@ class TerminalTool:
     def _notes(self, terminal_id: str, ended: CommandOutcome | None, args: Json) -> str | None:
         """Return notes to put before the output, including the end of the previous command."""
         is_outside = args.get("outside") is not None
-        told = self._before_run(is_outside=is_outside) if self._before_run else None
+        unsaved = (
+            self._before_run(args["command"], is_outside=is_outside) if self._before_run else None
+        )
         if self.network is not None:
             self.network.offer(self._services_in(args))
         if ended is None:
-            return told
+            return unsaved
         before, _ = self._text(ended, terminal_id, None, MAX_TOKENS)
-        return "\n".join(filter(None, (told, f"[the command before]\n{before}\n[now]")))
+        return "\n".join(filter(None, (unsaved, f"[the command before]\n{before}\n[now]")))
 
     def _named(self, args: Json) -> tuple[str, ...]:
         """Return the lent secrets that a command gets; text typed into a program gets none."""
@@ -326,6 +328,7 @@ class TerminalTool:
             excerpt.text,
             outcome.note,
             self._hint(outcome),
+            self._shells.take_news(),
             f"[{_state_line(outcome, terminal_id)}]",
         )
         text = "\n".join(part.rstrip("\n") for part in parts if part)

@@ -254,17 +254,15 @@ class Bash:
 
     def _outcome(self, command: ShellCommand, state: State) -> CommandOutcome:
         with self._changed:
-            capture, command.capture = command.capture, self._capture()
+            capture, note, late = command.report(self._capture())
             self._on_output = ignore
-            note, command.note = command.note, ""
-            late, command.late = command.late, ""
             exit_code = command.exit_code
             self._screen.settle()
             if exit_code is not None:
                 state = "done"
                 if self._command is command:  # Another command may have begun meanwhile.
                     self._command = None
-        seconds = time.monotonic() - command.started
+        seconds = command.duration_s or time.monotonic() - command.started
         return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
 
     def _interrupt(self, command: ShellCommand) -> None:
@@ -362,7 +360,7 @@ class Bash:
         self._emit(command, command.rest())
         with self._changed:
             drain(self._report_write)  # An interrupted command may have left its secrets there.
-            command.exit_code = command.status
+            command.end()
             self._screen.settle()
             self._changed.notify_all()
         if command.is_job:

@@ -28,6 +28,14 @@ MAX_SHELLS = 16
 _SIDES = {False: "in the sandbox", True: "outside the sandbox"}
 _OTHER_SIDE = "terminal {!r} is {}; use another terminal_id for what runs {}"
 _REPLACED = "The shell had ended; this is a new one in the same folder."
+_LOSS = (
+    "The conversation was opened again. Its earlier shells are gone, with their variables, folders"
+    " and jobs."
+)
+_JOB_ENDED = (
+    '[job "{0}" ended with exit code {1} after {2:.1f} s; its output comes with is_input,'
+    ' terminal_id "{0}" and command ""]'
+)
 
 
 class ShellView(Protocol):
@@ -79,9 +87,14 @@ class Shells:
         """The names of the shells that are not in the view, though there is one."""
         self._masker = masker or Masker()
         self._screens: dict[str, Scrollback] = {}
+        self._loss = ""
         self.on_job_end: Callable[[], object] = bool
         """Called on the reader thread of a shell when a command ends that nobody waits for. It is
         that of the shells that start from then on."""
+
+    def lose_earlier(self) -> None:
+        """Let the model know, with the next result, that it had shells which are gone."""
+        self._loss = _LOSS
 
     def open(self, name: str = "main", *, outside: bool = False) -> Bash:
         """Return the living shell of that name, or start one."""
@@ -118,13 +131,25 @@ class Shells:
     def existing(self, name: str) -> Bash:
         """Return the shell of that name, dead or alive. Raises `ToolError` when there is none."""
         if name not in self._shells:
-            raise ToolError(f"there is no terminal {name!r}; run a command in it first")
+            words = f"there is no terminal {name!r}; run a command in it first"
+            raise ToolError(". ".join(filter(None, (words, self.take_news()))))
         return self._shells[name]
 
     def take_ended(self, name: str) -> CommandOutcome | None:
         """Return the outcome of a command in that shell that ended unwatched, if there is one."""
         shell = self._shells.get(name)
         return shell.take_ended() if shell else None
+
+    def take_news(self) -> str:
+        """Return once, in lines for the model, which jobs have ended, and what is gone."""
+        rows, self._loss = [self._loss] if self._loss else [], ""
+        for name, shell in list(self._shells.items()):
+            job = shell.last
+            if job is not None and job.duration_s is not None and job.is_job:
+                if not job.is_reported:
+                    rows.append(_JOB_ENDED.format(name, job.exit_code, job.duration_s))
+                job.is_reported = True
+        return "\n".join(rows)
 
     def listed(self) -> tuple[TerminalInfo, ...]:
         """Return what people see of each shell, oldest first."""

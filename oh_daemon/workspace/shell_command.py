@@ -84,12 +84,29 @@ class ShellCommand:
     """When the command last wrote something or was last typed into."""
     exit_code: int | None = None
     """Set once, when the command has ended."""
+    duration_s: float | None = None
+    """Set together with the exit code."""
+    is_reported: bool = False
+    """Whether the model has heard of its end."""
     is_let_go: bool = False
     """Whether somebody waited for it, but not to its end; it is like a job then."""
 
     @property
     def is_job(self) -> bool:
         return self.is_background or self.is_let_go
+
+    def end(self) -> None:
+        """Note that it has ended with what bash reported."""
+        self.duration_s = time.monotonic() - self.started
+        self.exit_code = self.status
+
+    def report(self, capture: Capture) -> tuple[Capture, str, str]:
+        """Return its output so far, its note and late output once; go on in this `capture`."""
+        output, self.capture = self.capture, capture
+        note, self.note = self.note, ""
+        late, self.late = self.late, ""
+        self.is_reported = self.exit_code is not None
+        return output, note, late
 
     def let_go(self) -> Self:
         """Note that nobody waits for it any more."""

@@ -109,6 +109,24 @@ def test_a_plain_client_says_by_its_documents_what_is_open_and_unsaved(world: Wo
     assert messages(world, 1, "user")[1] == "two\n\n<editor>\nunsaved: none\n</editor>"
 
 
+def test_a_command_that_reads_what_is_not_saved_is_told_so(world: World) -> None:
+    """Finding D15: a command read the old text of a file that was open with unsaved changes."""
+    path = world.project / "rules.md"
+    path.write_text("old\n")
+    client = world.daemon()
+    document = {"uri": path.as_uri(), "languageId": "markdown", "version": 1, "text": "new\n"}
+    client.notify("textDocument/didOpen", {"textDocument": document})
+    cat = call("terminal", command="cat rules.md")
+    world.script(*[call("terminal", command="echo hi")] * 2, cat, say("Done."))
+    world.start(client)
+    world.turn(client)
+    first, second, read = messages(world, 3, "tool")
+    told = "The user has unsaved changes of rules.md in the editor: commands see the older text"
+    assert first.startswith(f"{told} on disk.\nhi\n")
+    assert second.startswith("hi\n")
+    assert read.startswith(f"{told} on disk.\nold\n")
+
+
 def offered(world: World, nth: int) -> dict[str, list[str]]:
     """Return the tools in the nth request, and what `edit` can do there."""
     tools = (tool["function"] for tool in world.llm.requests[nth].body["tools"])

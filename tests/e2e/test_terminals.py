@@ -161,6 +161,64 @@ def test_what_became_of_a_command_is_told_by_whatever_comes_next(world: World) -
     assert re.match(before, after)
 
 
+def test_the_end_of_a_job_is_in_the_next_result_with_its_own_duration(world: World) -> None:
+    """Finding D10: it came only by a poll, as "exit code 254, 154.3 s", the time of polling."""
+    world.script(
+        call("terminal", command=f"{SLEEP}; (exit 7)", background=True, timeout_s=0),
+        say("Started."),
+        call("terminal", command="echo next"),
+        call("terminal", command="echo again"),
+        call("terminal", command="", is_input=True, terminal_id="job-1"),
+        say("Done."),
+    )
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    end_sleep(world)
+    while client.request("terminal/list", {"conversationId": conversation})["terminals"][0][
+        "running"
+    ]:
+        pass
+    world.send(client, conversation, "look")
+    world.turn(client, nth=2)
+    _, following, later, poll = (content_of(item) for item in items(client, "command"))
+    [after] = re.findall(r'^\[job "job-1" ended with exit code 7 after (.*) s; ', following, re.M)
+    assert "job-1" not in later
+    assert f"[exit code 7, {after} s, in" in poll
+
+
+def test_what_a_command_lost_or_who_ended_it_is_told(world: World) -> None:
+    """Findings D11 and D12: neither was told, so A was empty for no reason."""
+    world.script(
+        call("terminal", command="A=1"),
+        say("Set."),
+        call("terminal", command="echo [$A]"),
+        call("terminal", command="echo [$A]", terminal_id="other"),
+        call("terminal", command="sleep 1000"),
+        say("Fine."),
+    )
+    client = world.daemon()
+    conversation = world.start(client)
+    world.turn(client)
+    named = {"conversationId": conversation}
+    client.request("conversation/close", named)
+    client.request("conversation/open", named)
+    world.send(client, conversation, "again")
+    client.wait_for_event(
+        lambda params: (
+            params["event"].get("item", {}).get("command") == "sleep 1000"
+            and params["event"]["type"] == "item.started"
+        )
+    )
+    while not any(_sleeps(world, one) for one in psutil.process_iter()):
+        pass
+    client.request("conversation/interrupt", named)
+    _, lost, other, stopped = (content_of(item) for item in items(client, "command"))
+    gone = "Its earlier shells are gone, with their variables, folders and jobs."
+    assert (lost.count(gone), other.count(gone), lost.startswith("[]")) == (1, 0, True)
+    assert stopped.startswith("[The user interrupted this.]\n")
+
+
 def test_commands_of_one_answer_that_only_read_take_turns_in_a_terminal(world: World) -> None:
     waits = call("terminal", command=f"{SLEEP}; echo gone", timeout_s=600)
     world.script(calls(waits, call("terminal", command="pwd")), say("Done."))
