@@ -155,7 +155,7 @@ def test_a_saved_file_does_not_count_as_changed(
         (Buffers(keep=lambda _text: None), "was not edited"),
         (Buffers(keep=lambda text: text.replace("3", "33")), "changed the text after your edit"),
         (Buffers(keep=lambda _text: None, written_result="no such buffer"), "did not take"),
-        (Buffers(written_result={}), "Edited a.py: +1 -1 lines."),
+        (Buffers(written_result={}), "+1 -1 lines."),
     ],
 )
 def test_what_a_client_says_of_a_write_is_checked(
