@@ -22,6 +22,7 @@ from oh_daemon.core.approval import never_asks
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
 from oh_daemon.core.conversation import Conversation
+from oh_daemon.core.dependent_calls import skip_reason
 from oh_daemon.core.hooks import HookPoints
 from oh_daemon.core.journal import LiveText, new_id
 from oh_daemon.core.landing import (
@@ -146,9 +147,9 @@ class Actions:
             # A snapshot: an action that ends after this is not planned again.
             waiting = [item for item in open_items if item["id"] not in batch.running]
         for item in waiting:
-            if batch.ending is not None:
-                skipped = ToolResult.of(_SKIPPED)
-                self._finish(item, skipped, status="cancelled", reason="skipped")
+            why = _SKIPPED if batch.ending is not None else self._skip_reason(item)
+            if why is not None:
+                self._finish(item, ToolResult.of(why), status="cancelled", reason="skipped")
                 continue
             tool = self._tool_for(item)
             if tool is None:
@@ -166,6 +167,10 @@ class Actions:
                 ready.extend(self._consented(item, tool, intent))
             earlier.append(intent.footprint)
         return ready
+
+    def _skip_reason(self, item: plain.ToolItem) -> str | None:
+        with self._journal.changed:
+            return skip_reason(item, self._journal.state.items)
 
     def _tool_for(self, item: plain.ToolItem) -> Tool | None:
         """Return what does the next part of an action: its tool, or what lands its changes."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from editor import Editor, late, pretend, refuse, typing
-from fake_llm import Step, call, say
+from fake_llm import Step, call, calls, say
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
@@ -188,6 +188,25 @@ def test_a_file_must_be_seen_before_it_is_changed_and_a_refusal_shows_it(world: 
     assert "you have not read it" in content_of(refused)
     assert "one" in content_of(refused)
     assert path.read_text() == "one\ntwo\n"
+
+
+def test_what_builds_on_a_failed_edit_of_the_same_answer_is_not_done(world: World) -> None:
+    path = file(world, "one\n")
+    good = call("edit", command="replace", path="a.txt", old_text="one\n", new_text="two\n")
+    bad = call("edit", command="replace", path="a.txt", old_text="no such line\n", new_text="x\n")
+    undo = call("edit", command="undo", path="a.txt")
+    run_it, end = call("terminal", command="touch ran"), call("finish", message="Done.")
+    world.script(good, calls(bad, undo, run_it, end), say("I see."))
+    client = world.daemon()
+    world.start(client)
+    assert world.turn(client)["finalText"] == "I see."
+    assert path.read_text() == "two\n"
+    assert not (world.project / "ran").exists()
+    told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert [text.startswith("Skipped: it builds on 'edit a.txt' of the same") for text in told] == [
+        *(False, False),
+        *(True, True, True),
+    ]
 
 
 def test_a_change_that_is_told_late_or_never_still_counts_once(world: World) -> None:

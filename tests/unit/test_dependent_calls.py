@@ -1,0 +1,57 @@
+"""Calls that build on a change of the same answer which was not made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from oh_daemon.core.dependent_calls import skip_reason
+
+
+def called(name: str, status: str = "pending", batch: str = "b", **args: Any) -> Any:
+    kinds = {"edit": "edit", "apply_patch": "edit", "terminal": "execute"}
+    item = {"kind": "toolCall", "tool": name, "toolKind": kinds.get(name, "other"), "args": args}
+    call = {"id": "1", "batch": batch}
+    return {**item, "id": f"{name}{args}{batch}", "status": status, "call": call, "title": "Edit a"}
+
+
+PATCH = "*** Begin Patch\n*** Update File: src/a.py\n*** Move to: src/b.py\n-x\n*** End Patch"
+BAD = called("edit", "failed", command="replace", path="src/a.py")
+UNDO = called("edit", command="undo", path="/w/src/a.py")
+TEST = called("terminal", command="pytest")
+
+
+@pytest.mark.parametrize(
+    ("earlier", "item", "is_skipped"),
+    [
+        (BAD, UNDO, True),
+        (BAD, called("edit", command="insert", path="./src/a.py"), True),
+        (BAD, called("edit", command="view", path="src/a.py"), False),
+        (BAD, called("edit", command="undo", path="src/b.py"), False),
+        (BAD, called("edit", command="undo", path="src/aa.py"), False),
+        (BAD, called("apply_patch", input=PATCH), True),
+        (BAD, TEST, True),
+        (BAD, called("terminal", command="y", is_input=True), False),
+        (BAD, called("finish", message="Done."), True),
+        (BAD, called("grep", pattern="x"), False),
+        ({**BAD, "status": "rejected"}, UNDO, True),
+        ({**BAD, "status": "rejected"}, TEST, False),
+        ({**BAD, "status": "completed"}, UNDO, False),
+        (called("apply_patch", "failed", input=PATCH), UNDO, True),
+        (called("apply_patch", "failed", input=PATCH), called("edit", path="src/b.py"), True),
+        (called("edit", "failed", command="view", path="src/a.py"), UNDO, False),
+        (called("terminal", "failed", command="make"), TEST, False),
+        ({**BAD, "call": {"id": "1", "batch": "another"}}, TEST, False),
+    ],
+)
+def test_a_call_is_skipped_when_it_builds_on_a_change_that_was_not_made(
+    earlier: Any, item: Any, *, is_skipped: bool
+) -> None:
+    between = called("grep", "completed", pattern="y")
+    reason = skip_reason(item, [earlier, between, item, called("grep", pattern="z")])
+    assert (reason is not None) == is_skipped
+
+
+def test_what_comes_before_the_failure_is_not_skipped() -> None:
+    assert skip_reason(TEST, [TEST, BAD]) is None
