@@ -18,7 +18,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.fronts.acp.client_facts import ClientFacts
 from oh_daemon.fronts.acp.reading import field_in
-from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.client import ClientAnswer
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.text_changes import applied, with_newlines
@@ -67,14 +67,14 @@ class ClientFiles:
 
     def __init__(
         self,
-        client: Client,
+        request: Callable[..., ClientAnswer],
         session_id: str,
         folders: Sequence[Path],
         is_heard: Callable[[], bool],
         habits: Habits,
     ) -> None:
-        """`is_heard` says whether a prompt is open: at other times clients do not answer."""
-        self._client = client
+        """`request` is a `Client`'s. Clients answer only while a prompt is open: `is_heard`."""
+        self._request = request
         self._session_id = session_id
         self._folders = Folders(tuple(folders))
         self._is_heard = is_heard
@@ -196,7 +196,7 @@ class ClientFiles:
         self, method: str, params: dict[str, Any], deadline_s: float, cancel: CancelToken
     ) -> ClientAnswer:
         params = {"sessionId": self._session_id, **params}
-        answer = self._client.request(method, params, deadline_s=deadline_s, cancel=cancel)
+        answer = self._request(method, params, deadline_s=deadline_s, cancel=cancel)
         if answer.outcome == "deadline":
             self._muted_until = time.monotonic() + _MUTED_S
         return answer

@@ -161,6 +161,7 @@ class Server:
         self._facts = client_facts(params)
         return {
             "protocolVersion": PROTOCOL_VERSION,
+            "_meta": {"steering": {"supported": True}},
             "agentInfo": {"name": "oh-daemon", "title": "oh-daemon", "version": VERSION},
             "agentCapabilities": {
                 "loadSession": True,

@@ -91,7 +91,7 @@ class Session(Listener):
         to, habits = self._to, habits_of(self._to.facts)
         if not habits.reads_buffers:
             return None
-        return ClientFiles(to.client, self.id, self.folders, self._is_heard, habits)
+        return ClientFiles(to.client.request, self.id, self.folders, self._is_heard, habits)
 
     def _is_heard(self) -> bool:
         return bool(self.prompts)

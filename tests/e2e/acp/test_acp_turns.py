@@ -104,6 +104,22 @@ def test_a_second_prompt_waits_for_its_own_turn(client: AcpClient, world: World)
     assert client.text() == "First.Second."
 
 
+def test_a_message_steers_the_running_turn(client: AcpClient, world: World) -> None:
+    gate = threading.Event()
+    step = calls(say("Working."), call("think", thought="Hm."))
+    world.script(held(step, gate), say("I heard you."))
+    session = client.new(world.project)
+    steering = {"sessionId": session, "prompt": [{"type": "text", "text": "Look left"}]}
+    idle = client.request("_session/steering", steering)
+    assert idle == {"outcome": "promptRequired", "reason": "noRunningTurn"}
+    prompt = client.send_prompt(session, "Go")
+    world.llm.wait_for_requests(1)
+    assert client.request("_session/steering", steering) == {"outcome": "injected"}
+    gate.set()
+    assert client.result_of(prompt) == {"stopReason": "end_turn"}
+    assert "Look left" in str(world.llm.requests[-1].body["messages"][-1]["content"])
+
+
 def test_the_end_of_input_ends_a_running_command(client: AcpClient, world: World) -> None:
     world.script(call("terminal", command="echo $$ > pid && sleep 1000"))
     client.allow()

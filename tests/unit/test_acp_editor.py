@@ -1,0 +1,79 @@
+"""The client's files through ACP, as an editor: what it does if the client does not answer."""
+
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.fronts.acp.client_facts import ClientFacts
+from oh_daemon.fronts.acp.editor import ClientFiles, Habits, habits_of
+from oh_daemon.fronts.wire.client import ClientAnswer
+
+FS = {"fs": {"readTextFile": True, "writeTextFile": True}}
+
+
+class Answers:
+    """The requests to a client, and what becomes of them."""
+
+    def __init__(self, *answers: ClientAnswer) -> None:
+        self.asked: list[str] = []
+        self._answers = iter(answers)
+
+    def __call__(self, method: str, _params: Any, **_how: Any) -> ClientAnswer:
+        self.asked.append(method)
+        return next(self._answers)
+
+
+def files(answers: Answers, folder: Path, *, is_heard: bool = True) -> ClientFiles:
+    habits = Habits(takes_writes=True)
+    return ClientFiles(answers, "session", [folder], lambda: is_heard, habits)
+
+
+def test_a_client_that_hangs_is_not_asked_again_for_a_while(tmp_path: Path) -> None:
+    path, answers = tmp_path / "a.py", Answers(ClientAnswer("deadline"))
+    path.write_text("x\n")
+    editor = files(answers, tmp_path)
+    assert editor.document(path) is None
+    assert editor.document(tmp_path / "b.py") is None
+    assert not editor.create(tmp_path / "c.py", "y\n", cancel=CancelToken())
+    assert answers.asked == ["fs/read_text_file"]
+
+
+def test_a_write_that_hangs_is_no_write(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("x\n")
+    shown = ClientAnswer("answered", result={"content": "y\n"})
+    editor = files(Answers(shown, shown, ClientAnswer("deadline")), tmp_path)
+    document = editor.document(path)
+    assert document is not None
+    assert editor.documents() == (document,)
+    edits = [TextEdit(0, 1, "z")]
+    cancel = CancelToken()
+    outcome = editor.apply_edit(document, edits, label="", save=True, cancel=cancel)
+    assert (outcome.is_applied, outcome.failure) == (False, "timeout")
+
+
+def test_outside_a_prompt_and_outside_the_folders_nothing_is_asked(tmp_path: Path) -> None:
+    inside, outside = tmp_path / "in", tmp_path / "a.py"
+    inside.mkdir()
+    outside.write_text("x\n")
+    (inside / "b.py").write_text("x\n")
+    answers = Answers()
+    assert files(answers, inside).document(outside) is None
+    assert files(answers, inside, is_heard=False).document(inside / "b.py") is None
+    assert answers.asked == []
+
+
+def test_only_clients_whose_ways_are_known_are_written_to() -> None:
+    found = {
+        name: habits_of(ClientFacts(name, FS))
+        for name in ("Zed", "JetBrains IDE", "CodeCompanion.nvim", "acpx", "")
+    }
+    assert found == {
+        "Zed": Habits(reads_buffers=True, takes_writes=True),
+        "JetBrains IDE": Habits(reads_buffers=True, takes_writes=True),
+        "CodeCompanion.nvim": Habits(reads_buffers=False, takes_writes=False),
+        "acpx": Habits(reads_buffers=True, takes_writes=False),
+        "": Habits(reads_buffers=True, takes_writes=False),
+    }
+    assert habits_of(ClientFacts("zed", {})) == Habits(reads_buffers=False, takes_writes=False)
