@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import threading
 from base64 import b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json import dumps
 from urllib.parse import quote, quote_plus
@@ -29,6 +29,9 @@ _KEY_TEXT = r"\\+[nrt]|[\w+/=\s]"
 _KEY_BODY = rf"{_KEY_TEXT}|[:,.()]|-(?!----(?:BEGIN|END))"
 _KEY_FOOT = r"-----END [A-Z0-9 ]+-----"
 _KEY_END = rf"(?:{_KEY_FOOT}|(?=-----BEGIN))"
+
+_HAS_BOTH = r"""(?=[^\s"'\\<>&;,]*\d)(?=[^\s"'\\<>&;,]*[A-Za-z])"""
+"""A value with a digit and a letter: names in code and words in prose seldom have both."""
 
 # What a text must contain | what comes before the token and stays visible | the token itself.
 # No token ends in a backslash or contains a quote, or a masked JSON string could lose its end.
@@ -55,6 +58,26 @@ _TABLE = (
     ("earer EARER asic ASIC", r"\b(?i:bearer|basic)\s+",
      r"(?=[\w.~+/=-]*\d)[\w.~+/-]{12,}={0,2}"),
     ("://", r"""://[^\s/:@"'\\<>]*:""", r"""[^\s/@"'\\<>${}]{3,}(?=@)"""),
+    ("shpat_ shpca_ shppa_ shpss_ figd_ ntn_ nfp_ sbp_ rubygems_ r8_", "",
+     r"(?:shp(?:at|ca|pa|ss)_|figd_|ntn_|nfp_|sbp_|rubygems_|r8_)[\w-]{32,}"),
+    ("lin_api_ lin_oauth_ sntrys_ sntryu_ glsa_ glc_ dckr_pat_ dckr_oat_ lsv2_pt_ lsv2_sk_", "",
+     r"(?:lin_(?:api|oauth)|sntry[su]|glsa|glc|dckr_[po]at|lsv2_(?:pt|sk))_[\w+/-]{20,}={0,2}"),
+    ("hvs. hvb. hvr. dp.pt. dp.st. dp.sa. dp.ct. dp.scim. dp.audit.", "",
+     r"(?:hv[sbr]|dp\.(?:pt|st|sa|ct|scim|audit))\.[\w.-]{24,}"),
+    ("key- pplx- xkeysib- tskey- PMAK- NRAK- KEY-", "",
+     r"(?:key-(?=[0-9a-f]{32}(?!\w))|(?:pplx|xkeysib|tskey|PMAK|NRAK|AGE-SECRET-KEY)-)[\w-]{20,}"),
+    ("ATATT ATCTT dapi", "", r"(?:AT[AC]TT3[\w=-]{40,}|dapi[0-9a-f]{32}(?!\w))"),
+    ("SK", "", r"SK[0-9a-f]{32}(?!\w)"),
+    ("MT Mj Mz ND NT Nj Nz OD OT", "", r"[MNO][DTjz][\w-]{21,26}\.[\w-]{6}\.[\w-]{27,40}(?!\w)"),
+    ("/webhooks/", r"discord(?:app)?\.com/api/webhooks/\d+/", r"[\w-]{40,}"),
+    ("word= WORD= asswd= ASSWD= pwd= PWD=", r"\b(?i:[\w.-]*(?:password|passwd|pwd))=",
+     rf"""{_HAS_BOTH}[^\s"'\\<>&;,(){{}}$\[\]]{{8,}}"""),
+    ("ession= ession_id= essionid= sid= SESSID= SESSIONID=",
+     r"\b(?i:(?:[\w-]+[._-])?session(?:_?id)?|(?:[\w-]+\.)?sid|jsessionid|phpsessid)=",
+     rf"{_HAS_BOTH}[\w.%+/~-]{{16,}}"),
+    ("ssw SSW",
+     r"""(?i:passw(?:or)?d)(?:\\{0,3}["']\s?:\s?\\{0,3}["']|(?<=password)[ \t]{1,4})""",
+     rf"""{_HAS_BOTH}[^\s"'\\<>${{}}(),;:]{{8,}}"""),
     ("word= asswd= pwd= oken= ecret= key= Key= KEY= sig= ature= auth=",
      r"[?&](?i:[\w.-]*(?:password|passwd|pwd|token|secret|key|signature)|sig|auth)=",
      r"""[^\s&"'\\<>${}()\[\];#]{8,}"""),
@@ -84,11 +107,16 @@ _GATES = _gates()
 # After a letter or digit a token is part of a word, unless those end an escape or a color code.
 _WORD_BEFORE = re.compile(r"(?<=[A-Za-z0-9])(?<!\\[nrtbf])(?<![\d\[]m)(?<!%[0-9A-F]{2})")
 
-# The anchors of URL parameters are left out: streams hold those back by their "?" or "&".
-_ANCHORS = {a for a, _ in _TOKENS if not a.islower() or a[-1] != "="}
-_STARTS = {*_ANCHORS, "-----BEGIN ", "Bearer", "bearer", "Basic", "basic"}
+# Within a word, all anchors hold it back. Only what a word can begin with holds back its start.
+_ANCHORS = {a for a, _ in _TOKENS}
+_WORDS = (
+    *("-----BEGIN ", "Bearer", "bearer", "Basic", "basic", "AGE-SECRET-", "discord"),
+    *("password", "PASSWORD", "passwd", "PASSWD", "pwd=", "PWD="),
+    *("session", "sid=", "connect.sid"),
+)
+_STARTS = {*_WORDS, *(a for a in _ANCHORS if not a.islower() or a[-1] != "=")}
 _HEADS = frozenset(start[:n] for start in _STARTS for n in range(1, len(start) + 1))
-_LEAD = re.compile(r"""(?i:bearer|basic|\w*access_?key)[\\"'\s:=]*\Z""")
+_LEAD = re.compile(r"""(?i:bearer|basic|passw(?:or)?d|\w*access_?key)[\\"'\s:=]*\Z""")
 _OPEN_KEY = re.compile(r"-----BEGIN [A-Z0-9 ]*(?:\Z|PRIVATE KEY)")
 _FOOT = re.compile(_KEY_FOOT)
 
@@ -178,6 +206,15 @@ class MaskedStream:
         """Return what is still held back, masked; the stream may go on."""
         held, self._pending = self._pending, ""
         return self._masker.mask(held)
+
+
+def tokens_in(text: str) -> Iterator[tuple[str, str]]:
+    """Yield what has the form of a token, each with the anchors of its kind; for measurements."""
+    for anchors, kept, token in _TABLE:
+        if any(anchor in text for anchor in anchors.split()):
+            for found in re.finditer(f"(?P<kept>{kept}){token}", text):
+                if _hide_token(found) != found[0]:
+                    yield anchors, found[0]
 
 
 def _forms(value: str) -> set[str]:

@@ -23,6 +23,11 @@ _IN_CONTEXT = {
     "url password": ("postgres://bob:", "s3cr3t-pw", "@db/x"),
     "url query": ("https://h/x?a=1&access_token=", BODY, "&b=2"),
     "telegram": ("bot123456789:", "AA" + BODY + "x", "/send"),
+    "password in a file": ("DB_PASSWORD=", "hunter2-xyz", ""),
+    "password in json": ('"password": "', "hunter2-xyz", '"'),
+    "netrc": ("machine h login bob password ", "hunter2-xyz", ""),
+    "session cookie": ("Cookie: theme=dark; connect.sid=", "s%3A" + BODY, "; a=b"),
+    "discord hook": ("https://discord.com/api/webhooks/123456789/", BODY + BODY, ""),
     "slack hook": ("https://hooks.slack.com/services/", "T01ABCDEF/B01ABCDEF/" + BODY, ""),
 }
 _ORDINARY = [
@@ -41,6 +46,9 @@ _ORDINARY = [
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "Bearer authentication_is_described_elsewhere and Basic authentication",
     "def test_live_reload_of_the_whole_configuration_file(): pass",
+    "key-value stores, monkey-patching, keyword=None, password=password, password=get_password()",
+    '{"password": "password", "token": "string"}, passwords 2 and the password dialog',
+    "sessionid=session.session_id, sid=sid, MONDAY.NOTICE.OTHERWISE, SKIP, SKILLS, dapi",
     "import hf_hub_download_with_a_very_long_identifier_name",
 ]
 
