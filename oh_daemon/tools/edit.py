@@ -6,6 +6,8 @@ It turns arguments into a change and results into text; `workspace/documents` do
 from __future__ import annotations
 
 import os
+import re
+from base64 import b64encode
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,11 +36,18 @@ from oh_daemon.workspace.text_changes import (
 )
 
 _MAX_LINE_CHARS = 2000
+_IMAGES = {
+    rb"\x89PNG\r\n\x1a\n": "image/png",
+    rb"\xff\xd8\xff": "image/jpeg",
+    rb"GIF8[79]a": "image/gif",
+    rb"RIFF....WEBP": "image/webp",
+}
+"""How files begin that are images which models see."""
 _VERBS = {"create": "Create", "replace": "Edit", "insert": "Edit", "undo": "Undo the edit of"}
 
 _DESCRIPTION = """View and edit text files; text that the user has not saved counts.
 view: lines with their numbers and a tab, which are not part of the file; start_line and end_line \
-page through long files.
+page through long files; of a png, jpeg, gif or webp, the image.
 create: a new file with `text`; folders are made, an existing file is never overwritten.
 replace: `old_text` must be in the file exactly once, white space included; or set replace_all. \
 `edits` takes several replacements at once: all are found in the present text, all or none happen.
@@ -118,15 +127,37 @@ class EditTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         if args["command"] == "view":
             path = self._folders.resolve(args["path"], writing=False)
-            view = self._read(path)
-            text = {"type": "text", "text": _render_view(view, args, context.masker)}
-            return ToolResult((text,), meta={SEEN: fingerprint(view.text)})
+            return self._view(path, args, context.masker)
         step = self._step(args)
         label = f"{args['command']} {shown(step.path.name)}"
         return self._changes.make(label, [step], args, context)
 
     def _step(self, args: Json) -> Step:
         return self._changes.step(args["path"], _change(args))
+
+    def _view(self, path: Path, args: Json, masker: Masker) -> ToolResult:
+        try:
+            view = self._read(path)
+        except ToolError:
+            if (image := self._image(path)) is None:
+                raise
+            return image
+        text = {"type": "text", "text": _render_view(view, args, masker)}
+        return ToolResult((text,), meta={SEEN: fingerprint(view.text)})
+
+    def _image(self, path: Path) -> ToolResult | None:
+        try:
+            raw = self._documents.files.read_bytes(path)
+        except ToolError:
+            return None
+        kind = next(
+            (kind for head, kind in _IMAGES.items() if re.match(head, raw, re.DOTALL)), None
+        )
+        if kind is None:
+            return None
+        text = f"[{self._name(path)}: {kind}, {len(raw):,} bytes]"
+        image = {"type": "image", "mimeType": kind, "data": b64encode(raw).decode()}
+        return ToolResult(({"type": "text", "text": text}, image))
 
     def _read(self, path: Path) -> TextView:
         """Return the newest text. The error for a path without a file suggests what to do."""

@@ -127,6 +127,12 @@ def fingerprint(text: str | OpenDocument | FileText | None) -> str | None:
     return sha256_of(with_newlines(text if isinstance(text, str) else text.text))
 
 
+def as_the_editor_reads(file: FileText | None, document: OpenDocument | None) -> FileText | None:
+    """Return the file; None if the editor may have read it in another encoding than we guessed."""
+    is_guess = file is not None and file.is_guess and document is not None
+    return None if is_guess and fingerprint(file) != fingerprint(document) else file
+
+
 def arbitrate(buffer: str | None, disk: str | None, sighting: Seen | None) -> Truth:
     """Decide which text counts, by content and never by time. None means that there is no text."""
     if buffer is None:

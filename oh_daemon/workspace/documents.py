@@ -28,14 +28,16 @@ from oh_daemon.workspace.arbiter import (
     Seen,
     TextView,
     arbitrate,
+    as_the_editor_reads,
     choose_route,
     doubt_of,
     fingerprint,
 )
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.encodings import encoded
 from oh_daemon.workspace.excerpts import around
-from oh_daemon.workspace.files import Files, FileText, encoded, sha256_of
+from oh_daemon.workspace.files import Files, FileText, encoded_like, sha256_of
 from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.paths import Folders, real_path, shown
 from oh_daemon.workspace.review import Part, Rewrite, Wanted
@@ -165,8 +167,7 @@ class Documents:
 
     def encoded(self, path: Path, text: str) -> bytes:
         """Return the bytes of a text in the form of the file, if there is one."""
-        file = self.look(path).file
-        return file.encode(text) if file is not None else encoded(text, FileForm())
+        return encoded_like(text, self.look(path).file)
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
         """Ask the editor to save these files; returns those whose text is on disk now."""
@@ -181,8 +182,7 @@ class Documents:
             raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
         if state.truth.doubt == "conflict":
             raise self._stale(state, CONFLICT)
-        seen, earlier = self._sightings.get(state.path), self._earlier.get(state.path)
-        return doubt_of(state.text, seen, earlier)
+        return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))
 
     def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
         doubt, plain = self._doubt(state), with_newlines(state.text or "")
@@ -202,7 +202,7 @@ class Documents:
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
-            return self.files.read(path)
+            return as_the_editor_reads(self.files.read(path), document)
         except ToolError:
             if document is None:
                 raise

@@ -7,7 +7,6 @@ text is the newest, is decided elsewhere. Invariant: on any error the file is as
 
 from __future__ import annotations
 
-import codecs
 import errno
 import fcntl
 import hashlib
@@ -25,17 +24,11 @@ from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, Too
 from oh_daemon.contract.items import FileForm
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import Editor
+from oh_daemon.workspace.encodings import BOMS, encoded, find_encoding
 from oh_daemon.workspace.paths import Folders, shown
 
 MAX_TEXT_BYTES = 16 << 20
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # Before UTF-16-LE, whose mark is this one's first half.
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _TEMP_NAME = ".oh-{}.tmp"
 # A FIFO without a writer would block the open, and a link would lead elsewhere.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -89,8 +82,21 @@ class FileText:
     mode: int | None = None
 
     def encode(self, text: str) -> bytes:
-        """Encode another text in the form of this file."""
+        """Encode another text in the form of this file.
+
+        Raises `EditRejectedError` when that would also change bytes that the text leaves alone.
+        """
+        if self.is_guess and sha256_of(encoded(self.text, self.form)) != self.sha256:
+            raise EditRejectedError(
+                f"the file is in {self.encoding}, in which some of its characters would be written"
+                " with other bytes; change it with a command"
+            )
         return encoded(text, self.form)
+
+    @property
+    def is_guess(self) -> bool:
+        """Whether only its content says in which encoding it is."""
+        return not self.bom and self.encoding != "utf-8"
 
     @property
     def form(self) -> FileForm:
@@ -101,20 +107,32 @@ class FileText:
         return len(set(re.findall(r"\r\n|\n|\r", self.text))) > 1
 
 
-def encoded(text: str, form: FileForm) -> bytes:
-    """Return the bytes of a text in this form."""
-    bom = next((mark for mark, encoding in _BOMS if encoding == form.encoding), b"")
-    return (bom if form.bom else b"") + text.encode(form.encoding)
+def encoded_like(text: str, file: FileText | None) -> bytes:
+    """Return the bytes of a text in the form of a file, as UTF-8 if there is none or it has none.
+
+    An editor does so with a text that it cannot save otherwise.
+    """
+    try:
+        return encoded(text, FileForm()) if file is None else file.encode(text)
+    except EditRejectedError:
+        return encoded(text, FileForm())
 
 
 def parse_text(raw: bytes) -> FileText | None:
-    """Return the text in these bytes, or None; without a byte order mark only UTF-8 is tried."""
-    bom, encoding = next((b for b in _BOMS if raw.startswith(b[0])), (b"", "utf-8"))
+    """Return the text in these bytes, or None if nobody can be sure that they are a text."""
+    bom, encoding = next((b for b in BOMS if raw.startswith(b[0])), (b"", "utf-8"))
+    text = _decoded(raw[len(bom) :], encoding)
+    if text is None and not bom and (found := find_encoding(raw)) is not None:
+        text, encoding = _decoded(raw, found), found
+    return None if text is None else FileText(text, sha256_of(raw), encoding, bom)
+
+
+def _decoded(raw: bytes, encoding: str) -> str | None:
     try:
-        text = raw[len(bom) :].decode(encoding)
+        text = raw.decode(encoding)
     except UnicodeDecodeError:
         return None
-    return None if "\0" in text else FileText(text, sha256_of(raw), encoding, bom)
+    return None if "\0" in text else text
 
 
 class Files:
@@ -134,10 +152,18 @@ class Files:
             return None
         if (text := parse_text(raw)) is None:
             raise ToolError(
-                f"{shown(path)!r} is a binary file, {len(raw):,} bytes (neither UTF-8 nor with a"
-                " byte order mark); look at it with a command"
+                f"{shown(path)!r} is a binary file, {len(raw):,} bytes (in no encoding that can"
+                " be told); look at it with a command"
             )
         return replace(text, mode=stat.S_IMODE(status.st_mode))
+
+    def read_bytes(self, path: Path) -> bytes:
+        """Return what a file has. Raises `ToolError`, also if it is too large."""
+        try:
+            with self._folders.holding(path) as folder:
+                return _read(folder, path)[0]
+        except FileNotFoundError as exc:
+            raise ToolError(f"there is no file {shown(path)!r}") from exc
 
     def replace(self, path: Path, new: bytes, expected_sha256: str) -> None:
         """Swap the content, keeping mode, owner, attributes and links.

@@ -1,5 +1,6 @@
 """The workspace as the editor shows it, with an editor that is slow, that refuses and that lies."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,19 @@ def test_what_builds_on_a_failed_edit_of_the_same_answer_is_not_done(world: Worl
         *(False, False),
         *(True, True, True),
     ]
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "gpt-3.5-turbo"])
+def test_a_model_that_sees_images_sees_those_of_the_workspace(world: World, model: str) -> None:
+    file(world, b"\x89PNG\r\n\x1a\n\0\0", "a.png")
+    world.script(view("a.png"), say("A picture."))
+    client = world.daemon(settings={"model": f"openai/{model}"})
+    world.start(client)
+    world.turn(client)
+    sent = json.dumps(world.llm.requests[-1].body["messages"])
+    assert "[a.png: image/png, 10 bytes]" in sent
+    assert ("data:image/png;base64,iVBORw0KGgoAAA==" in sent) == (model == "gpt-4o")
+    assert ("this model does not see images" in sent) == (model != "gpt-4o")
 
 
 def test_a_change_that_is_told_late_or_never_still_counts_once(world: World) -> None:

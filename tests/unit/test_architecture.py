@@ -70,6 +70,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "typer": ("fronts/cli/",),
     "rich": ("fronts/cli/", "app/event_lines"),
     "markdown_it": ("app/export_page",),
+    "charset_normalizer": ("workspace/encodings",),
     "yaml": ("core/front_matter", "workspace/skill_files"),
     "tree_sitter": ("core/risk/script",),
     "tree_sitter_bash": ("core/risk/script",),

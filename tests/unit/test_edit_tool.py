@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64decode
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,60 @@ def test_view_shows_what_is_special_about_the_end_and_long_lines(desk: Desk) -> 
     assert desk.ask("view", "empty") == "[the file is empty]"
     assert desk.ask("view", "open") == "     1\ta\n     2\tb\n[no newline at the end of the file]"
     assert desk.ask("view", "wide").endswith("y [line cut, 3,000 characters more]")
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a\1\0\1\0", "image/gif"),
+        (b"RIFF\x1a\0\0\0WEBPVP8 ", "image/webp"),
+    ],
+)
+def test_an_image_is_viewed_as_an_image_whatever_its_name(
+    desk: Desk, head: bytes, kind: str
+) -> None:
+    (desk.root / "picture").write_bytes(head)
+    text, image = desk.run("view", "picture").content
+    assert text["text"] == f"[picture: {kind}, {len(head)} bytes]"
+    assert (image["type"], image["mimeType"]) == ("image", kind)
+    assert b64decode(image["data"]) == head
+
+
+def test_a_file_in_another_encoding_is_edited_in_it_or_not_at_all(desk: Desk) -> None:
+    path = desk.root / "a.py"
+    path.write_bytes("# Élan vital, déjà vu\nx = 1\n".encode("latin-1"))
+    assert "1\t# Élan vital, déjà vu" in desk.ask("view", "a.py")
+    desk.run("replace", "a.py", old_text="x = 1", new_text="x = 'à la carte'")
+    assert path.read_bytes() == "# Élan vital, déjà vu\nx = 'à la carte'\n".encode("latin-1")
+    with pytest.raises(EditRejectedError, match=r"cp1252, which has no '→' \(U\+2192\)"):
+        desk.run("replace", "a.py", old_text="# Élan", new_text="# →")
+    assert "→" not in desk.ask("view", "a.py")
+
+
+def test_a_file_whose_other_bytes_would_change_is_not_written(desk: Desk) -> None:
+    path = desk.root / "a.txt"
+    # Two byte sequences are the same sign in this encoding.
+    raw = "テスト設定ファイル\n".encode("cp932") + b"\x87\x90\n"
+    path.write_bytes(raw)
+    assert "≒" in desk.ask("view", "a.txt")
+    with pytest.raises(EditRejectedError, match="would be written with other bytes"):
+        desk.run("replace", "a.txt", old_text="テスト設定ファイル", new_text="テスト")
+    assert path.read_bytes() == raw
+
+
+def test_an_open_buffers_encoding_is_the_editors(desk: Desk) -> None:
+    path = desk.root / "a.txt"
+    # In Windows-1252, it would be "pÿíliš žluté" and so on.
+    text = "příliš žluté písmo, a few more words\nb\n"
+    path.write_bytes(text.encode("cp1250"))
+    desk.editor.open(path, text)
+    assert "příliš žluté" in desk.ask("view", "a.txt")
+    desk.run("replace", "a.txt", old_text="b\n", new_text="c\n")
+    document = desk.editor.document(path)
+    assert document is not None
+    assert document.text == text.replace("b\n", "c\n")
 
 
 def test_create_makes_the_folders_and_refuses_to_overwrite(desk: Desk) -> None:

@@ -44,6 +44,11 @@ def write(path: Path, data: bytes) -> str:
     return sha256_of(data)
 
 
+FRENCH = "# Réglages\nnom = 'Éléonore'\n# où sont les fichiers déjà traités\n"
+WESTERN = "He said “hello” — it’s fine…\nPrice: 5 €\n"
+JAPANESE = "# 設定ファイルの説明\nname = 'こんにちは世界'\n"
+
+
 @pytest.mark.parametrize(
     ("raw", "text", "encoding", "is_mixed"),
     [
@@ -56,6 +61,14 @@ def write(path: Path, data: bytes) -> str:
         (codecs.BOM_UTF16_LE + "ä\n".encode("utf-16-le"), "ä\n", "utf-16-le", False),
         (codecs.BOM_UTF16_BE + "😀".encode("utf-16-be"), "😀", "utf-16-be", False),
         (codecs.BOM_UTF32_LE + "x".encode("utf-32-le"), "x", "utf-32-le", False),
+        (FRENCH.encode("latin-1"), FRENCH, "cp1252", False),
+        ("x = 'café'\n".encode("latin-1"), "x = 'café'\n", "cp1252", False),
+        (WESTERN.encode("cp1252"), WESTERN, "cp1252", False),
+        (b"a\n" * 50_000 + FRENCH.encode("latin-1"), "a\n" * 50_000 + FRENCH, "cp1252", False),
+        (JAPANESE.encode("shift_jis"), JAPANESE, "cp932", False),
+        ("print('テスト')\r\n".encode("shift_jis"), "print('テスト')\r\n", "cp932", False),
+        (FRENCH.encode("utf-16-le"), FRENCH, "utf-16-le", False),
+        (JAPANESE.encode("utf-16-be"), JAPANESE, "utf-16-be", False),
     ],
 )
 def test_a_text_is_read_with_its_form(
@@ -69,7 +82,19 @@ def test_a_text_is_read_with_its_form(
 
 @pytest.mark.parametrize(
     "raw",
-    ["é".encode("latin-1"), "中文".encode("gbk"), b"a\0b", b"\x89PNG\r\n\x1a\n", b"\xff\xfea"],
+    [
+        *("é".encode("latin-1"), "中文".encode("gbk"), b"a\0b", b"\x89PNG\r\n\x1a\n", b"\xff\xfea"),
+        *(
+            "Привет, мир\n".encode("cp1251"),
+            "你好 世界\n".encode("big5"),
+            "łódź\n".encode("cp1250"),
+        ),
+        FRENCH.encode("latin-1") + b"\x01",
+        FRENCH.encode("latin-1") + b"\x81",
+        bytes(range(1, 256)) * 9,
+        Path("/bin/true").read_bytes(),
+        Path("/bin/true").read_bytes().replace(b"\0", b""),
+    ],
 )
 def test_what_is_not_surely_text_is_refused(files: Files, tmp_path: Path, raw: bytes) -> None:
     write(tmp_path / "x", raw)
