@@ -228,8 +228,10 @@ function render.condensation(to, entry)
   local item = entry.item
   local size = ("%d to %d tokens"):format(item.tokensBefore or 0, item.tokensAfter or 0)
   local is_kept = item.status ~= "running" and not item.keepFrom
-  local cut = item.limits and not item.summary and "Cut long output" or "Summarized what came before"
-  local what = is_kept and "Kept what came before" or cut
+  local what = is_kept and "Kept what came before" or "Summarized what came before"
+  if item.keepFrom and not item.summary then
+    what = item.limits and "Cut long output" or "Left out older output"
+  end
   M.head(to, item.status, what, size)
   local head = #to.lines
   for _, line in ipairs(vim.split(item.summary or "", "\n", { plain = true, trimempty = true })) do
