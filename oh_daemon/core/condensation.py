@@ -15,7 +15,6 @@ from typing import Literal
 from oh_daemon.contract import events as e
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import (
-    ContextWindowExceededError,
     ModelError,
     NetworkError,
     RateLimitError,
@@ -35,7 +34,7 @@ from oh_daemon.core.context import Cut, View, render_cut, size_of
 from oh_daemon.core.journal import Journal, new_id
 from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
 from oh_daemon.core.usage import billed
-from oh_daemon.core.window import ASSUMED_WINDOW, CHARS_PER_TOKEN, FULL, Gauge, Size
+from oh_daemon.core.window import ASSUMED_WINDOW, CHARS_PER_TOKEN, FULL, Gauge, Size, check_fits
 
 Reason = Literal["windowFull", "overflow", "requested"]
 _SUMMARIZING = {"summarize", "pipeline"}
@@ -80,19 +79,14 @@ class Condensing:
 
         Raises `ContextWindowExceededError` if they would not fit all the same.
         """
-        journal, window = self._journal, model.traits.context_window
+        journal = self._journal
         self._look(tools)
-        room = int(FULL * (window or ASSUMED_WINDOW))
+        room = int(FULL * (model.traits.context_window or ASSUMED_WINDOW))
         if self._tokens() >= room:
             self.condense(model, cancel, "windowFull")
         if self._tokens() > room:
             self._cut_last(model, room, "windowFull")
-        if window and not model.traits.may_be_wider and self._tokens() > window:
-            raise ContextWindowExceededError(
-                f"the next request has about {self._tokens():,} tokens, and the window of"
-                f" {model.label!r} {window:,}; nothing more can be left out",
-                hint="choose a model with a larger window, or start a new conversation",
-            )
+        check_fits(self._tokens(), model)
         self._last_size = self._size
         messages = self._view.messages(journal.state.items)
         self._view.fill_images(messages, journal.log.read_blob)

@@ -6,6 +6,7 @@ conversation's bill; its history holds nothing else of them.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import threading
@@ -19,13 +20,14 @@ from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import UserMessageItem
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.context import View, is_message, render_batch
+from oh_daemon.core.context import View, is_message, render_batch, size_of
 from oh_daemon.core.delivery import MAX_TITLE, title_of
 from oh_daemon.core.journal import Journal
 from oh_daemon.core.plain_text import clipped, first_line
 from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress
 from oh_daemon.core.state import State
 from oh_daemon.core.usage import billed
+from oh_daemon.core.window import CHARS_PER_TOKEN, check_fits
 
 logger = logging.getLogger(__name__)
 
@@ -106,6 +108,8 @@ class Asides:
             cache_key=journal.state.cache_key,
             purpose="ask",
         )
+        chars = sum(map(size_of, request.messages)) + len(json.dumps(request.tools))
+        check_fits(chars // CHARS_PER_TOKEN, self._model())
         forget = self._cancel.on_cancel(cancel.cancel)
         try:
             answer = self._call(request, cancel)

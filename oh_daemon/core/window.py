@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from oh_daemon.contract.errors import ContextWindowExceededError
+from oh_daemon.core.ports import Model
+
 ASSUMED_WINDOW = 128_000
 """Input limit in tokens for a model whose limit is unknown."""
 CHARS_PER_TOKEN = 4
@@ -30,6 +33,17 @@ class Size:
     def tokens(self) -> float:
         """Our own estimate."""
         return self.fixed / CHARS_PER_TOKEN + self.view / LEAST_CHARS_PER_TOKEN
+
+
+def check_fits(tokens: int, model: Model) -> None:
+    """Raise `ContextWindowExceededError` for a request that no model would answer."""
+    window = model.traits.context_window
+    if window and not model.traits.may_be_wider and tokens > window:
+        raise ContextWindowExceededError(
+            f"the next request has about {tokens:,} tokens, and the window of {model.label!r}"
+            f" {window:,}; nothing more can be left out",
+            hint="choose a model with a larger window, or start a new conversation",
+        )
 
 
 class Gauge:

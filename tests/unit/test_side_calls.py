@@ -11,7 +11,7 @@ from core_world import SECRET, Work, at_work, records, text, tool
 from fake_llm import Json, Step, call, error, hang, held, say, with_usage
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.errors import ModelError
+from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.side_calls import clean_title
 
@@ -139,6 +139,14 @@ def test_a_side_question_without_an_answer_in_words_is_an_error() -> None:
         with pytest.raises(ModelError, match="no answer in words"):
             work.agent.ask("Why?", CancelToken())
         assert (work.conversation.state.usage or {}).get("requests") == 2
+
+
+def test_a_side_question_that_does_not_fit_is_not_sent() -> None:
+    with at_work([say("Done.")], window=2_000) as work:
+        work.run(TASK)
+        with pytest.raises(ContextWindowExceededError, match="about 2,6"):
+            work.agent.ask("x" * 10_000, CancelToken())
+        assert len(work.llm.requests) == 1
 
 
 @pytest.mark.parametrize(
