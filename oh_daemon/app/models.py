@@ -1,14 +1,15 @@
 """Which models there are and how each is reached: the demo script, or litellm with retries.
 
-A provider's key in the environment is enough: its default model is then used, and the user is told
-that this costs money.
+A provider's key in the environment, or of `oh-daemon login`, is enough: its default model is then
+used, and the user is told that this costs money.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import is_
 
 from pydantic import SecretStr, ValidationError
 
@@ -19,9 +20,11 @@ from oh_daemon.contract.errors import AuthRequiredError, ModelUnavailableError
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
-from oh_daemon.core.ports import Model
+from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
 from oh_daemon.model.demo_model import DemoModel
 from oh_daemon.model.routing import WithFallbacks
+from oh_daemon.store.logins import Login, Logins
 
 PROVIDERS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
@@ -35,6 +38,9 @@ PROVIDERS: Mapping[str, str] = {
 }
 """By the variable of a provider's key, the model to use when only that key is set."""
 DEMO = DemoModel()
+_NO_LOGINS: Mapping[str, Login] = {}
+_HELLO = {"role": "user", "content": "Answer with the word yes."}
+_PATIENCE_S = 20
 
 
 class Models:
@@ -46,6 +52,7 @@ class Models:
         environment: Mapping[str, str],
         on_key: Callable[[str], None] = lambda _key: None,
         own: Mapping[str, LLMSettings] | None = None,
+        logins: Logins | None = None,
     ) -> None:
         """`on_key` is called with each key before its use, wherever the key came from.
 
@@ -54,21 +61,39 @@ class Models:
         self._settings = settings
         self._on_key = on_key
         self._own = own
+        self._logins = logins
         self.secrets: dict[str, str] = {}
         """Secrets that the editor has lent, by variable; only this and the masker hold them."""
         self.variables: Mapping[str, str] = ChainMap(self.secrets, dict(environment))
         """The environment, overridden by what the editor has lent."""
         self._lock = threading.Lock()
         self._cache: dict[str, tuple[object, Model]] = {}
-        self._current: tuple[Settings | None, Mapping[str, str], dict[str, Model]] = (None, {}, {})
-        """Models by name, and the settings and secrets under which they were made."""
+        self._current: tuple[Sequence[object], Mapping[str, str], dict[str, Model]] = (
+            (None, None),
+            {},
+            {},
+        )
+        """Models by name, and the settings, logins and secrets under which they were made."""
 
     def default_name(self) -> str | None:
-        """Return the model of the settings, or that of the first provider with a key, or None."""
+        """Return the model of the settings, or of the first provider with a key, or None.
+
+        Keys in the environment come first, then the newest login.
+        """
         chosen = self._settings().model
         if chosen:
             return chosen
-        return next((m for key, m in PROVIDERS.items() if self.variables.get(key)), None)
+        models = [model for key, model in PROVIDERS.items() if self.variables.get(key)]
+        return next(iter([*models, *self._login_models]), None)
+
+    @property
+    def logins(self) -> Mapping[str, Login]:
+        """What the user has entered by `oh-daemon login`, by provider."""
+        return self._logins.all() if self._logins else _NO_LOGINS
+
+    @property
+    def _login_models(self) -> list[str]:
+        return [login.model for login in reversed([*self.logins.values()])]
 
     def require_default(self) -> str:
         """Return `default_name()`. Raises `AuthRequiredError` when it is None."""
@@ -76,8 +101,8 @@ class Models:
         if name is None:
             raise AuthRequiredError(
                 "no model is set and no provider's key is in the environment",
-                hint="set the setting `model` and its provider's key, for instance "
-                "ANTHROPIC_API_KEY; or set the model to `demo` for the built-in script",
+                hint="run `oh-daemon login`; or set the setting `model` and its provider's key, "
+                "for instance ANTHROPIC_API_KEY; or set the model to `demo`, a built-in script",
             )
         return name
 
@@ -87,9 +112,9 @@ class Models:
         Raises `ModelUnavailableError` for a profile or router that leads back to itself, and for
         a name that is not among the models of a program.
         """
-        now = self._settings()
-        settings, secrets, models = self._current
-        if settings is not now or secrets != self.secrets:
+        now = (self._settings(), self.logins)
+        made_under, secrets, models = self._current
+        if not all(map(is_, made_under, now)) or secrets != self.secrets:
             models = dict[str, Model]()
             self._current = now, dict(self.secrets), models
         if name not in models:
@@ -107,7 +132,7 @@ class Models:
             for each in router.names:
                 self.check(each)
         elif name != DEMO.name:
-            check_provider(self._llm_of(name))
+            check_provider(self.llm_of(name))
 
     def _find(self, name: str, inside: tuple[str, ...]) -> Model:
         settings, path = self._settings(), (*inside, name)
@@ -130,7 +155,7 @@ class Models:
 
     def _reach(self, name: str) -> Model:
         """Return the one model behind the name of a model or a profile, without fallbacks."""
-        settings = self._llm_of(name)
+        settings = self.llm_of(name)
         if settings.key is not None:
             self._on_key(settings.key)
         # Two `SecretStr` compare by their values, so a new key makes a new client.
@@ -143,7 +168,8 @@ class Models:
                 self._cache[name] = (made_of, make())
             return self._cache[name][1]
 
-    def _llm_of(self, name: str) -> LLMSettings:
+    def llm_of(self, name: str) -> LLMSettings:
+        """Return how this model or profile is reached. Raises `ModelUnavailableError`."""
         settings = self._settings()
         if self._own is not None:
             if name in self._own:
@@ -172,14 +198,31 @@ class Models:
         """
         names = (_variable_of(settings), "OH_DAEMON_API_KEY")
         key = next(filter(None, map(self.variables.get, names)), None)
-        if settings.key is not None or key is None:
+        if settings.key is not None:
             return settings
+        if key is None:
+            return self._with_login(settings) if self.logins else settings
         return settings.model_copy(update={"api_key": SecretStr(key)})
+
+    def _with_login(self, settings: LLMSettings) -> LLMSettings:
+        """Add key and address of the user's login, unless something else says one of them."""
+        from oh_daemon.model.providers import PROVIDERS as ROWS  # noqa: PLC0415 - see connect.
+
+        login = self.logins.get(provider_of(settings))
+        if login is None or settings.base_url not in {None, login.base_url}:
+            return settings
+        row = ROWS.get(login.provider)
+        keys, addresses = ((*row.keys_in, *row.tokens_in), row.addresses_in) if row else ((), ())
+        others = {self.variables.get(name) for name in addresses} - {None, "", login.base_url}
+        if others or any(map(self.variables.get, keys)):
+            return settings
+        key = SecretStr(login.key) if login.key else None
+        return settings.model_copy(update={"api_key": key, "base_url": login.base_url})
 
     def listed(self) -> tuple[ModelInfo, ...]:
         """List what can be chosen: the user's profiles and routers first, then models."""
         settings, default = self._settings(), self.default_name()
-        own = [default] if default else []
+        own = [*([default] if default else []), *self._login_models]
         models = dict.fromkeys([*own, *settings.models, *PROVIDERS.values(), DEMO.name])
         composed = (
             *(ModelInfo(id=n, label=n, kind="profile", available=True) for n in settings.profiles),
@@ -190,19 +233,40 @@ class Models:
 
     def _info(self, name: str, default: str | None) -> ModelInfo:
         key = next((key for key, model in PROVIDERS.items() if model == name), None)
-        is_usable = name == default or key is None or bool(self.variables.get(key))
+        has_key = key is None or self.variables.get(key) or name.partition("/")[0] in self.logins
+        is_usable = name == default or bool(has_key)
         return ModelInfo(
             id=name,
             label=DEMO.label if name == DEMO.name else name,
             available=is_usable,
-            reason=None if is_usable else f"set {key} in the environment",
+            reason=None if is_usable else f"set {key} in the environment, or run `oh-daemon login`",
         )
+
+
+def impatient(llm: Json) -> Json:
+    """Return the setting `llm` for a trial, for which nobody waits until a problem has passed."""
+    return {"firstTokenTimeoutS": _PATIENCE_S, **llm, "maxAttempts": 1}
+
+
+def greet(model: Model) -> None:
+    """Ask the model for a word, which costs a little. Raises `ModelError`."""
+    model.complete(ModelRequest([_HELLO]), Progress(CancelToken()))
 
 
 def _variable_of(settings: LLMSettings) -> str:
     """The variable that holds the key of the model's provider."""
     provider = settings.custom_llm_provider or settings.model.partition("/")[0]
     return f"{provider.upper()}_API_KEY"
+
+
+def provider_of(settings: LLMSettings) -> str:
+    """Return the name of whoever serves the model, as litellm has it."""
+    from oh_daemon.model.prices import price_table  # noqa: PLC0415 - keeps `initialize` quick.
+    from oh_daemon.model.providers import find_provider  # noqa: PLC0415 - likewise.
+
+    if row := find_provider(settings, price_table()):
+        return row.name
+    return settings.custom_llm_provider or settings.model.partition("/")[0]
 
 
 def connect(settings: LLMSettings, *, finds_key: bool) -> Model:

@@ -26,6 +26,11 @@ class Places:
         self.settings_file, self.decisions_file, self.state_folder, self.log_file = paths
 
     @property
+    def logins_file(self) -> Path:
+        """What `oh-daemon login` has stored; its name alone guards it from the agent's tools."""
+        return self.decisions_file.with_name("credentials.json")
+
+    @property
     def tool_sockets(self) -> Path:
         """The folder for sockets of daemons that share their tools."""
         return self.state_folder / "doors"
@@ -38,7 +43,8 @@ class Places:
     @property
     def private(self) -> tuple[Path, ...]:
         """What commands of agents need not see: keys, decisions, other conversations."""
-        return (self.settings_file, self.decisions_file, self.state_folder, self.log_file)
+        files = (self.settings_file, self.decisions_file, self.logins_file, self.log_file)
+        return (*files, self.state_folder)
 
     @property
     def own_logs(self) -> OwnLogs:

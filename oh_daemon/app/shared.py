@@ -36,6 +36,7 @@ from oh_daemon.mcp_servers.servers import McpServers
 from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.store.commit import CommitThread
+from oh_daemon.store.logins import Logins
 from oh_daemon.store.own_logs import OwnLogs
 from oh_daemon.store.private_files import PrivateValues
 from oh_daemon.store.user_state import UserState
@@ -153,19 +154,14 @@ def share_for_user(
         return replace(merged, problems=(*merged.problems, problem)) if problem else merged
 
     masker = Masker(secret_values(sources.environment))
-    models = Models(lambda: settings(None).settings, sources.environment, masker.add)
+    logins = Logins(places.logins_file, masker.add)
+    models = Models(lambda: settings(None).settings, sources.environment, masker.add, logins=logins)
     spawner = Spawner()
     tokens = PrivateValues(places.state_folder / "mcp")
     surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), tokens)
     shared = Shared(
         spawner=spawner,
-        views=Views(
-            spawner,
-            Path.home(),
-            sources.environment,
-            own=places.private,
-            allowed=lambda: settings(None).settings.sandbox_reads,
-        ),
+        views=_views(places, spawner, sources),
         mcp=_mcp_servers(settings, surroundings),
         settings=settings,
         model_for=models.model_for,
@@ -186,6 +182,16 @@ def share_for_user(
         spend=user_state.spend,
     )
     return shared, models
+
+
+def _views(places: Places, spawner: Spawner, sources: SettingsSources) -> Views:
+    return Views(
+        spawner,
+        Path.home(),
+        sources.environment,
+        own=places.private,
+        allowed=lambda: sources.merged().settings.sandbox_reads,
+    )
 
 
 def _mcp_servers(

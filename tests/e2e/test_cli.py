@@ -652,7 +652,7 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     assert f"! the skill {skill} is not used: trigger.type: must be" in ran.out
     without = end(start([SCRIPT, "doctor"], world.project, environment(world.home)))
     assert without.code == 1
-    assert "✗ no model: run `export ANTHROPIC_API_KEY=" in without.out
+    assert "✗ no model: run `oh-daemon login`, or `export ANTHROPIC_API_KEY=" in without.out
     assert f"set `model` in {world.home / 'settings.json'}" in without.out
     world.variables["OH_DAEMON_MODEL"] = "nosuch"
     wrong = run(world, "doctor")
@@ -679,7 +679,20 @@ def test_help_is_plain_and_names_every_command(world: World) -> None:
     ran = run(world, "--help")
     shown = re.findall(r"^  ([a-z]+)  ", ran.out, re.MULTILINE)
     assert shown == [
-        *("run", "demo", "log", "list", "usage", "ask", "condense", "export", "fork"),
+        *(
+            "run",
+            "acp",
+            "login",
+            "logout",
+            "demo",
+            "log",
+            "list",
+            "usage",
+            "ask",
+            "condense",
+            "export",
+            "fork",
+        ),
         *("rollback", "land", "sandbox", "doctor", "mcp"),
     ]
     assert ran.out.count("...") == 1, "no description is cut"

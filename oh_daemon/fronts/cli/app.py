@@ -13,6 +13,17 @@ from typing import Annotated, Literal
 import typer
 
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.fronts.cli.options import (
+    ApiKey,
+    AsJson,
+    Folder,
+    Id,
+    Images,
+    IsIsolated,
+    ResultSchema,
+    Resume,
+    Secrets,
+)
 from oh_daemon.fronts.cli.process import exit_code_of, read_all
 
 app = typer.Typer(
@@ -23,47 +34,11 @@ app = typer.Typer(
 )
 mcp = typer.Typer(rich_markup_mode=None)
 app.add_typer(mcp, name="mcp")
-Folder = Annotated[
-    Path,
-    typer.Option(
-        "--workspace",
-        "-w",
-        exists=True,
-        file_okay=False,
-        resolve_path=True,
-        help="The project folder.",
-    ),
-]
-Id = Annotated[str, typer.Argument(metavar="ID", help="Its id, or the start of it.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON lines and nothing else.")]
-Images = Annotated[
-    list[Path] | None,
-    typer.Option("--image", "-i", exists=True, dir_okay=False, help="Show it; repeatable."),
-]
-ResultSchema = Annotated[
-    Path | None, typer.Option(exists=True, dir_okay=False, help="JSON Schema of the final result.")
-]
-Secrets = Annotated[
-    list[str] | None,
-    typer.Option(metavar="VARIABLE", help="Lend it to commands that name it; repeatable."),
-]
-Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this conversation.")]
-IsIsolated = Annotated[
-    bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon land` does that.")
-]
 
 
 def run() -> None:
     """Parse argv and end the process with the command's exit code."""
     raise SystemExit(exit_code_of(lambda words: app(words, "oh-daemon", standalone_mode=False)))
-
-
-def _refuse_key(value: str | None) -> None:
-    if value is not None:
-        raise InvalidParamsError(
-            "--api-key is refused: the key would show in the process list and in the shell's "
-            "history; put it into the environment, as ANTHROPIC_API_KEY or OH_DAEMON_API_KEY"
-        )
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -126,7 +101,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     isolated: IsIsolated = False,
     max_steps: Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")] = None,
     max_cost: Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")] = None,
-    api_key: Annotated[str | None, typer.Option(hidden=True, callback=_refuse_key)] = None,  # noqa: ARG001 - always refused.
+    api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
     from oh_daemon.fronts.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
@@ -156,10 +131,38 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
 
 @app.command("acp")
 def serve_acp() -> int:
-    """Serve an editor that speaks the Agent Client Protocol (ACP) on stdin and stdout."""
+    """Serve an editor that speaks the Agent Client Protocol (ACP)."""
     from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - `__main__` handles the plain word.
 
     return serve()
+
+
+@app.command("login")
+def log_in(
+    provider: Annotated[
+        str, typer.Option(help="By its LiteLLM name, such as `openai`; default: ask.")
+    ] = "",
+    url: Annotated[str, typer.Option(help="Another address, such as a local server's.")] = "",
+    model: Annotated[str, typer.Option(help="The model to use when none is chosen.")] = "",
+    key_stdin: Annotated[
+        bool, typer.Option("--key-stdin", help="Read the key from stdin.")
+    ] = False,
+    api_key: ApiKey = None,  # noqa: ARG001 - always refused.
+) -> None:
+    """Store the key of a provider, after a small request to it."""
+    from oh_daemon.fronts.cli.login import Request, run_login  # noqa: PLC0415
+
+    run_login(Request(provider, url, model, key_stdin))
+
+
+@app.command("logout")
+def log_out(
+    provider: Annotated[str, typer.Argument(help="Only this one; default: all.")] = "",
+) -> None:
+    """Remove what `oh-daemon login` has stored."""
+    from oh_daemon.fronts.cli.login import run_logout  # noqa: PLC0415
+
+    run_logout(provider)
 
 
 @app.command()

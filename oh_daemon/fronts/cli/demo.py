@@ -25,6 +25,7 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.demo_editor import DemoEditor
+from oh_daemon.store.logins import Logins
 from oh_daemon.workspace.spawner import Spawner
 
 _TASK = (
@@ -57,8 +58,10 @@ def _copy_project(folder: Path) -> None:
 
 def _play(folder: Path, spawner: Spawner, console: Console) -> int:
     environment = dict(os.environ)
-    sources = SettingsSources(environment, Places(environment).settings_file)
-    model = Models(lambda: sources.merged().settings, environment).default_name() or "demo"
+    places = Places(environment)
+    sources, logins = SettingsSources(environment, places.settings_file), Logins(places.logins_file)
+    models = Models(lambda: sources.merged().settings, environment, logins=logins)
+    model = models.default_name() or "demo"
     editor = DemoEditor(folder, spawner, environment)
     _introduce(console, folder, model)
     editor.start()

@@ -14,26 +14,23 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from oh_daemon.app.models import Models
+from oh_daemon.app.models import Models, greet, impatient
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.problems import render_problem
-from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.ports import ModelRequest, Progress
 from oh_daemon.fronts.cli.sandbox import level_lines
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.event_log import open_log
+from oh_daemon.store.logins import Logins
 from oh_daemon.store.private_files import disk_error
 from oh_daemon.workspace.skill_files import find_skills
 from oh_daemon.workspace.spawner import Spawner
 
-_HELLO = {"role": "user", "content": "Answer with the word yes."}
-_PATIENCE_S = 20
 _NO_MODEL = (
-    "no model: run `export ANTHROPIC_API_KEY=...` with your key, or that of another provider, or "
-    "set `model` in {file}; `demo` is a script. An editor can also lend a key"
+    "no model: run `oh-daemon login`, or `export ANTHROPIC_API_KEY=...` with your key, or that of "
+    "another provider, or set `model` in {file}; `demo` is a script. An editor can also lend a key"
 )
 _STYLES = {"✓": "green", "!": "yellow", "✗": "red"}
 
@@ -97,14 +94,13 @@ def _log(folder: Path) -> tuple[str, str]:
 
 
 def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
-    settings_file = Places(os.environ).settings_file
+    places = Places(os.environ)
+    settings_file = places.settings_file
     merged = SettingsSources(os.environ, settings_file).merged(folder)
     for problem in merged.problems:
         yield "!", f"settings: {render_problem(problem)}"
-    # Give up early: nobody runs the doctor to wait for a passing problem to end.
-    llm = {"firstTokenTimeoutS": _PATIENCE_S, **merged.settings.llm, "maxAttempts": 1}
-    settings = merged.settings.model_copy(update={"llm": llm})
-    models = Models(lambda: settings, os.environ)
+    settings = merged.settings.model_copy(update={"llm": impatient(merged.settings.llm)})
+    models = Models(lambda: settings, os.environ, logins=Logins(places.logins_file))
     name = models.default_name()
     if name is None:
         yield "✗", _NO_MODEL.format(file=settings_file)
@@ -118,7 +114,7 @@ def _model(models: Models, name: str, *, is_tried: bool) -> tuple[str, str]:
         models.check(name)
         if not is_tried:
             return "✓", f"model: {name}; --try-model sends it a short request"
-        models.model_for(name).complete(ModelRequest([_HELLO]), Progress(CancelToken()))
+        greet(models.model_for(name))
     except DaemonError as exc:
         return "✗", f"model {name}: {exc.with_hint}"
     return "✓", f"model {name}: it answers"

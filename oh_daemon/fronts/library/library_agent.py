@@ -6,6 +6,7 @@ by their names.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from inspect import getdoc, signature
@@ -28,9 +29,11 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from oh_daemon.app.models import Models
+from oh_daemon.app.models import Models, provider_of
+from oh_daemon.app.places import Places
 from oh_daemon.app.workbench import BuiltinName, render_tool_info
 from oh_daemon.contract.base import Contract
+from oh_daemon.contract.errors import AuthRequiredError
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.problems import render_problem
@@ -41,7 +44,9 @@ from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Progress, Tool
 from oh_daemon.core.rules import check_rules
 from oh_daemon.core.tool_calls import render_function, schema_flaw
 from oh_daemon.fronts.library.callbacks import plain
+from oh_daemon.store.logins import Logins
 from oh_daemon.tools.function import FunctionTool
+from oh_daemon.workspace.environment import clean_env
 
 _MORE = (
     *("mode", "rules", "hooks", "titles", "logCompletions", "hosts", "sandboxReads"),
@@ -61,6 +66,22 @@ class LLM(LLMSettings):
         def __init__(
             self, *, model: str, api_key: str | SecretStr | None = None, **settings: Any
         ) -> None: ...
+
+    @classmethod
+    def from_login(cls, model: str = "", **settings: Any) -> LLM:
+        """Return a model, by default the user's own, with the key of `oh-daemon login`.
+
+        Raises `AuthRequiredError` when there is none for it.
+        """
+        logins = Logins(Places(os.environ).logins_file)
+        # Variables with another address count, since they would take the key there; keys do not.
+        models = Models(Settings, clean_env(os.environ), logins=logins)
+        llm = models.llm_of(model or models.require_default())
+        login = logins.all().get(provider_of(llm))
+        if login is None or (login.key, login.base_url) != (llm.key, llm.base_url):
+            raise AuthRequiredError(f"no login is for {llm.model!r}; run `oh-daemon login`")
+        own = {"model": llm.model, "api_key": llm.api_key, "base_url": llm.base_url}
+        return cls.model_validate({**own, **settings})
 
     def complete(
         self,

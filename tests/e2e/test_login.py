@@ -1,0 +1,153 @@
+"""`oh-daemon login`: what a person types, what a script pipes in, and who uses the key then."""
+
+import os
+import pty
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import Ran, end, environment, start
+from fake_llm import call, error, say
+from starts import SCRIPT
+from world import World
+
+KEY = "a key of no known form 3+4=7"
+
+
+def file_of(world: World) -> Path:
+    return world.home / "credentials.json"
+
+
+def begin(world: World, *args: str, **options: Any) -> subprocess.Popen[str]:
+    """Start a command whose environment has no key and names no model."""
+    variables = options.pop("variables", {})
+    env = environment(world.home, **variables)
+    return start([SCRIPT, *args], world.project, env, **options)
+
+
+def piped(world: World, *args: str, key: str = KEY) -> Ran:
+    process = begin(world, "login", *args, "--key-stdin", stdin=subprocess.PIPE)
+    out, err = process.communicate(f"{key}\n", timeout=120)
+    return Ran(process.returncode, out, err)
+
+
+def signed_in(world: World) -> None:
+    world.script(say("yes"))
+    ran = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
+    assert ran.code == 0, ran.err
+
+
+def typed_on_terminal(world: World, *answers: bytes, ask: Sequence[str]) -> tuple[int, str]:
+    """Type each answer once its question is there; return the exit code and all that was seen."""
+    ours, theirs = pty.openpty()
+    # In a session of its own, so that it asks here and not on the terminal of the tests.
+    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = begin(world, "login", **streams, start_new_session=True)
+    os.close(theirs)
+    seen = b""
+    for question, answer in zip(ask, answers, strict=True):
+        while question not in seen.decode("utf-8", "replace"):
+            seen += os.read(ours, 4096)
+        os.write(ours, answer)
+    while piece := _read(ours):
+        seen += piece
+    os.close(ours)
+    return process.wait(timeout=60), seen.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""  # The other side has closed.
+
+
+def key_of(world: World) -> str | None:
+    """Return the key that the newest request to the model had."""
+    return world.llm.requests[-1].headers.get("authorization")
+
+
+def test_a_script_pipes_the_key_in_and_from_then_on_all_fronts_have_it(world: World) -> None:
+    signed_in(world)
+    assert key_of(world) == f"Bearer {KEY}", "it is tried at once"
+    assert stat.S_IMODE(file_of(world).stat().st_mode) == 0o600
+    shown = f"env; cat {file_of(world)}"
+    world.script(call("terminal", command=shown), say("Done."))
+    ran = end(begin(world, "run", "Do it", "--ask", "never", "--json"))
+    assert (ran.code, key_of(world)) == (0, f"Bearer {KEY}")
+    log = "".join(path.read_text() for path in world.project.rglob("events.jsonl"))
+    assert KEY not in ran.out + ran.err + log + (world.home / "daemon.log").read_text()
+    assert "<secret hidden>" in log
+    assert KEY not in "".join(r.raw_body.decode() for r in world.llm.requests)
+
+
+def test_the_editor_s_daemon_has_it_as_soon_as_it_is_there(world: World) -> None:
+    world.variables |= dict.fromkeys(world.environment.keys() - {"OH_DAEMON_HOME", "HOME"}, "")
+    client = world.daemon()
+    refused = client.error("conversation/start", {"folders": [world.project.as_uri()]})
+    assert "oh-daemon login" in str(refused)
+    signed_in(world)
+    assert client.request("model/list")["default"] == "openai/fake"
+
+
+def test_a_program_names_it(world: World) -> None:
+    signed_in(world)
+    world.script(say("Hello."))
+    code = (
+        "from oh_daemon import LLM\n"
+        "print(LLM.from_login().complete([{'role': 'user', 'content': 'Hi'}]))"
+    )
+    argv = [sys.executable, "-c", code]
+    ran = end(start(argv, world.project, environment(world.home)))
+    assert "Hello." in ran.out, ran.err
+    assert key_of(world) == f"Bearer {KEY}"
+
+
+def test_a_person_types_it_unseen_and_logout_takes_it_back(world: World) -> None:
+    world.script(say("yes"))
+    answers = world.llm.url.encode() + b"\n", f"{KEY}\n".encode(), b"org/fake\n"
+    code, seen = typed_on_terminal(world, *answers, ask=["Provider", "Key", "Model"])
+    assert code == 0, seen
+    assert KEY not in seen
+    assert f"{file_of(world)}" in seen
+    assert key_of(world) == f"Bearer {KEY}"
+    assert world.llm.requests[-1].body["model"] == "org/fake"
+    assert end(begin(world, "logout", "openai")).code == 2, "there is none of that provider"
+    ran = end(begin(world, "logout"))
+    assert (ran.code, file_of(world).exists()) == (0, False)
+    ran = end(begin(world, "run", "Do it"))
+    assert (ran.code, "oh-daemon login" in ran.err) == (5, True)
+    assert end(begin(world, "logout")).code == 0, "nothing is left"
+
+
+def test_a_key_that_is_refused_is_neither_stored_nor_shown(world: World) -> None:
+    world.script(error(401, f"wrong key: {KEY}"))
+    ran = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
+    assert (ran.code, file_of(world).exists()) == (5, False)
+    assert "refuses the key" in ran.err
+    assert KEY not in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("args", "key", "problem"),
+    [
+        ((), KEY, "--provider"),
+        (("--provider", "openai"), "", "no key"),
+        (("--provider", "openai", "--url", "localhost"), KEY, "http://"),
+        (("--provider", "nobody"), KEY, "--model"),
+    ],
+)
+def test_a_script_is_told_what_is_missing(
+    world: World, args: tuple[str, ...], key: str, problem: str
+) -> None:
+    ran = piped(world, *args, key=key)
+    assert (ran.code, problem in ran.err) == (2, True), ran.err
+
+
+def test_a_key_as_an_argument_is_refused(world: World) -> None:
+    ran = end(begin(world, "login", "--provider", "openai", "--api-key", KEY))
+    assert (ran.code, "process list" in ran.err) == (2, True)
