@@ -146,7 +146,7 @@ def render_python() -> str:
         if is_used or set(get_args(alias)) <= {*models}:
             aliases.insert(0, f"{name} = {_union(alias, _PYTHON)}")
     # To make the classes takes 9 ms, which no start of the daemon must pay.
-    return _formatted(_PYTHON_HEAD + indent("\n".join([text, *aliases]), "    "))
+    return formatted(_PYTHON_HEAD + indent("\n".join([text, *aliases]), "    "))
 
 
 def _bases(model: type[Contract]) -> list[type[Contract]]:
@@ -169,7 +169,8 @@ def _python_class(model: type[Contract]) -> str:
     return "\n    ".join([f"class {model.__name__}({bases}):", *own])
 
 
-def _formatted(code: str) -> str:
+def formatted(code: str) -> str:
+    """Return Python as our formatter writes it."""
     command = (sys.executable, "-m", "ruff", "format", "--isolated", "--line-length=100", "-")
     return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
 

@@ -31,6 +31,7 @@ from oh_daemon.contract.settings import (
     TIGHTENED,
     Settings,
 )
+from oh_schema.acp_types import render_acp
 from oh_schema.editor_types import render_lua, render_python, render_typescript
 
 ROOT = Path(__file__).parents[1]
@@ -44,6 +45,7 @@ def write_schema(root: Path, *, check: bool) -> int:
         root / "oh_daemon" / "contract" / "plain.py": render_python(),
         root / "oh_daemon" / "contract" / "initialize.py": render_initialize(),
         root / "oh_daemon" / "contract" / "version.py": render_version(),
+        root / "oh_daemon" / "fronts" / "acp" / "schema.py": render_acp(),
         root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }

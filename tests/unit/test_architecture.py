@@ -127,8 +127,12 @@ PARTICIPLES = {
 """Words that say what was done to a thing; a name says what it is, as in `matches` or `report`."""
 MAX_PARTICIPLE_LINES = 6
 """A variable or parameter whose name is a participle lives no longer, from first to last use."""
-NAMED_ELSEWHERE = {"core/state": {"used"}, "sandbox/isolated_view": {"given"}}
-"""Module -> fields that are keys of a plain dict, or whose names are on the disk."""
+NAMED_ELSEWHERE = {
+    "core/state": {"used"},
+    "sandbox/isolated_view": {"given"},
+    "fronts/acp/schema": {"used"},
+}
+"""Module -> fields that are keys of a plain dict, or whose names are on the disk or another's."""
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,13 @@ def test_what_is_generated_from_the_contract_is_up_to_date(
 
 
 def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) -> None:
-    for folder in ("docs", "oh_daemon/contract", "editors/vscode/src", "editors/neovim/lua/oh"):
+    for folder in (
+        "docs",
+        "oh_daemon/contract",
+        "oh_daemon/fronts/acp",
+        "editors/vscode/src",
+        "editors/neovim/lua/oh",
+    ):
         (tmp_path / folder).mkdir(parents=True)
     for page in ("protocol.md", "docs/settings.md"):
         (tmp_path / page).write_text((ROOT / page).read_text("utf-8"), "utf-8")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
@@ -25,6 +25,9 @@ from oh_daemon.fronts.acp.connection import Connection
 from oh_daemon.fronts.acp.reading import field_in
 from oh_daemon.fronts.acp.updates import locations, reader_of, shown_subject
 from oh_daemon.fronts.wire.client import ClientAnswer
+
+if TYPE_CHECKING:
+    from oh_daemon.fronts.acp import schema as acp
 
 Asked: TypeAlias = "plain.Approval | plain.InputRequest"
 log = logging.getLogger(__name__)
@@ -41,9 +44,9 @@ class Asker:
         connection: Connection,
         session_id: str,
         is_heard: Callable[[], bool],
-        announce: Callable[..., None],
+        announce: Callable[[acp.ToolCall], None],
     ) -> None:
-        """`is_heard` says whether a prompt is open; `announce` tells of a call by its id."""
+        """`is_heard` says whether a prompt is open; `announce` tells of a call."""
         self._to = connection
         self._session_id = session_id
         self._is_heard = is_heard
@@ -102,7 +105,7 @@ class Asker:
         self._to.outbox.in_order(self._session_id, lambda: self._send(request["id"], *form, take))
 
     def _send(
-        self, request_id: str, method: str, params: Json, take: Callable[[ClientAnswer], None]
+        self, request_id: str, method: str, params: object, take: Callable[[ClientAnswer], None]
     ) -> None:
         def on_answer(answer: ClientAnswer) -> None:
             with self._lock:
@@ -120,17 +123,20 @@ class Asker:
                 return
         withdraw()  # It was decided elsewhere meanwhile.
 
-    def _permission(self, history: History, approval: plain.Approval) -> Json:
+    def _permission(
+        self, history: History, approval: plain.Approval
+    ) -> acp.RequestPermissionRequest:
         with history.changed:
             item = history.state.item(approval["itemId"])
         title = display_escaped(approval["title"])
-        call: Json = {"title": title, "kind": "other", "status": "pending"}
+        call: acp.ToolCall = {"toolCallId": approval["itemId"], "title": title, "kind": "other"}
+        call["status"] = "pending"
         if is_tool_item(item):
-            call |= {"kind": item["toolKind"], "locations": locations(item)}
-        self._announce(approval["itemId"], **call)
-        call |= {"toolCallId": approval["itemId"]}
+            call["kind"], call["locations"] = item["toolKind"], locations(item)
+        self._announce(call)
         call["content"] = shown_subject(approval, reader_of(history))
-        return {"sessionId": self._session_id, "toolCall": call, "options": options_of(approval)}
+        asked: acp.ToolCallUpdate = {**call}
+        return {"sessionId": self._session_id, "toolCall": asked, "options": options_of(approval)}
 
     def _elicitation(self, question: plain.InputRequest) -> Json:
         answer: Json = {"type": "string", "title": "Answer"}
@@ -160,13 +166,16 @@ class Asker:
         Decisions(journal).respond(approval["id"], approval["digest"], decision)
 
 
-def options_of(approval: plain.Approval) -> list[Json]:
+def options_of(approval: plain.Approval) -> list[acp.PermissionOption]:
     """Return the answers that are offered: at most one of each kind, the narrowest first.
 
     Most clients show one option of each kind; the narrowest one that allows counts as once.
     """
-    kinds = {"allow": iter(("allow_once", "allow_always")), "reject": iter(("reject_once",))}
-    found: list[Json] = []
+    kinds: dict[str, Iterator[acp.PermissionOptionKind]] = {
+        "allow": iter(("allow_once", "allow_always")),
+        "reject": iter(("reject_once",)),
+    }
+    found: list[acp.PermissionOption] = []
     for option in approval["options"]:
         kind = next(kinds[option["effect"]], None)
         if kind is not None:

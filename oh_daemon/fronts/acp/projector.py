@@ -24,6 +24,12 @@ class Projector:
     def put(self, act: Callable[[], object]) -> None:
         self._work.put(act)
 
+    def drain(self, timeout_s: float) -> None:
+        """Wait until all work that was handed over so far is done, at most this long."""
+        is_done = threading.Event()
+        self.put(is_done.set)
+        is_done.wait(timeout_s)
+
     def _run(self) -> None:
         while True:
             act = self._work.get()

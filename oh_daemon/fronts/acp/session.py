@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.live import Live
@@ -37,6 +37,9 @@ from oh_daemon.fronts.acp.updates import (
 )
 from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.fronts.wire.outbox import DeltaStream
+
+if TYPE_CHECKING:
+    from oh_daemon.fronts.acp import schema as acp
 
 _MAX_REPLAYED = 500
 _OF_TURNS = (
@@ -103,18 +106,18 @@ class Session(Listener):
 
     # What the client is told
 
-    def update(self, update: Json, seq: int = 0) -> None:
+    def update(self, update: acp.SessionUpdate, seq: int = 0) -> None:
         """Tell it after all updates so far, and not before the answer that is held for."""
         self._to.outbox.event(self.id, seq, encode(update_params(self.id, update)))
 
     def say(self, text: str, message_id: str | None = None) -> None:
         self.update(chunk("text", text, message_id))
 
-    def announce(self, call_id: str, **fields: Any) -> None:
+    def announce(self, call: acp.ToolCall) -> None:
         """Tell the client of a call that it is asked about, unless it knows it."""
-        if call_id not in self._announced:
-            self._announced.add(call_id)
-            self.update({"sessionUpdate": "tool_call", "toolCallId": call_id, **fields})
+        if call["toolCallId"] not in self._announced:
+            self._announced.add(call["toolCallId"])
+            self.update({"sessionUpdate": "tool_call", **call})
 
     def ask_again(self) -> None:
         """Ask whatever waits for the user here, or in a sub-agent."""
@@ -149,16 +152,12 @@ class Session(Listener):
             *((each.name, each.description, each.argument_hint) for each in (*COMMANDS, *tasks)),
             *_OF_TURNS,
         ]
-        commands = [
-            {
-                "name": name,
-                "description": description or name,
-                **({"input": {"hint": hint}} if hint else {}),
-            }
-            for name, description, hint in {row[0]: row for row in rows}.values()
-        ]
-        shown = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
-        self.update(shown)
+        commands: list[acp.AvailableCommand] = []
+        for name, description, hint in {row[0]: row for row in rows}.values():
+            commands.append({"name": name, "description": description or name})
+            if hint:
+                commands[-1]["input"] = {"hint": hint}
+        self.update({"sessionUpdate": "available_commands_update", "availableCommands": commands})
 
     # What the conversation reports
 
@@ -229,11 +228,10 @@ class Session(Listener):
 
     def _tell_options(self, values: Mapping[str, str], seq: int) -> None:
         shown = self.pickers()
-        options = {"configOptions": shown["configOptions"]}
-        self.update({"sessionUpdate": "config_option_update", **options}, seq)
+        options, mode = shown["configOptions"], shown["modes"]["currentModeId"]
+        self.update({"sessionUpdate": "config_option_update", "configOptions": options}, seq)
         if "mode" in values:
-            mode = {"currentModeId": shown["modes"]["currentModeId"]}
-            self.update({"sessionUpdate": "current_mode_update", **mode}, seq)
+            self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode}, seq)
 
     # Its end
 

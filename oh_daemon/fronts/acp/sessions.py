@@ -38,6 +38,7 @@ from oh_daemon.workspace.paths import path_from_uri, unusable
 
 _PAGE = 50
 _INTERRUPT_S = 10.0
+_DRAIN_S = 0.2
 
 
 class Sessions:
@@ -85,6 +86,8 @@ class Sessions:
         """End all sessions within about this many seconds, then every process that is left."""
         for session in list(self._open.values()):
             session.conversations.close_all(max(0.1, left_s - 0.3))
+        # What they had left to say comes before the answers to their prompts.
+        self._to.projector.drain(_DRAIN_S)
         self._shared.spawner.close()
         self._shared.commit.close()
 

@@ -22,17 +22,24 @@ from oh_daemon.workspace.paths import path_from_uri
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from oh_daemon.contract.messages import Option
+    from oh_daemon.fronts.acp import schema as acp
+
 MAX_TEXT_CHARS = 32 << 10
 _MAX_DIFF_CHARS = 1 << 20
 _SAYS_ITSELF = frozenset({"ask", "finish"})
 """Tools whose outcome is a text or a question, shown as such."""
-_STATUS = {
+_STATUS: Mapping[str, acp.ToolCallStatus] = {
     "pending": "pending",
     "awaitingApproval": "pending",
     "running": "in_progress",
     "completed": "completed",
 }
-_PLAN_STATUS = {"inProgress": "in_progress"}
+_PLAN_STATUS: Mapping[str, acp.PlanEntryStatus] = {
+    "pending": "pending",
+    "inProgress": "in_progress",
+    "completed": "completed",
+}
 _STOPPED = {
     "maxCostUsd": "the turn reached its limit of cost",
     "maxCostUsdPerConversation": "the conversation reached its limit of cost",
@@ -83,16 +90,16 @@ class Shows:
 
 def updates_of_item(
     item: plain.Item, shows: Shows, is_announced: bool, read: ReadText
-) -> Iterator[Json]:
+) -> Iterator[acp.SessionUpdate]:
     """Yield what to show of an item as it is now; `is_announced` says whether its call was."""
     if is_tool_item(item):
         yield from _tool_updates(item, is_announced, read)
         return
     match item["kind"]:
         case "subagent":
-            yield _call(
-                item["id"], is_announced, title=item["title"], kind="think", status=_status(item)
-            )
+            title, status = item["title"], _status(item)
+            task: acp.ToolCall = {"toolCallId": item["id"], "title": title, "status": status}
+            yield _call({**task, "kind": "think"}, is_announced)
         case "notice":
             yield _notice(item, shows)
         case "condensation":
@@ -108,17 +115,21 @@ def updates_of_item(
             pass
 
 
-def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[Json]:
+def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[acp.SessionUpdate]:
     """Yield what to show of an event that is about no item."""
     event = record["event"]
     match event["type"]:
         case "usage.updated" if "purpose" not in event:
-            size = event.get("contextSize") or 0
-            shown = {"sessionUpdate": "usage_update", "used": event["contextUsed"], "size": size}
-            yield {**shown, "cost": cost} if cost else shown
+            size = event.get("contextSize")
+            # Without a size there is nothing to compare with, but a cost needs one, too.
+            if size or cost:
+                used: acp.UsageUpdate = {"used": event["contextUsed"], "size": size or 0}
+                if cost:
+                    used["cost"] = {"amount": cost["amount"], "currency": cost["currency"]}
+                yield {"sessionUpdate": "usage_update", **used}
         case "conversation.updated" if "title" in event:
-            told = {"title": event["title"], "updatedAt": record["ts"]}
-            yield {"sessionUpdate": "session_info_update", **told}
+            title, at = event["title"], record["ts"]
+            yield {"sessionUpdate": "session_info_update", "title": title, "updatedAt": at}
         case "error.raised" if event["error"]["kind"] != "authRequired":
             hint = event["error"].get("hint")
             words = f"{event['error']['message']}{f' ({hint})' if hint else ''}"
@@ -127,13 +138,13 @@ def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[
             pass
 
 
-def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[Json]:
+def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.SessionUpdate]:
     """Yield what to show of an item of an earlier run, each message in one piece."""
     match item["kind"]:
         case "userMessage":
-            content = {"type": "text", "text": "\n".join(map(_said, item["content"]))}
-            shown = {"sessionUpdate": "user_message_chunk", "content": content}
-            yield {**shown, "messageId": item["messageId"]}
+            text = "\n".join(map(_said, item["content"]))
+            said: acp.ContentChunk = {"content": {"type": "text", "text": text}}
+            yield {"sessionUpdate": "user_message_chunk", "messageId": item["messageId"], **said}
         case "agentMessage" | "reasoning":
             if (text := item.get("text")) and item.get("reason") != "retried":
                 yield chunk(CHANNELS[item["kind"]], text, item["id"])
@@ -155,71 +166,75 @@ def _said(part: plain.Part) -> str:
             return f"@{part['uri'].rpartition('/')[2]}"
 
 
-def _tool_updates(item: plain.ToolItem, is_announced: bool, read: ReadText) -> Iterator[Json]:
+def _tool_updates(
+    item: plain.ToolItem, is_announced: bool, read: ReadText
+) -> Iterator[acp.SessionUpdate]:
     if item["kind"] == "plan" and item["status"] == "completed":
         yield {"sessionUpdate": "plan", "entries": [_entry(each) for each in item["entries"]]}
     is_quiet = item["kind"] == "plan" or item["tool"] in _SAYS_ITSELF
     if is_quiet and not is_announced and item["status"] not in {"failed", "rejected"}:
         return
     has_ended = item["status"] in ENDED
-    fields: Json = {"status": _status(item), "title": display_escaped(item["title"])}
+    title = display_escaped(item["title"])
+    call: acp.ToolCall = {"toolCallId": item["id"], "title": title, "status": _status(item)}
     if not is_announced:
-        kind = "think" if item["tool"] == "delegate" else item["toolKind"]
-        fields |= {"kind": kind, "name": item["tool"], "rawInput": item["args"]}
+        call["kind"] = "think" if item["tool"] == "delegate" else item["toolKind"]
+        call["name"], call["rawInput"] = item["tool"], item["args"]
     changes = item.get("changes", ()) if item["kind"] in ("fileChange", "command") else ()
     content = diffs(changes, read)
     if has_ended:
         content += _blocks(item.get("content", ()))
     if content:
-        fields["content"] = content
+        call["content"] = content
     if places := locations(item):
-        fields["locations"] = places
-    yield _call(item["id"], is_announced, **fields)
+        call["locations"] = places
+    yield _call(call, is_announced)
 
 
-def _call(item_id: str, is_announced: bool, **fields: Any) -> Json:
-    kind = "tool_call_update" if is_announced else "tool_call"
-    return {"sessionUpdate": kind, "toolCallId": item_id, **fields}
+def _call(call: acp.ToolCall, is_announced: bool) -> acp.SessionUpdate:
+    """Announce the call or, if it was announced, say how it is now."""
+    if is_announced:
+        return {"sessionUpdate": "tool_call_update", **call}
+    return {"sessionUpdate": "tool_call", **call}
 
 
-def _status(item: plain.Item) -> str:
+def _status(item: plain.Item) -> acp.ToolCallStatus:
     return _STATUS.get(item["status"], "failed")
 
 
-def _entry(entry: Mapping[str, Any]) -> Json:
-    status = entry.get("status", "pending")
-    return {
-        "content": entry["text"],
-        "priority": entry.get("priority", "medium"),
-        "status": _PLAN_STATUS.get(status, status),
-    }
+def _entry(entry: plain.PlanEntry) -> acp.PlanEntry:
+    status, priority = _PLAN_STATUS[entry["status"]], entry["priority"]
+    return {"content": entry["text"], "priority": priority, "status": status}
 
 
-def _notice(item: plain.NoticeItem, shows: Shows) -> Json:
+def _notice(item: plain.NoticeItem, shows: Shows) -> acp.SessionUpdate:
     title, more = item["title"], item.get("description")
-    if shows.notices:
-        notice = {"sessionUpdate": "notice", "severity": item["severity"], "title": title}
-        return {**notice, "description": more} if more else notice
-    return chunk("reasoning", f"{title}: {more}\n" if more else f"{title}\n", item["id"])
+    if not shows.notices:
+        return chunk("reasoning", f"{title}: {more}\n" if more else f"{title}\n", item["id"])
+    notice: acp.Notice = {"severity": item["severity"], "title": title}
+    if more:
+        notice["description"] = more
+    return {"sessionUpdate": "notice", **notice}
 
 
-def locations(item: plain.ToolItem) -> list[Json]:
+def locations(item: plain.ToolItem) -> list[acp.ToolCallLocation]:
     """Return the files that a call is about, with the line counted from 1."""
-    found: list[Json] = []
+    places: list[acp.ToolCallLocation] = []
     for location in item.get("locations", ()):
         if (path := path_from_uri(location["uri"])) is not None:
-            span = location.get("range")
-            line = {} if span is None else {"line": span["start"]["line"] + 1}
-            found.append({"path": str(path), **line})
-    return found
+            place: acp.ToolCallLocation = {"path": str(path)}
+            if (span := location.get("range")) is not None:
+                place["line"] = span["start"]["line"] + 1
+            places.append(place)
+    return places
 
 
-def diffs(changes: Iterable[plain.FileChange], read: ReadText) -> list[Json]:
+def diffs(changes: Iterable[plain.FileChange], read: ReadText) -> list[acp.ToolCallContent]:
     """Return the changes of texts as diffs; what is too long or no text as the patch, if any."""
     return [block for change in changes if (block := _diff(change, read)) is not None]
 
 
-def _diff(change: plain.FileChange, read: ReadText) -> Json | None:
+def _diff(change: plain.FileChange, read: ReadText) -> acp.ToolCallContent | None:
     path, raw = path_from_uri(change["uri"]), change.get("raw")
     if path is None or raw is not None:
         return None
@@ -230,33 +245,35 @@ def _diff(change: plain.FileChange, read: ReadText) -> Json | None:
         return text_block(change.get("patch", "")) if change.get("patch") else None
     if max(len(old or ""), len(new)) > _MAX_DIFF_CHARS:
         return text_block(change.get("patch", ""))
-    diff: Json = {"type": "diff", "path": str(path), "newText": new}
-    return diff if old is None else {**diff, "oldText": old}
+    diff: acp.Diff = {"path": str(path), "newText": new}
+    if old is not None:
+        diff["oldText"] = old
+    return {"type": "diff", **diff}
 
 
-def text_block(text: str) -> Json:
+def text_block(text: str) -> acp.ToolCallContent:
     return {"type": "content", "content": {"type": "text", "text": shorten(text, MAX_TEXT_CHARS)}}
 
 
-def _blocks(content: Iterable[Mapping[str, Any]]) -> list[Json]:
+def _blocks(content: Iterable[Mapping[str, Any]]) -> list[acp.ToolCallContent]:
     """Return what a tool gave: all texts in one block, and images."""
     parts = list(content)
-    text = text_of(parts)
-    images = [
-        {"type": "content", "content": {key: part[key] for key in ("type", "mimeType", "data")}}
-        for part in parts
-        if part.get("type") == "image" and "data" in part
-    ]
-    return [*([text_block(text)] if text else []), *images]
+    blocks = [text_block(text)] if (text := text_of(parts)) else []
+    for part in parts:
+        if part.get("type") == "image" and "data" in part:
+            image: acp.ImageContent = {"data": part["data"], "mimeType": part["mimeType"]}
+            blocks.append({"type": "content", "content": {"type": "image", **image}})
+    return blocks
 
 
 def text_of(content: Iterable[Mapping[str, Any]]) -> str:
     return "\n".join(part["text"] for part in content if part.get("type") == "text")
 
 
-def shown_subject(approval: plain.Approval, read: ReadText) -> list[Json]:
+def shown_subject(approval: plain.Approval, read: ReadText) -> list[acp.ToolCallContent]:
     """Return all of what waits for approval: nobody may allow what they cannot see."""
-    subject, content = approval["subject"], list[Json]()
+    subject = approval["subject"]
+    content: list[acp.ToolCallContent] = []
     if subject["kind"] == "fileChange" and not subject.get("git"):
         content = diffs(subject["changes"], read)
     text = display_escaped(whole_text(subject))
@@ -286,7 +303,7 @@ def paused_for(reason: str | None) -> str:
     return f"[Paused{why}. Send /continue to go on.]"
 
 
-def pickers(options: Sequence[Any]) -> Json:
+def pickers(options: Sequence[Option]) -> Json:
     """Return the options of a conversation as ACP's, and the mode for clients of old as well."""
     [mode] = [option for option in options if option.id == "mode"]
     modes = [{"id": choice.value, "name": choice.label} for choice in mode.choices]
@@ -296,13 +313,11 @@ def pickers(options: Sequence[Any]) -> Json:
     }
 
 
-def _picker(option: Any) -> Json:
-    category = {"category": option.id} if option.id in {"mode", "model"} else {}
-    return {
-        "id": option.id,
-        "name": option.name,
-        "type": "select",
-        **category,
-        "currentValue": option.value,
-        "options": [{"value": choice.value, "name": choice.label} for choice in option.choices],
-    }
+def _picker(option: Option) -> acp.SessionConfigOption:
+    choices: list[acp.SessionConfigSelectOption] = [
+        {"value": choice.value, "name": choice.label} for choice in option.choices
+    ]
+    base: acp.SessionConfigOptionBase = {"id": option.id, "name": option.name}
+    if option.id in {"mode", "model"}:
+        base["category"] = option.id
+    return {"type": "select", "currentValue": option.value, "options": choices, **base}

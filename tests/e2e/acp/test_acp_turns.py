@@ -1,11 +1,13 @@
 """`oh-daemon acp`: from the first message to the end of input, as clients of all kinds see it."""
 
+import json
 import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from acp_client import AcpClient, choose, texts_of, wait_for_answer
 from fake_llm import call, calls, hang, held, reason, say
 from world import World
@@ -21,9 +23,22 @@ def test_a_turn_streams_its_text_and_ends(client: AcpClient, world: World) -> No
     assert client.text() == "Hello from here."
     assert client.text("agent_thought_chunk") == "I think."
     assert client.updates("session_info_update")[0]["title"] == "Hi"
-    [usage] = client.updates("usage_update")
-    assert usage["used"] == 100
+    assert client.updates("usage_update") == []
     assert client.close() == 0
+
+
+@pytest.mark.parametrize("size", [{}, {"contextWindow": 100_000}])
+def test_what_a_step_took_and_cost_is_told(start: Start, world: World, size: Json) -> None:
+    price = {"inputCostPerToken": 0.01, "outputCostPerToken": 0.02}
+    settings = world.home / "settings.json"
+    settings.write_text(json.dumps({"llm": {**price, **size}}))
+    world.script(say("Hello."))
+    client = start()
+    client.initialize()
+    client.prompt(client.new(world.project), "Hi")
+    [usage] = client.updates("usage_update")
+    assert (usage["used"], usage["size"]) == (100, size.get("contextWindow", 0))
+    assert usage["cost"] == {"amount": pytest.approx(1.2), "currency": "USD"}
 
 
 def test_a_command_is_asked_about_and_its_output_comes_back(
