@@ -6,10 +6,12 @@ used, and the user is told that this costs money.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
+from typing import TYPE_CHECKING
 
 from pydantic import SecretStr, ValidationError
 
@@ -25,6 +27,9 @@ from oh_daemon.core.ports import Json, Model, ModelRequest, Progress
 from oh_daemon.model.demo_model import DemoModel
 from oh_daemon.model.routing import WithFallbacks
 from oh_daemon.store.logins import Login, Logins
+
+if TYPE_CHECKING:
+    from oh_daemon.model.providers import Provider
 
 PROVIDERS: Mapping[str, str] = {
     "ANTHROPIC_API_KEY": "anthropic/claude-sonnet-5-5",
@@ -281,18 +286,25 @@ def connect(settings: LLMSettings, *, finds_key: bool) -> Model:
 
 
 def check_provider(settings: LLMSettings) -> None:
-    """Raise `ModelError` unless somebody is known to serve the model."""
-    if needs_litellm(settings):
+    """Raise `ModelError` unless somebody is known to serve the model, and a key that it needs."""
+    provider = _provider_of(settings)
+    if provider is None:
         from oh_daemon.model.litellm_calls import litellm_provider_of  # noqa: PLC0415 - few need it.
 
         litellm_provider_of(settings)
+    elif error := provider.missing_key(settings, os.environ):
+        raise error
 
 
 def needs_litellm(settings: LLMSettings) -> bool:
+    return _provider_of(settings) is None
+
+
+def _provider_of(settings: LLMSettings) -> Provider | None:
     from oh_daemon.model.prices import price_table  # noqa: PLC0415 - keeps `initialize` quick.
     from oh_daemon.model.providers import find_provider  # noqa: PLC0415 - likewise.
 
-    return find_provider(settings, price_table()) is None
+    return find_provider(settings, price_table())
 
 
 def _route(name: str, router: Router, models: Mapping[str, Model]) -> Model:

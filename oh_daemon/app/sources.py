@@ -58,6 +58,8 @@ class SettingsSources:
 
     environment: Mapping[str, str]
     user_file: Path
+    own_file: Path | None = None
+    """A file over that of the user, which the command line names."""
     command_line: Mapping[str, Any] = field(default_factory=dict[str, Any])
     client: Mapping[str, Any] = field(default_factory=dict[str, Any])
     _files: dict[Path | None, Sequence[CachedFile[_FileLayer]]] = field(
@@ -80,26 +82,31 @@ class SettingsSources:
         files = self._files.get(folder)
         if files is None:
             files = self._files[folder] = self._files_of(folder)
-        user, *project = read = [file.value() for file in files]
+        read = [file.value() for file in files]
+        n_own = 1 if self.own_file is None else 2
+        own, project = read[:n_own], read[n_own:]
         # Most projects set nothing, and trust takes longer to find out than all the rest.
         is_set_there = any(file.layer.values for file in project)
         counts = folder is None or not is_set_there or is_trusted(folder)
         made_of = (self.client, counts, *read)
         known = self._merged.get(folder)
         if known is None or not all(map(is_, known[0], made_of)):
-            known = made_of, self._merge(user, project, project_counts=counts)
+            known = made_of, self._merge(own, project, project_counts=counts)
             self._merged[folder] = known
         return known[1]
 
     def _files_of(self, folder: Path | None) -> Sequence[CachedFile[_FileLayer]]:
-        user = CachedFile(self.user_file, partial(_read_layer, "user"))
+        own = [CachedFile(self.user_file, partial(_read_layer, "user"))]
+        if self.own_file is not None:
+            own.insert(0, CachedFile(self.own_file, partial(_read_layer, "command line")))
         if folder is None:
-            return (user,)
-        own = CachedFile(folder / SETTINGS_FILE, partial(_read_layer, "project"))
-        return (user, own, *(CachedFile(folder / name, _read_hooks) for name in HOOK_FILES))
+            return own
+        of_project = CachedFile(folder / SETTINGS_FILE, partial(_read_layer, "project"))
+        hooks = (CachedFile(folder / name, _read_hooks) for name in HOOK_FILES)
+        return (*own, of_project, *hooks)
 
     def _merge(
-        self, user: _FileLayer, project: Sequence[_FileLayer], *, project_counts: bool
+        self, own: Sequence[_FileLayer], project: Sequence[_FileLayer], *, project_counts: bool
     ) -> Merged:
         problems = [problem for file in project for problem in file.problems]
         layers = [
@@ -111,10 +118,15 @@ class SettingsSources:
             layers += [file.layer for file in project]
         else:
             problems.append(Problem("untrusted", "project"))
-        merged = merge_settings([*layers, user.layer])
+        merged = merge_settings([*layers, *(file.layer for file in own)])
         rules, wrong = check_rules(merged.settings.rules)
         settings = merged.settings.model_copy(update={"rules": rules})
-        told = (*problems, *user.problems, *merged.problems, *wrong)
+        told = (
+            *problems,
+            *(problem for file in own for problem in file.problems),
+            *merged.problems,
+            *wrong,
+        )
         return Merged(settings, merged.sources, told)
 
 

@@ -62,6 +62,8 @@ class Server:
         self.settings = settings
         self.offered: tuple[Offered, ...] = ()
         self.has_resources = False
+        self.is_another_try = False
+        """Whether it had failed before it began to connect."""
         self.info = McpServerInfo(name=name, status="disabled")
         self._around = around
         self._sign_in = around.sign_in(settings)
@@ -79,6 +81,7 @@ class Server:
     async def start(self) -> None:
         """Begin to connect; `info` shows the progress."""
         async with self._changing:
+            self.is_another_try = False
             await self._stop()
             self._begin()
 
@@ -92,6 +95,14 @@ class Server:
             async with asyncio.timeout(self.settings.start_timeout_s):
                 return await asyncio.shield(page)
         return None
+
+    async def try_again(self) -> None:
+        """Begin to connect once more, while nobody waits for it, if it has failed."""
+        async with self._changing:
+            if self.info.status == "failed":
+                self.is_another_try = True
+                await self._stop()
+                self._begin()
 
     @property
     def is_settled(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from oh_daemon.mcp_servers.server import RunOnLoop, Server
 from oh_daemon.workspace.paths import shown
 
 _MAX_LISTED = 500
+_MAX_PAUSE_S = 300.0
 _NAME = "mcp_resource"
 
 
@@ -111,6 +113,10 @@ class McpServers:
         """Shows the user an address in a browser; returns whether it could."""
         self.wait_s = 10.0
         """How long a step waits for starting servers; their own time limit may be shorter."""
+        self.first_pause_s = 10.0
+        """How long a server that failed is left alone; after each further try twice as long."""
+        self._tries: dict[str, tuple[int, float]] = {}
+        """By server, how often it was tried again, and since when it is left alone."""
 
     def beside(
         self,
@@ -145,13 +151,19 @@ class McpServers:
         return tuple(servers[name].info for name in sorted(servers))
 
     def tools(self, cancel: CancelToken) -> list[McpTool]:
-        """Wait until no server is starting, at most `wait_s`; return all tools sorted by name."""
+        """Wait until no server is starting, at most `wait_s`; return all tools sorted by name.
+
+        Those that failed are tried again from time to time, and nobody waits for them.
+        """
         with cancel.notifying(self._changed), self._changed:
             self._changed.wait_for(
                 lambda: cancel.is_cancelled or not self._is_starting(), self.wait_s
             )
         cancel.raise_if_cancelled()
         servers = list(self._servers.values())
+        for server in servers:
+            if server.info.status == "failed" and self._is_due(server.name):
+                self.run_on_loop(server.try_again(), cancel)
         found = (
             McpTool(tool, server, self.run_on_loop) for server in servers for tool in server.offered
         )
@@ -163,7 +175,17 @@ class McpServers:
         return {server.name: server for server in servers if server.has_resources}
 
     def _is_starting(self) -> bool:
-        return any(server.info.status == "starting" for server in list(self._servers.values()))
+        servers = list(self._servers.values())
+        return any(s.info.status == "starting" and not s.is_another_try for s in servers)
+
+    def _is_due(self, name: str) -> bool:
+        """Return whether a server that has failed was left alone for long enough."""
+        now = time.monotonic()
+        n_tries, since = self._tries.setdefault(name, (0, now))
+        if now - since < min(self.first_pause_s * 2**n_tries, _MAX_PAUSE_S):
+            return False
+        self._tries[name] = n_tries + 1, now
+        return True
 
     def set_enabled(self, name: str, *, enabled: bool) -> None:
         """Switch a server on or off until the daemon ends; the settings do not change."""

@@ -64,14 +64,11 @@ def with_retries(
     first_delay_s: float,
     progress: Progress,
 ) -> ModelAnswer:
-    """Call `attempt` until it answers; an empty answer to the last attempt is returned as it is."""
+    """Call `attempt` until it answers, be the answer empty. Raises `ModelError`."""
     for n in range(1, max_attempts + 1):
         is_last = n == max_attempts
         try:
-            answer = attempt()
-            if is_last or not is_empty(answer):
-                return answer
-            error = ModelError("the model gave an empty answer", retryable=True)
+            return attempt()
         except ModelError as exc:
             if is_last or not exc.retryable:
                 raise
@@ -81,12 +78,6 @@ def with_retries(
         progress.cancel.wait(delay_s)
         progress.cancel.raise_if_cancelled()
     raise AssertionError("unreachable: the last attempt returns or raises")
-
-
-def is_empty(answer: ModelAnswer) -> bool:
-    """Return whether nothing came although the model says that it is done."""
-    is_silent = not (answer.text.strip() or answer.reasoning.strip() or answer.tool_calls)
-    return is_silent and answer.finish_reason in {"stop", "tool_calls"}
 
 
 def plan_delay_s(error: ModelError, attempt: int, first_delay_s: float, jitter: float) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from oh_daemon.contract.errors import AuthRequiredError
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json
 from oh_daemon.model.http import proxy_of
@@ -63,12 +64,29 @@ class Provider:
         address = next(filter(None, named)).rstrip("/")
         return address if address.endswith(self.path) else address + self.path
 
+    def missing_key(
+        self, settings: LLMSettings, environment: Mapping[str, str]
+    ) -> AuthRequiredError | None:
+        """Return the error for a key that is nowhere, so that asking would be in vain.
+
+        Another address, and one on this machine, may need none.
+        """
+        is_own = self.address_for(settings, environment) == self.address_for(_NO_SETTINGS, {})
+        key = settings.key or any(map(environment.get, (*self.keys_in, *self.tokens_in)))
+        if key or settings.extra_headers or not (is_own and self.address.startswith("https:")):
+            return None
+        return AuthRequiredError(
+            f"no key for {settings.model}: set {' or '.join(self.keys_in)}",
+            hint="`oh-daemon login` stores one for all fronts; OH_DAEMON_API_KEY holds one, too",
+        )
+
 
 def _chat(name: str, address: str, base: str, *keys: str, **more: Any) -> Provider:
     """Return the row of a provider of chat completions; `base` is its variable for an address."""
     return Provider(name, address, (base,), keys, **more)
 
 
+_NO_SETTINGS = LLMSettings(model="none")
 _OLLAMA = ("http://localhost:11434", "OLLAMA_API_BASE", "OLLAMA_API_KEY")
 PROVIDERS: Mapping[str, Provider] = {
     row.name: row

@@ -99,6 +99,7 @@ class RemoteModel:
 
     def _attempt(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         progress.cancel.raise_if_cancelled()
+        self._require_key()
         settings, can = self._settings, self._capabilities
         has_functions = can.calls_functions
         on_delta = progress.on_delta
@@ -113,6 +114,14 @@ class RemoteModel:
         answer = assembly.answer(read_usage(assembly.usage, self._price))
         answer = replace(answer, model=self.name)
         return answer if has_functions else read_answer(answer)
+
+    def _require_key(self) -> None:
+        """Raises `AuthRequiredError` where the provider would refuse whatever comes."""
+        provider = find_provider(self._settings, price_table())
+        environment: Mapping[str, str] = os.environ if self._finds_key else {}
+        error = provider and provider.missing_key(self._settings, environment)
+        if error:
+            raise error
 
     def _chunks(
         self, request: ModelRequest, cancel: CancelToken, patience: Patience

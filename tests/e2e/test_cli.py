@@ -309,6 +309,31 @@ def test_a_model_that_does_not_answer_exits_5(world: World, steps: list[Step], s
         assert (paused.code, "`oh-daemon run --resume` continues" in paused.err) == (2, True)
 
 
+def test_a_missing_key_is_one_line_before_any_connection(world: World) -> None:
+    """It was four attempts to connect, 21 s without a network."""
+    world.variables |= {"OH_DAEMON_API_KEY": "", "OH_DAEMON_BASE_URL": ""}
+    world.variables["HTTPS_PROXY"] = "http://127.0.0.1:9"
+    ran = run(world, "run", "x", "--model", "openai/gpt-x")
+    assert (ran.code, ran.out, ran.err.count("\n")) == (5, "", 1)
+    assert "no key for openai/gpt-x: set OPENAI_API_KEY" in ran.err
+    assert not logs(world)
+
+
+def test_a_settings_file_is_a_layer_over_the_users(world: World) -> None:
+    """It replaced the user's file: an address in there was gone, and the provider was asked."""
+    (world.home / "settings.json").write_text(
+        json.dumps({"maxSteps": 7, "llm": {"baseUrl": world.llm.url, "temperature": 0.5}})
+    )
+    more = {"maxSteps": 5, "llm": {"topP": 0.25}}
+    (world.project / "more.json").write_text(json.dumps(more))
+    world.script(say("Done."))
+    world.variables["OH_DAEMON_BASE_URL"] = ""
+    assert run(world, "run", "x", "--settings", "more.json").code == 0
+    body = world.llm.requests[0].body
+    assert (body["temperature"], body["top_p"]) == (0.5, 0.25)
+    assert json.loads(logs(world)[0].read_text().splitlines()[1])["event"]["maxSteps"] == 5
+
+
 def test_an_address_that_is_none_exits_2_before_the_providers_own_is_asked(world: World) -> None:
     world.variables["OH_DAEMON_BASE_URL"] = "localhost:8000"
     ran = run(world, "run", "x")

@@ -100,6 +100,8 @@ def _no_model(name: str) -> NoReturn:
         ([with_finish(say("Half"), "length")], "maxTokens", "idle", "Half"),
         ([with_finish(say("No."), "content_filter")], "refusal", "idle", "No."),
         ([reason("Hm.")] * 4, "noAnswer", "idle", None),
+        # 16 requests in 20 s, when each was also tried again as it was.
+        ([say("")] * 4, "noAnswer", "idle", None),
         ([call("fly")] * 3, "toolErrors", "idle", None),
         ([raw_call("echo", "{")] * 3, "toolErrors", "idle", None),
         ([calls(say("I try."), call("fly"))] * 3, "toolErrors", "idle", None),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Coroutine, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+import mcp_server
 
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.core.cancel import CancelToken
@@ -82,6 +85,35 @@ def test_a_server_that_is_restarted_twice_at_once_runs_once(tmp_path: Path) -> N
         await world.close()
 
     asyncio.run(check())
+
+
+def test_a_server_that_is_not_up_at_the_start_is_tried_again_and_nobody_waits_for_that(
+    tmp_path: Path,
+) -> None:
+    """It stayed `failed` until somebody restarted it by hand."""
+    program = tmp_path / "late"
+    wanted = {"late": McpServerSettings(command=str(program))}
+    spawner, is_up, has_failed = Spawner(), threading.Event(), threading.Event()
+    around = Surroundings(spawner, os.environ, Masker(), tmp_path)
+    servers = McpServers(run_on_loop, lambda: wanted, around)
+
+    def look() -> None:
+        for info in servers.infos():
+            {"running": is_up, "failed": has_failed}.get(info.status, threading.Event()).set()
+
+    servers.on_change = look
+    servers.begin()
+    assert has_failed.wait(WITHIN_S)
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {mcp_server.__file__}\n")
+    program.chmod(0o755)
+    assert servers.tools(CancelToken()) == []
+    assert not is_up.is_set(), "the first pause is not over"
+    servers.first_pause_s = 0.0
+    servers.tools(CancelToken())
+    assert is_up.wait(WITHIN_S)
+    assert servers.tools(CancelToken())
+    servers.close()
+    spawner.close()
 
 
 def test_one_that_is_stopped_while_it_starts_gets_its_own_pipes_and_is_ended(

@@ -123,7 +123,7 @@ def _compose(
     """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
     places = Places(environment)
     sources = SettingsSources(
-        environment, request.settings_file or places.settings_file, command_line=request.options
+        environment, places.settings_file, request.settings_file, command_line=request.options
     )
 
     def can_answer(_question: Question) -> bool:
@@ -148,8 +148,7 @@ def _compose(
     log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
     for problem in merged.problems:
         is_ours = problem.source in {"command line", "environment"}
-        is_of_file = request.settings_file is not None and problem.code != "decisions"
-        if is_ours or is_of_file:
+        if is_ours:
             # Nothing goes on without it here.
             raise InvalidParamsError(render_problem(problem, with_outcome=False))
         say(f"settings: {render_problem(problem)}")
