@@ -36,7 +36,7 @@ PYRIGHT := .venv/bin/pyright --pythonpath .venv/bin/python
 GATE := tests/unit/test_architecture.py tests/unit/test_repository.py
 # The programs that the tests start, each with the Debian package that has it.
 BASIC := bash:bash git:git rg:ripgrep
-PROGRAMS := $(BASIC) chattr:e2fsprogs less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
+PROGRAMS := $(BASIC) chattr:e2fsprogs emacs:emacs-nox,elpa-eglot less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
 # These may install Debian packages, if that needs no password; all others name what is missing and stop.
 demo test test-full system: export OH_INSTALL := 1
 # root owns all files in this namespace too, but has none of root's rights.

@@ -14,16 +14,29 @@ from raw_client import RawClient, RpcError
 
 Json = dict[str, Any]
 
+_WINDOW = {"workDoneProgress": True}
+_LITERALS = {"codeActionLiteralSupport": {"codeActionKind": {"valueSet": ["", "quickfix"]}}}
 CLIENTS: dict[str, Json] = {
-    # From `helix-lsp/src/client.rs`.
     "helix": {
         "general": {"positionEncodings": ["utf-8", "utf-32", "utf-16"]},
+        "workspace": {"applyEdit": True, "workspaceEdit": {"documentChanges": True}},
+        "textDocument": {"codeAction": _LITERALS},
+        "window": {**_WINDOW, "showDocument": {"support": True}},
+    },
+    "vim-lsp": {
+        "workspace": {"applyEdit": True, "configuration": True},
+        "textDocument": {"codeAction": _LITERALS, "codeLens": {}},
+        "window": _WINDOW,
+    },
+    # It takes edits only as the outcome of what its user does.
+    "kak-lsp": {
         "workspace": {
-            "applyEdit": True,
-            "executeCommand": {"dynamicRegistration": False},
-            "workspaceEdit": {"documentChanges": True, "failureHandling": "abort"},
+            "applyEdit": False,
+            "codeLens": {"refreshSupport": True},
+            "workspaceEdit": {"documentChanges": True},
         },
-        "window": {"workDoneProgress": True, "showDocument": {"support": True}},
+        "textDocument": {"codeAction": _LITERALS, "codeLens": {}},
+        "window": _WINDOW,
     },
 }
 
@@ -46,8 +59,15 @@ class PlainEditor:
         self._changed = threading.Condition(threading.RLock())
         offered = capabilities.get("general", {}).get("positionEncodings", ["utf-16"])
         self._width = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[offered[0]]
-        client.answer("workspace/applyEdit", self._apply)
-        client.answer("window/showDocument", self._show)
+        workspace, window = capabilities["workspace"], capabilities["window"]
+        self.takes_edits: bool = workspace["applyEdit"]
+        self.shows_documents = "showDocument" in window
+        if self.takes_edits:
+            client.answer("workspace/applyEdit", self._apply)
+        if self.shows_documents:
+            client.answer("window/showDocument", self._show)
+        client.answer("workspace/configuration", lambda _params: [None])
+        client.answer("workspace/codeLens/refresh", lambda _params: None)
         client.answer("window/showMessageRequest", self._ask)
         client.answer("window/workDoneProgress/create", lambda _params: None)
         client.initialize([folder], params={"capabilities": capabilities})

@@ -3,9 +3,11 @@
 import subprocess
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from fake_llm import call, held, say
+import pytest
+from fake_llm import call, error, held, say
 from plain_editor import CLIENTS, PlainEditor
 from world import World
 
@@ -67,13 +69,59 @@ def test_a_chat_that_is_not_open_is_written_on_the_disk_and_is_nobody_s_context(
     assert "chat" not in subprocess.run(listed, capture_output=True, text=True, check=True).stdout
 
 
-def wait_until(path: Path, words: str) -> str:
-    """Wait until the words are in the file; return its text."""
-    deadline = time.monotonic() + 60
-    while words not in (text := path.read_text()) and time.monotonic() < deadline:
+def wait_until(path: Path, words: str, reload: Callable[[str], None] = lambda _text: None) -> str:
+    """Wait until the words are in the file; return its text. Each text there is reloaded once."""
+    deadline, before = time.monotonic() + 60, ""
+    while words not in before and time.monotonic() < deadline:
+        if (text := path.read_text()) != before:
+            before = text
+            reload(text)
         threading.Event().wait(0.05)
-    assert words in text
-    return text
+    assert words in before
+    return before
+
+
+@pytest.mark.parametrize(
+    ("name", "asks"), [("helix", "closed"), ("vim-lsp", "unsupported"), ("kak-lsp", "Allow once")]
+)
+def test_a_task_with_an_approval_is_done_with_what_each_client_has(
+    world: World, name: str, asks: str
+) -> None:
+    """What older Helix and vim-lsp do with a message that has buttons; Kakoune has a menu."""
+    world.script(
+        call("edit", command="create", path="b.py", text="y = 2\n"),
+        error(401, "no such key"),
+    )
+    editor = editor_of(world, name)
+    editor.choose = lambda _asked: asks if asks != "closed" else None
+    path = world.project / ".openhands/chat/fix.md"
+    assert editor.command("ohDaemon.chat", "fix") == {"uri": path.as_uri()}
+    if editor.shows_documents:
+        editor.wait_for_shown()
+    else:
+        editor.client.wait_for(lambda m: str(path) in str(m.get("params")))
+        editor.open(path)
+    editor.type(path, "Go")
+    if not editor.takes_edits:
+        editor.save(path)
+
+    def wait_for(words: str) -> str:
+        if not editor.takes_edits:
+            wait_until(path, words, lambda text: editor.put(path, text))
+        return editor.wait_for(path, words)
+
+    editor.run(editor.actions(path)["Send to the agent"])
+    for kind in ("Trust /", "Create b.py"):
+        wait_for(f"> **May it?** {kind}")
+        answers = {t: a for t, a in editor.actions(path).items() if t.startswith("Trust this")}
+        answers |= {t: a for t, a in editor.actions(path).items() if t.startswith("Allow once")}
+        if kind in str(answers):
+            [answer] = answers.values()
+            editor.run(answer)
+    text = wait_for("> **Error:** ")
+    assert "- `Create b.py` — +1 −0" in text
+    assert "no such key" in text
+    assert (world.project / "b.py").read_text() == "y = 2\n"
 
 
 def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(

@@ -18,7 +18,6 @@ from oh_daemon.app.chat_text import Plan, compose
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
-from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.text_changes import applied
 
 log = logging.getLogger(__name__)
@@ -93,10 +92,8 @@ class ChatWriter:
             self._wait_until(begun_at + _EVERY_S)
             if is_written:
                 return
-            with self._changed:
-                others = partial(self._is_another, n_changes)
-                wait_s = _EVERY_S if self._changed.wait_for(others, wait_s) else wait_s * 2
-            wait_s = min(wait_s, _MAX_WAIT_S)
+            is_another = self._wait_for_change(n_changes, wait_s)
+            wait_s = _EVERY_S if is_another else min(wait_s * 2, _MAX_WAIT_S)
 
     def _is_another(self, n_changes: int) -> bool:
         return self._n_changes != n_changes or self._cancel.is_cancelled
@@ -104,34 +101,45 @@ class ChatWriter:
     def _try(self, plans: Sequence[Plan]) -> bool:
         """Make the edits of all plans as one; return whether they are in the text now."""
         document = self._document()
-        if document is not None:
+        can_apply = self._editor is not None and self._editor.can_apply
+        if document is not None and can_apply:
             return self._through_editor(document, compose(document.text, plans))
         before = self._files.read(self.path)
+        if document is not None and document.text != before:
+            return False  # What the user has not saved would be lost when the editor reloads.
         after = applied(before, compose(before, plans))
         if not self._files.write(self.path, before, after):
             return False
+        if not can_apply:
+            return True
         # If it was opened meanwhile with the older text, the editor has to be told, too.
         document = self._document()
         return document is None or document.text == after
 
     def _through_editor(self, document: OpenDocument, edits: Sequence[TextEdit]) -> bool:
         editor = self._editor
-        if editor is None or not editor.can_apply:
+        if editor is None:
             return False
+        n_changes = self._n_changes
         outcome = editor.apply_edit(document, edits, label=_LABEL, save=False, cancel=self._cancel)
-        if not outcome.is_applied:
+        if not outcome.is_applied and outcome.failure != "timeout":
             return False
-        arrived = editor.wait_for_text(
-            document.path,
-            sha256_of(applied(document.text, edits)),
-            timeout_s=_ARRIVES_WITHIN_S,
-            cancel=self._cancel,
-        )
-        text = self.text()
-        # The user may have typed more by now, and an editor may say yes and have done nothing.
-        return arrived is not None or all(
-            text.count(edit.text) > document.text.count(edit.text) for edit in edits
-        )
+        # eglot says yes at once, and tells the text when its user has stopped typing; an editor
+        # that asks its user says nothing for long. To ask again would put everything in twice.
+        wait_s = _MAX_WAIT_S
+        while self._wait_for_change(n_changes, wait_s):
+            self._cancel.raise_if_cancelled()
+            n_changes, wait_s = self._n_changes, _ARRIVES_WITHIN_S
+            text = self.text()
+            # The user may have typed more by now, and an editor may say yes and have done nothing.
+            if all(text.count(edit.text) > document.text.count(edit.text) for edit in edits):
+                return True
+        return False
+
+    def _wait_for_change(self, n_changes: int, wait_s: float) -> bool:
+        """Return whether the editor told another text before the time was over."""
+        with self._changed:
+            return self._changed.wait_for(partial(self._is_another, n_changes), wait_s)
 
     def _wait_until(self, end: float) -> None:
         with self._changed:

@@ -112,8 +112,8 @@ class Chats:
 
     def new_path(self, files: ChatFiles) -> Path:
         """Return a free path that says when the chat began."""
-        stem, others = datetime.now().astimezone().strftime("%Y-%m-%d %H.%M"), set(files.all())
-        names = (stem, *(f"{stem} {n}" for n in range(2, len(others) + 3)))
+        stem, others = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M"), set(files.all())
+        names = (stem, *(f"{stem}-{n}" for n in range(2, len(others) + 3)))
         return next(path for path in map(files.path_of, names) if path not in others)
 
     def at(self, path: Path) -> Chat:

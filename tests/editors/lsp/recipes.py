@@ -1,0 +1,18 @@
+"""The recipes of docs/lsp.md, with the command of the tests in place of the product's."""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+PAGE = Path(__file__).parents[3] / "docs/lsp.md"
+COMMANDS = {"eglot": ('"oh-daemon" "--stdio"', " "), "neovim": ('"oh-daemon", "--stdio"', ", ")}
+"""How each recipe names the command, and what stands between its words."""
+
+
+def recipe(editor: str, daemon: Sequence[str]) -> str:
+    block = re.search(rf"```\w+ {editor}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    assert block
+    command, between = COMMANDS[editor]
+    assert block[1].count(command) == 1
+    return block[1].replace(command, between.join(map(json.dumps, daemon)))
