@@ -96,6 +96,11 @@ class Models:
         """What the user has entered by `oh-daemon login`, by provider."""
         return self._logins.all() if self._logins else _NO_LOGINS
 
+    def log_out(self) -> None:
+        """Forget all logins, for other processes too. Raises `ReadOnlyError`."""
+        if self._logins:
+            self._logins.remove()
+
     @property
     def _login_models(self) -> list[str]:
         return [login.model for login in reversed([*self.logins.values()])]
@@ -110,6 +115,19 @@ class Models:
                 "for instance ANTHROPIC_API_KEY; or set the model to `demo`, a built-in script",
             )
         return name
+
+    def require_key(self) -> None:
+        """Raise `AuthRequiredError` when the default model certainly cannot be asked.
+
+        What is behind a router or through litellm is not known.
+        """
+        name = self.require_default()
+        if name == DEMO.name or name in self._settings().routers:
+            return
+        llm = self.llm_of(name)
+        provider = _provider_of(llm)
+        if provider and (error := provider.missing_key(llm, self.variables)):
+            raise error
 
     def model_for(self, name: str) -> Model:
         """Return the model, profile or router of this name under the present settings.
@@ -213,7 +231,7 @@ class Models:
         """Add key and address of the user's login, unless something else says one of them."""
         from oh_daemon.model.providers import PROVIDERS as ROWS  # noqa: PLC0415 - see connect.
 
-        login = self.logins.get(provider_of(settings))
+        login = self.logins.get(provider_name(settings))
         if login is None or settings.base_url not in {None, login.base_url}:
             return settings
         row = ROWS.get(login.provider)
@@ -264,13 +282,10 @@ def _variable_of(settings: LLMSettings) -> str:
     return f"{provider.upper()}_API_KEY"
 
 
-def provider_of(settings: LLMSettings) -> str:
+def provider_name(settings: LLMSettings) -> str:
     """Return the name of whoever serves the model, as litellm has it."""
-    from oh_daemon.model.prices import price_table  # noqa: PLC0415 - keeps `initialize` quick.
-    from oh_daemon.model.providers import find_provider  # noqa: PLC0415 - likewise.
-
-    if row := find_provider(settings, price_table()):
-        return row.name
+    if provider := _provider_of(settings):
+        return provider.name
     return settings.custom_llm_provider or settings.model.partition("/")[0]
 
 

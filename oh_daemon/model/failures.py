@@ -99,7 +99,10 @@ def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
     match status:
         case 401 | 403:
             refused = "{where} refuses the key for {model!r} (HTTP {status}): {detail}"
-            hint = "set the key in your editor, or the provider's variable, such as OPENAI_API_KEY"
+            hint = (
+                "set the key in your editor, or the provider's variable, such as OPENAI_API_KEY, "
+                "or run `oh-daemon login`"
+            )
             return e.AuthRequiredError, refused, hint
         case 404:
             unknown = "{where} does not serve {model!r}: {detail}"

@@ -1,6 +1,7 @@
 """The console script as a child process, as a user or another program starts it."""
 
 import os
+import pty
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -45,3 +46,36 @@ def end(
         process.send_signal(send)
     out, err = process.communicate(timeout=within_s)
     return Ran(process.returncode, out, err)
+
+
+def type_into(
+    argv: Sequence[str | Path], folder: Path, env: Mapping[str, str], answers: Mapping[str, bytes]
+) -> tuple[int, str]:
+    """Run a command on a terminal, where each answer is typed once its question is there.
+
+    Returns the exit code and all that was to be seen.
+    """
+    ours, theirs = pty.openpty()
+    # In a session of its own, so that it asks here and not on the terminal of the tests.
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    process = start(argv, folder, env, **streams, start_new_session=True)
+    os.close(theirs)
+    seen = b""
+    for question, answer in answers.items():
+        while question.encode() not in seen:
+            piece = read_terminal(ours)
+            assert piece, seen
+            seen += piece
+        os.write(ours, answer)
+    while piece := read_terminal(ours):
+        seen += piece
+    os.close(ours)
+    return process.wait(timeout=60), seen.decode()
+
+
+def read_terminal(descriptor: int) -> bytes:
+    """Return what comes next; nothing once the other side has closed."""
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""

@@ -15,7 +15,7 @@ from typing import Any
 
 import mcp_server
 import pytest
-from command_line import Ran, end, environment, start
+from command_line import Ran, end, environment, read_terminal, start
 from fake_llm import Step, call, error, hang, held, reply, say, with_usage
 from mcp_world import vault
 from starts import SCRIPT
@@ -124,9 +124,9 @@ def test_while_nothing_is_to_be_seen_a_terminal_says_so(
     os.close(theirs)
     shown = b""
     while not (args or shown.endswith(b"working; Ctrl-C stops it\x1b[0m")):
-        shown += _read(ours)
+        shown += read_terminal(ours)
     gate.set()
-    while piece := _read(ours):
+    while piece := read_terminal(ours):
         shown += piece
     assert end(process).code == 0
     assert (b"working" in shown) == (not args)
@@ -733,17 +733,10 @@ def test_lines_wrap_below_their_indentation_on_a_narrow_terminal(world: World) -
     process = start([SCRIPT, "log", id_of(world)], world.project, env, stdout=theirs)
     os.close(theirs)
     shown = b""
-    while piece := _read(ours):
+    while piece := read_terminal(ours):
         shown += piece
     process.communicate(timeout=60)
     lines = re.sub(r"\x1b\[[\d;]*m|\r", "", shown.decode()).splitlines()
     assert max(map(len, lines)) <= 40
     [plan] = [n for n, line in enumerate(lines) if "· word" in line]
     assert lines[plan + 1].startswith("  word")
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 4096)
-    except OSError:
-        return b""  # The other side has closed.

@@ -1,16 +1,13 @@
 """`oh-daemon login`: what a person types, what a script pipes in, and who uses the key then."""
 
-import os
-import pty
 import stat
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Ran, end, environment, start
+from command_line import Ran, end, environment, start, type_into
 from fake_llm import call, error, say
 from starts import SCRIPT
 from world import World
@@ -39,31 +36,6 @@ def signed_in(world: World) -> None:
     world.script(say("yes"))
     ran = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
     assert ran.code == 0, ran.err
-
-
-def typed_on_terminal(world: World, *answers: bytes, ask: Sequence[str]) -> tuple[int, str]:
-    """Type each answer once its question is there; return the exit code and all that was seen."""
-    ours, theirs = pty.openpty()
-    # In a session of its own, so that it asks here and not on the terminal of the tests.
-    streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    process = begin(world, "login", **streams, start_new_session=True)
-    os.close(theirs)
-    seen = b""
-    for question, answer in zip(ask, answers, strict=True):
-        while question not in seen.decode("utf-8", "replace"):
-            seen += os.read(ours, 4096)
-        os.write(ours, answer)
-    while piece := _read(ours):
-        seen += piece
-    os.close(ours)
-    return process.wait(timeout=60), seen.decode()
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 4096)
-    except OSError:
-        return b""  # The other side has closed.
 
 
 def key_of(world: World) -> str | None:
@@ -110,7 +82,9 @@ def test_a_program_names_it(world: World) -> None:
 def test_a_person_types_it_unseen_and_logout_takes_it_back(world: World) -> None:
     world.script(say("yes"))
     answers = world.llm.url.encode() + b"\n", f"{KEY}\n".encode(), b"org/fake\n"
-    code, seen = typed_on_terminal(world, *answers, ask=["Provider", "Key", "Model"])
+    asked: dict[str, bytes] = dict(zip(("Provider", "Key", "Model"), answers, strict=True))
+    env = environment(world.home)
+    code, seen = type_into([SCRIPT, "login"], world.project, env, asked)
     assert code == 0, seen
     assert KEY not in seen
     assert f"{file_of(world)}" in seen

@@ -33,8 +33,8 @@ from oh_daemon.fronts.wire.stdio import signal_numbers
 log = logging.getLogger(__name__)
 
 PROTOCOL_VERSION = 1
-KEY_IN_ENVIRONMENT = "environment"
-"""The id of the only way to sign in: keys are where the user's shell has them."""
+KEY_IN_ENVIRONMENT, LOGIN = "environment", "login"
+"""The ids of the ways to sign in: keys that are there already, and `oh-daemon acp login`."""
 _CANCEL = ("$/cancel_request", "requestId")
 _CODES = {-31008: -32000, -31002: -32002, -31021: -32002}
 """What ACP has own codes for: sign in first; there is no such session."""
@@ -173,14 +173,7 @@ class Server:
                 },
                 "auth": {"logout": {}},
             },
-            "authMethods": [
-                {
-                    "id": KEY_IN_ENVIRONMENT,
-                    "name": "Key in the environment",
-                    "description": "Set the key of your provider, such as ANTHROPIC_API_KEY, where "
-                    "the agent is started, and the model in ~/.openhands/settings.json.",
-                }
-            ],
+            "authMethods": _auth_methods(self._facts),
         }
 
     def _run_stop(self, stop: Stop) -> None:
@@ -201,3 +194,22 @@ class Server:
             log.exception("while stopping")
         self._dispatcher.abandon()
         self.outbox.close(max(0.0, deadline - time.monotonic() - 0.1))
+
+
+def _auth_methods(facts: ClientFacts) -> list[Json]:
+    in_environment = {
+        "type": "agent",
+        "id": KEY_IN_ENVIRONMENT,
+        "name": "Key in the environment",
+        "description": "Set the key of your provider, such as ANTHROPIC_API_KEY, where the agent "
+        "is started, or run `oh-daemon login` in a terminal.",
+    }
+    # The client starts the agent once more, with these arguments after its own.
+    login = {
+        "type": "terminal",
+        "id": LOGIN,
+        "name": "Log in",
+        "description": "Enter a provider and its key, or the URL of a local server.",
+        "args": ["login"],
+    }
+    return [in_environment, login] if facts.offers("auth", "terminal") else [in_environment]

@@ -29,7 +29,7 @@ from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.acp.connection import Connection
 from oh_daemon.fronts.acp.reading import field_in, list_in, text_in
-from oh_daemon.fronts.acp.server import KEY_IN_ENVIRONMENT
+from oh_daemon.fronts.acp.server import KEY_IN_ENVIRONMENT, LOGIN
 from oh_daemon.fronts.acp.session import Session
 from oh_daemon.fronts.wire.dispatch import Method, RequestContext
 from oh_daemon.fronts.wire.serial import Serial
@@ -56,7 +56,7 @@ class Sessions:
     def methods(self) -> dict[str, Method]:
         return {
             "authenticate": self._authenticate,
-            "logout": lambda _params, _context: {},
+            "logout": self._log_out,
             "session/new": self._new,
             "session/load": partial(self._load, replays=True),
             "session/resume": partial(self._load, replays=False),
@@ -94,10 +94,14 @@ class Sessions:
     # Signing in
 
     def _authenticate(self, params: Json, _context: RequestContext) -> Json:
-        if text_in(params, "methodId") != KEY_IN_ENVIRONMENT:
-            what = f"is not a way to sign in here; there is {KEY_IN_ENVIRONMENT!r}"
+        if text_in(params, "methodId") not in {KEY_IN_ENVIRONMENT, LOGIN}:
+            what = f"is not a way to sign in here; there are {KEY_IN_ENVIRONMENT!r} and {LOGIN!r}"
             raise InvalidParamsError.at("methodId", what, "unknown")
-        self._models.require_default()
+        self._models.require_key()
+        return {}
+
+    def _log_out(self, _params: Json, _context: RequestContext) -> Json:
+        self._models.log_out()
         return {}
 
     # Sessions begin

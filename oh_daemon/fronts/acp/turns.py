@@ -32,7 +32,10 @@ from oh_daemon.fronts.acp.updates import end_of, paused_for
 from oh_daemon.fronts.wire.dispatch import Method, Notification, RequestContext
 from oh_daemon.fronts.wire.serial import settle
 
-_SIGN_IN = "set the key of the provider where the agent is started, and start it again"
+_SIGN_IN = (
+    "run `oh-daemon login`, or set the key of the provider where the agent is started, and start "
+    "it again"
+)
 
 
 class Turns:

@@ -130,8 +130,17 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
 
 
 @app.command("acp")
-def serve_acp() -> int:
+def serve_acp(
+    login: Annotated[
+        Literal["login"] | None, typer.Argument(help="Log in, as `oh-daemon login` does.")
+    ] = None,
+) -> int:
     """Serve an editor that speaks the Agent Client Protocol (ACP)."""
+    if login:
+        from oh_daemon.fronts.cli.login import Request, run_login  # noqa: PLC0415
+
+        run_login(Request())
+        return 0
     from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - `__main__` handles the plain word.
 
     return serve()

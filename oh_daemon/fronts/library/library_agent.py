@@ -29,7 +29,7 @@ from pydantic import (
 )
 from pydantic.json_schema import GenerateJsonSchema
 
-from oh_daemon.app.models import Models, provider_of
+from oh_daemon.app.models import Models, provider_name
 from oh_daemon.app.places import Places
 from oh_daemon.app.workbench import BuiltinName, render_tool_info
 from oh_daemon.contract.base import Contract
@@ -77,7 +77,7 @@ class LLM(LLMSettings):
         # Variables with another address count, since they would take the key there; keys do not.
         models = Models(Settings, clean_env(os.environ), logins=logins)
         llm = models.llm_of(model or models.require_default())
-        login = logins.all().get(provider_of(llm))
+        login = logins.all().get(provider_name(llm))
         if login is None or (login.key, login.base_url) != (llm.key, llm.base_url):
             raise AuthRequiredError(f"no login is for {llm.model!r}; run `oh-daemon login`")
         own = {"model": llm.model, "api_key": llm.api_key, "base_url": llm.base_url}
