@@ -132,6 +132,7 @@ class Workbench:
             kept / "replaced",
         )
         documents, host = self.documents, shared.spawner
+        documents.commands_see_buffers = True
         landings = ViewLandings(shared_view, self.shells, step, documents, watch, host)
         view = shared_view.view
         live = LiveText(lambda: view.is_running, landings.show)

@@ -164,12 +164,23 @@ def doubt_of(text: str, last: Seen | None, earlier: str | None) -> str | None:
 
 
 def choose_route(
-    truth: Truth, *, is_dirty: bool, mixed_line_ends: bool, can_apply: bool, can_save: bool
+    truth: Truth,
+    *,
+    is_dirty: bool,
+    mixed_line_ends: bool,
+    can_apply: bool,
+    can_save: bool,
+    may_stay_unsaved: bool = False,
 ) -> Route | None:
-    """Choose the single writer for an edit of an open document; None when no writer is safe."""
+    """Choose the single writer for an edit of an open document; None when no writer is safe.
+
+    Where commands see what the editor shows, an edit `may_stay_unsaved`.
+    """
     if truth.source == "disk":
         return "disk"
     if is_dirty:
         return "editor" if can_apply else None
     # Editors unify mixed line ends when they open a file, so their save would change every line.
-    return "editorAndSave" if can_apply and can_save and not mixed_line_ends else "disk"
+    if not can_apply or mixed_line_ends:
+        return "disk"
+    return "editorAndSave" if can_save else "editor" if may_stay_unsaved else "disk"

@@ -71,6 +71,8 @@ class Documents:
         self.history = history
         self._editor = editor
         self._locks = locks
+        self.commands_see_buffers = False
+        """Whether unsaved text counts for them, so that no edit has to be saved."""
         self.files = Files(folders, history.blobs.put_blob)
         self._sightings: dict[Path, Seen] = {}
         self._earlier: dict[Path, str] = {}
@@ -159,11 +161,9 @@ class Documents:
 
     def open_texts(self) -> Mapping[Path, str]:
         """Return what the editor shows of files that tools may touch, by real path."""
-        texts = {
-            real_path(d.path): d.text for d in (self._editor.documents() if self._editor else ())
-        }
-        inside = {path: text for path, text in texts.items() if self.folders.contains(path)}
-        return {path: text for path, text in inside.items() if not self.folders.is_closed(path)}
+        documents = self._editor.documents() if self._editor else ()
+        texts = {real_path(document.path): document.text for document in documents}
+        return {path: text for path, text in texts.items() if not self.folders.is_closed(path)}
 
     def encoded(self, path: Path, text: str) -> bytes:
         """Return the bytes of a text in the form of the file, if there is one."""
@@ -243,6 +243,7 @@ class Documents:
             mixed_line_ends=file is not None and file.has_mixed_line_ends,
             can_apply=editor is not None and editor.can_apply,
             can_save=editor is not None and editor.can_save,
+            may_stay_unsaved=self.commands_see_buffers,
         )
         if route is None:
             why = "the user has unsaved changes in an editor that takes no edits; ask to save"
@@ -392,8 +393,7 @@ class Documents:
             or (sighting is not None and sighting.read),
         )
         unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
-        if unsaved:
+        if unsaved and not self.commands_see_buffers:
             note = note if note and UNSAVED in note else "\n".join(filter(None, (note, UNSAVED)))
-        form = file.form if file is not None else None
-        change = self.history.record(path, before, after, unsaved=unsaved, form=form)
+        change = self.history.record(path, before, after, unsaved=unsaved, form=file and file.form)
         return EditDone(change, route, note)

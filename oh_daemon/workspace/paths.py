@@ -179,7 +179,7 @@ class Folders:
 
     def is_closed(self, path: Path) -> bool:
         """Return whether no tool may touch this real path, judged by its name alone."""
-        return _refused(self._guises(path, path)) is not None
+        return not self.contains(path) or _refused(self._guises(path, path)) is not None
 
     def leads_away(self, pattern: str) -> bool:
         """Return whether an absolute path leads out of the folders or to what may hold secrets.

@@ -194,3 +194,28 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
     editor.client.wait_for(lambda m: "Undone: a.py" in str(m))
     kept = "".join(lines).replace("line 3\n", "line three\n")
     assert editor.buffers[source] == "first\n" + kept
+
+
+def test_options_history_and_going_back_need_no_id_and_ask_for_what_they_lack(
+    world: World,
+) -> None:
+    world.script(say("One."), say("Two."))
+    editor = editor_of(world)
+    editor.command("ohDaemon.start", "first words")
+    editor.client.wait_for(lambda m: m.get("params", {}).get("message") == "One.")
+    assert editor.command("ohDaemon.options", "plan")["options"][0]["value"] == "plan"
+    editor.choose = lambda asked: "Mode: Edit freely" if "Mode: plan" in str(asked) else None
+    editor.command("ohDaemon.options")
+    # The conversation that began elsewhere gets a file with all that was.
+    editor.command("ohDaemon.history")
+    path = editor.wait_for_shown()
+    text = editor.wait_for(path, "*completed")
+    assert "## You said\n\n> first words\n\n## Agent\n\nOne.\n" in text
+    editor.type(path, "second words")
+    editor.command("ohDaemon.sendChat", {"uri": path.as_uri()})
+    editor.wait_for(path, "Two.\n\n*completed")
+    editor.choose = lambda asked: "Take back" if "second words" in asked["message"] else None
+    editor.command("ohDaemon.rollback")
+    editor.wait_for(path, "> **Taken back:** ")
+    assert len(editor.command("ohDaemon.list")["conversations"]) == 1
+    assert editor.command("ohDaemon.options")["options"][0]["value"] == "autoEdit"

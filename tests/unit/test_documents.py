@@ -167,6 +167,17 @@ def test_without_a_way_to_save_a_clean_file_is_edited_on_disk(desk: Desk) -> Non
     assert desk.on_disk == "2\n"
 
 
+def test_where_commands_see_unsaved_text_a_clean_file_too_is_edited_in_the_editor(
+    desk: Desk,
+) -> None:
+    desk.open("one\n")
+    desk.editor.can_save = False
+    desk.documents.commands_see_buffers = True
+    done = desk.edit("one", "1")
+    assert (done.route, done.note, done.change.unsaved) == ("editor", None, True)
+    assert (desk.shown, desk.on_disk) == ("1\n", "one\n")
+
+
 def test_mixed_line_ends_are_edited_on_disk_since_editors_unify_them(desk: Desk) -> None:
     desk.path.write_bytes(b"a\r\nb\nc\r\n")
     desk.editor.open(desk.path, "a\r\nb\r\nc\r\n")
