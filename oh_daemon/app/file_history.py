@@ -6,12 +6,15 @@ Changes that others made in between or since stay; where they are in the way, no
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import EditRejectedError, StorageError, ToolError, UserError
+from oh_daemon.contract.events import CheckpointCreated
+from oh_daemon.contract.items import FileChange
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.state import changes_made
 from oh_daemon.workspace.checkpoint_store import Checkpoints, Difference, Kept
@@ -21,6 +24,10 @@ from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path
 from oh_daemon.workspace.review import Rewrite, merged
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
+logger = logging.getLogger(__name__)
+
+_MAX_REVIEWED = 500
+"""A command that changes more files, such as an installation, is not for a review file by file."""
 _LINK = "120000"
 _EXECUTABLE = "100755"
 _PLAIN = "100644"
@@ -58,12 +65,22 @@ Change = tuple[Path, Version | None, Version | None]
 
 
 def pasts_of(
-    records: Iterable[plain.Record], documents: Documents, checkpoints: Checkpoints | None
+    records: Iterable[plain.Record],
+    to_seq: int,
+    documents: Documents,
+    checkpoints: Checkpoints | None,
 ) -> dict[Path, Past]:
-    """Return changed files by real path. Raises `ToolError` when the checkpoints cannot be read."""
+    """Return the files that changed after `to_seq`, by real path.
+
+    Raises `ToolError` when the checkpoints cannot be read.
+    """
     pasts: dict[Path, Past] = {}
+    reviewed: dict[str, str | None] = {}
     for record in records:
-        for path, before, after in _changes_in(record["event"], documents, checkpoints, pasts):
+        event = record["event"]
+        is_later = record["seq"] > to_seq
+        found = _changes_in(event, documents, checkpoints, pasts, reviewed) if is_later else ()
+        for path, before, after in found:
             past = pasts.get(path)
             if past is None:
                 pasts[path] = Past(after, before)
@@ -71,7 +88,22 @@ def pasts_of(
                 pasts[path] = Past(after, past.target)
             else:
                 pasts[path] = Past(after, _with_gap(past, before))
+        reviewed |= _reviewed_by(event)
     return {path: past for path, past in pasts.items() if not _same(past.now, past.target)}
+
+
+def _reviewed_by(event: plain.Event) -> dict[str, str | None]:
+    """Return the texts that the review of these files ends with from now on, as hashes."""
+    match event["type"]:
+        case "changes.reviewed":
+            return {event["uri"]: event.get("now")}
+        case "item.completed" | "changes.updated":
+            made = _edits_in(event)
+        case "checkpoint.created":
+            made = event.get("changes", ())
+        case _:
+            made = ()
+    return {change["uri"]: change.get("sha256After") for change in made if "raw" not in change}
 
 
 def _same(one: Version | None, other: Version | None) -> bool:
@@ -92,6 +124,7 @@ def _changes_in(
     documents: Documents,
     checkpoints: Checkpoints | None,
     pasts: Mapping[Path, Past],
+    reviewed: Mapping[str, str | None],
 ) -> Iterator[Change]:
     """Yield each change of a file by the agent, or one that the user reverted."""
     match event["type"]:
@@ -103,10 +136,16 @@ def _changes_in(
                 path = _path(change["uri"])
                 before, after = change.get("sha256Before"), change.get("sha256After")
                 yield path, _version(documents, before), _version(documents, after)
-        case "changes.reviewed" if event["decision"] == "reverted":
+        case "changes.reviewed" if event["decision"] == "reverted" and event["uri"] in reviewed:
             path = _path(event["uri"])
-            if path in pasts:
-                yield path, pasts[path].now, _version(documents, event.get("now"))
+            before, after = (
+                _version(documents, sha256) for sha256 in (reviewed[event["uri"]], event.get("now"))
+            )
+            past = pasts.get(path)
+            if past is not None and before is not None and after is not None:
+                # What is not in the review, such as what the user changed since, stayed.
+                after = _with_gap(Past(before, after), past.now)
+            yield path, past.now if past else before, after
         case "checkpoint.created" if checkpoints is not None:
             differences = checkpoints.differences(event["before"], event["after"])
             yield from _versions(differences, event.get("saved", {}), checkpoints)
@@ -180,6 +219,38 @@ def _versions(
             # it. Its bytes are unknown: the file on disk may have another encoding.
             before = Version(text(theirs), mode=before and before.mode)
         yield path, before, version(each.after)
+
+
+def with_texts(
+    checkpoint: CheckpointCreated, documents: Documents, checkpoints: Checkpoints
+) -> CheckpointCreated:
+    """Return the checkpoint with what differs in texts, which are kept; not of too many files."""
+    try:
+        differences = checkpoints.differences(checkpoint.before, checkpoint.after)
+        if len(differences) > _MAX_REVIEWED:
+            return checkpoint
+        sides = [side for each in differences for side in (each.before, each.after) if side]
+        saves = checkpoint.saved or {}
+        contents = checkpoints.contents([*(side.oid for side in sides), *saves.values()])
+    except ToolError as exc:
+        logger.warning("a checkpoint is not shown for review: %s", exc)
+        return checkpoint
+    changes: list[FileChange] = []
+    for each in differences:
+        saved = saves.get(uri_from_path(each.path))
+        oids = (saved or (each.before and each.before.oid), each.after and each.after.oid)
+        parsed = [parse_text(contents.get(oid, b"\0")) if oid else None for oid in oids]
+        is_text = all(
+            side is not None or oid is None for side, oid in zip(parsed, oids, strict=True)
+        )
+        is_link = any(side and side.mode == _LINK for side in (each.before, each.after))
+        before, after = (side and side.text for side in parsed)
+        if is_text and not is_link and before != after:
+            change = documents.history.describe(each.path, before, after)
+            documents.history.put(before)
+            documents.history.put(after)
+            changes.append(change.model_copy(update={"patch": None}))
+    return checkpoint.model_copy(update={"changes": tuple(changes) or None})
 
 
 def restore(documents: Documents, path: Path, past: Past, *, is_dry: bool) -> bool:

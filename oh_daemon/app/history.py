@@ -169,8 +169,9 @@ def _restore(
     bench, restored = live.workbench, list[str]()
     conflicts = [*_without_checkpoint(live, records, later), *_git_that_stays(later)]
     documents = bench.documents
-    pasts = pasts_of(later, documents, bench.checkpoints)
-    watched = bench.watch_files(CancelToken()) if pasts and not is_dry else lambda: None
+    pasts = pasts_of(records, to_seq, documents, bench.checkpoints)
+    store = bench.checkpoints if pasts and not is_dry else None
+    watched = store.watch(CancelToken()) if store else lambda: None
     reviews: list[e.ChangesReviewed] = []
     for path, past in pasts.items():
         uri = uri_from_path(documents.folders.as_opened(path))

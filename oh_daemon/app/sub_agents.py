@@ -23,7 +23,6 @@ from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.errors import DaemonError, InvalidStateError, StorageError, UserError
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import FileChange, SubagentItem
-from oh_daemon.core.actions import merge_changes
 from oh_daemon.core.agents import (
     NOT_FOR_SUB_AGENTS,
     NamedAgent,
@@ -37,7 +36,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.journal import History, Journal, Listener, new_id
 from oh_daemon.core.ports import ToolContext
-from oh_daemon.core.state import changes_made
+from oh_daemon.core.state import changes_made, merge_changes
 from oh_daemon.core.turns import rest_before_step
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
@@ -321,7 +320,9 @@ class _Round(Listener):
         if event["type"] == "usage.updated":
             self._bill(event)
         elif event["type"] == "item.completed":
-            self._take_changes(child.live.conversation, event["item"])
+            self._take_changes(child.live.conversation, changes_made(event["item"]))
+        elif event["type"] == "checkpoint.created":
+            self._take_changes(child.live.conversation, event.get("changes", ()))
         elif child.turn_id not in {None, turn_id}:
             return  # It belongs to a turn that was under way before the task.
         elif event["type"] == "turn.completed":
@@ -339,9 +340,8 @@ class _Round(Listener):
         if limit is not None and not self._stopped_by:
             self._stop(limit)
 
-    def _take_changes(self, child: Conversation, item: plain.Item) -> None:
+    def _take_changes(self, child: Conversation, made: Sequence[plain.FileChange]) -> None:
         """Add files that a sub-agent changed to the review of the parent's turn."""
-        made = changes_made(item)
         if not made:
             return
         parent = self._parent

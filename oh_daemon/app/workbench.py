@@ -11,6 +11,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, get_args
 
+from oh_daemon.app.file_history import with_texts
 from oh_daemon.app.isolation import ApartTool, NoLandings, files_of
 from oh_daemon.app.knowledge import Memory, Skills
 from oh_daemon.app.shared import Recipe, Shared
@@ -236,7 +237,16 @@ class Workbench:
 
     def watch_files(self, cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:
         """See `core.runtime.Runtime`."""
-        return (self.checkpoints.watch if self.checkpoints else no_watch)(cancel)
+        store = self.checkpoints
+        if store is None:
+            return no_watch(cancel)
+        look_again = store.watch(cancel)
+
+        def ended() -> e.CheckpointCreated | None:
+            checkpoint = look_again()
+            return checkpoint and with_texts(checkpoint, self.documents, store)
+
+        return ended
 
     def learn_again(self, state: State) -> None:
         """Forget what was rolled back: it counts as unseen, and the agent cannot undo it."""

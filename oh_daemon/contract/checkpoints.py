@@ -79,6 +79,8 @@ class CheckpointCreated(Contract):
     n_files: int
     saved: dict[str, str] | None = None
     """Texts that the user saved meanwhile, by URI; only later changes to those files are undone."""
+    changes: tuple[FileChange, ...] | None = None
+    """What differs in texts, for the review; they are kept by their hashes."""
 
 
 class ConversationRolledBack(Contract):

@@ -50,6 +50,8 @@ class ReviewedFile(FileChange):
 
     state: Literal["pending", "accepted", "reverted", "conflict"]
     """State of the file as a whole; `conflict` when it is pending and can no longer be reverted."""
+    by_command: bool | None = None
+    """Set if some of it was changed by a command, not by an edit."""
 
 
 class ChangesListResult(Contract):

@@ -551,6 +551,7 @@ if TYPE_CHECKING:
         after: dict[str, str]
         nFiles: int
         saved: NotRequired[dict[str, str]]
+        changes: NotRequired[list[FileChange]]
 
     class ConversationRolledBack(TypedDict):
         type: Literal["conversation.rolledBack"]

@@ -10,14 +10,14 @@ from __future__ import annotations
 import logging
 import threading
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.forms import ItemFields, ToolFields, item_with, model_of
-from oh_daemon.contract.items import CommandItem, FileChange, FileChangeItem
+from oh_daemon.contract.forms import ItemFields, ToolFields, item_with
+from oh_daemon.contract.items import CommandItem, FileChangeItem
 from oh_daemon.core.approval import never_asks
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
@@ -37,6 +37,7 @@ from oh_daemon.core.recovery import withdrawn
 from oh_daemon.core.runtime import Runtime, no_watch
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.self_running import Novelties
+from oh_daemon.core.state import merge_changes
 from oh_daemon.core.tool_calls import plan, presentable, with_blobs, with_context
 
 logger = logging.getLogger(__name__)
@@ -241,6 +242,9 @@ class Actions:
         result, ending = self._completed(action, result, cancel)
         if (checkpoint := look_again()) is not None:
             journal.append(checkpoint, item_id=item_id)
+            if checkpoint.changes:
+                files = merge_changes(journal.state.changes, checkpoint.changes)
+                journal.append(e.ChangesUpdated(files=files))
         self._observe(action, result, elapsed_ms, is_cancelled=cancel.is_cancelled)
         batch.ending = ending or batch.ending
 
@@ -374,26 +378,3 @@ def result_of(error: ToolError, masker: Masker) -> ToolResult:
     if error.on_shown is not None:
         error.on_shown()
     return presentable(ToolResult.of(str(error), is_error=True), masker)
-
-
-def merge_changes(
-    before: dict[str, plain.FileChange], changes: tuple[FileChange, ...]
-) -> tuple[FileChange, ...]:
-    """Merge the turn's files: oldest hash before, newest hash after, counts summed, no patches.
-
-    A file that is again as it was before the turn is left out.
-    """
-    merged = {uri: model_of(FileChange, change) for uri, change in before.items()}
-    for change in changes:
-        first = merged.get(change.uri)
-        update: dict[str, Any] = {"patch": None}
-        if first is not None:
-            came_back = "add" if first.sha256_before is None else "modify"
-            update |= {
-                "op": change.op if change.op == "delete" else came_back,
-                "added": first.added + change.added,
-                "removed": first.removed + change.removed,
-                "sha256_before": first.sha256_before,
-            }
-        merged[change.uri] = change.model_copy(update=update)
-    return tuple(file for file in merged.values() if file.sha256_before != file.sha256_after)

@@ -167,15 +167,30 @@ def _item_completed(state: State, event: plain.ItemCompleted, _record: plain.Rec
         state.decisions.pop(item.get("settles", ""), None)
     state.landings.pop(item["id"], None)
     for change in changes_made(item):
-        _changed(state, change)
+        _changed(state, change, by_command=_is_of_command(item))
     if item["kind"] == "condensation":
         state.condense_requested = None
     state.message_count += _is_message(item)
 
 
-def _changed(state: State, change: plain.FileChange) -> None:
+def _is_of_command(item: plain.Item) -> bool:
+    return item["kind"] == "command" or (item["kind"] == "fileChange" and "origin" in item)
+
+
+def _checkpoint(state: State, event: plain.CheckpointCreated, _record: plain.Record) -> None:
+    for change in event.get("changes", ()):
+        _changed(state, change, by_command=True)
+
+
+def _changed(state: State, change: plain.FileChange, *, by_command: bool = False) -> None:
     if "raw" in change:
         return  # A review compares texts.
+    _add_change(state, change)
+    if by_command:
+        state.reviews[change["uri"]]["by_command"] = True
+
+
+def _add_change(state: State, change: plain.FileChange) -> None:
     before, after = change.get("sha256Before"), change.get("sha256After")
     file = state.reviews.get(change["uri"])
     if file is None or (file["base"] == file["now"] and not file["gaps"]):
@@ -341,6 +356,7 @@ CHANGES: dict[str, Callable[[State, Any, Any], None]] = {
     "action.decided": _action_decided,
     "landing.planned": _landing_planned,
     "changes.updated": _changes_updated,
+    "checkpoint.created": _checkpoint,
     "changes.reviewed": _reviewed,
     "usage.updated": _usage,
     "options.changed": _options,

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NotRequired, TypedDict, TypeGuard
+from typing import Any, Literal, NotRequired, TypedDict, TypeGuard
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.items import Scope, TurnCause
+from oh_daemon.contract.forms import model_of
+from oh_daemon.contract.items import FileChange, Scope, TurnCause
 from oh_daemon.contract.status import ConversationState, Isolation, PauseReason
 from oh_daemon.core.ports import Json
 
@@ -34,6 +35,8 @@ class Review(TypedDict):
     gaps: list[tuple[str | None, str | None]]
     """Changes by somebody else between the agent's edits, each (before, after)."""
     decision: NotRequired[Literal["accepted", "reverted"]]
+    by_command: NotRequired[bool]
+    """Whether a command changed it since it was decided."""
 
 
 @dataclass(slots=True)
@@ -204,6 +207,29 @@ def changes_made(item: plain.Item) -> Sequence[plain.FileChange]:
     if item["kind"] in ("fileChange", "command") and item["status"] == "completed":
         return item.get("changes", ())
     return ()
+
+
+def merge_changes(
+    before: dict[str, plain.FileChange], changes: tuple[FileChange, ...]
+) -> tuple[FileChange, ...]:
+    """Merge the turn's files: oldest hash before, newest hash after, counts summed, no patches.
+
+    A file that is again as it was before the turn is left out.
+    """
+    merged = {uri: model_of(FileChange, change) for uri, change in before.items()}
+    for change in changes:
+        first = merged.get(change.uri)
+        update: dict[str, Any] = {"patch": None}
+        if first is not None:
+            came_back = "add" if first.sha256_before is None else "modify"
+            update |= {
+                "op": change.op if change.op == "delete" else came_back,
+                "added": first.added + change.added,
+                "removed": first.removed + change.removed,
+                "sha256_before": first.sha256_before,
+            }
+        merged[change.uri] = change.model_copy(update=update)
+    return tuple(file for file in merged.values() if file.sha256_before != file.sha256_after)
 
 
 def is_tool_item(item: plain.Item) -> TypeGuard[plain.ToolItem]:

@@ -319,9 +319,13 @@ def test_a_checkpoint_is_restored_in_the_open_buffer_and_the_agent_is_told(world
     assert buffer.text == "1\n2\n3\n4\n5\nsix, typed\n"
     assert buffer.undo[-1] == edited
     assert not (world.project / "x").exists()
-    again = client.request("checkpoint/restore", {**named, "checkpointId": command["id"]})
+    again = client.request("checkpoint/restore", params)
     assert again == {"restored": [], "conflicts": []}
     assert client.request("changes/list", named)["files"][0]["state"] == "reverted"
+    later = client.request("checkpoint/restore", {**named, "checkpointId": command["id"]})
+    assert later == {"restored": [path.as_uri()], "conflicts": []}
+    assert buffer.text == edited
+    assert client.request("changes/list", named)["files"][0]["state"] == "pending"
     world.send(client, named["conversationId"], "so?")
     world.turn(client, nth=2)
     assert "took back" in messages(world, -1)[-2]["content"]

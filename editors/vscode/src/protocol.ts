@@ -1369,6 +1369,7 @@ export interface CheckpointCreated {
   after: Record<string, string>;
   nFiles: number;
   saved?: Record<string, string>;
+  changes?: readonly FileChange[];
 }
 
 /** This item and all later ones no longer count, nor do the events after `toSeq`. */
@@ -1551,6 +1552,7 @@ export interface ReviewedFile {
   modeBefore?: number;
   modeAfter?: number;
   state: "pending" | "accepted" | "reverted" | "conflict";
+  byCommand?: boolean;
 }
 
 /** Both texts use LF as line ending; a text is absent when there was no file. */

@@ -49,6 +49,7 @@ class _Review:
     decision: Literal["accepted", "reverted"] | None
     remains: FileChange | None = None
     """What is known of the file if a kept text is damaged or gone; both texts are then None."""
+    by_command: bool = False
 
     @cached_property
     def hunks(self) -> dict[m.Hunk, TextEdit]:
@@ -76,7 +77,7 @@ def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
 
 
 def _review(documents: Documents, uri: str, file: Review) -> _Review:
-    decision = file.get("decision")
+    decision, by_command = file.get("decision"), file.get("by_command", False)
     try:
         base, now = _text(documents, file["base"]), _text(documents, file["now"])
         for before, after in file["gaps"]:
@@ -85,8 +86,9 @@ def _review(documents: Documents, uri: str, file: Review) -> _Review:
             base = merged(_text(documents, before) or "", base or "", theirs)[0]
     except ToolError:
         # That concerns this file alone.
-        return _Review(uri, None, None, decision, remains=_lost(uri, file["base"], file["now"]))
-    return _Review(uri, base, now, decision)
+        lost = _lost(uri, file["base"], file["now"])
+        return _Review(uri, None, None, decision, remains=lost, by_command=by_command)
+    return _Review(uri, base, now, decision, by_command=by_command)
 
 
 def _lost(uri: str, before: str | None, after: str | None) -> FileChange:
@@ -108,7 +110,9 @@ def changes_list(live: Live, params: m.ChangesListParams) -> m.ChangesListResult
     files: list[m.ReviewedFile] = []
     for uri, review in shown.items():
         change = _change(documents, review).model_copy(update={"patch": None, "uri": uri})
-        files.append(m.ReviewedFile(**dict(change), state=_state(documents, reviews[uri])))
+        own = reviews[uri]
+        state, by_command = _state(documents, own), own.by_command or None
+        files.append(m.ReviewedFile(**dict(change), state=state, by_command=by_command))
     return m.ChangesListResult(files=tuple(files))
 
 

@@ -1211,6 +1211,7 @@
 ---@field after table<string, string>
 ---@field nFiles integer
 ---@field saved? table<string, string>
+---@field changes? oh.protocol.FileChange[]
 
 --- This item and all later ones no longer count, nor do the events after `toSeq`.
 ---@class (exact) oh.protocol.ConversationRolledBack
@@ -1366,6 +1367,7 @@
 ---@field modeBefore? integer
 ---@field modeAfter? integer
 ---@field state "pending" | "accepted" | "reverted" | "conflict"
+---@field byCommand? boolean
 
 --- Both texts use LF as line ending; a text is absent when there was no file.
 ---@class (exact) oh.protocol.ChangesDiffResult
