@@ -19,19 +19,21 @@ class Projector:
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self._is_over = False
         threading.Thread(target=self._run, name="projector", daemon=True).start()
 
     def put(self, act: Callable[[], object]) -> None:
         self._work.put(act)
 
-    def drain(self, timeout_s: float) -> None:
-        """Wait until all work that was handed over so far is done, at most this long."""
+    def end(self, timeout_s: float) -> None:
+        """Wait for the work that was handed over so far, at most this long; do no more then."""
         is_done = threading.Event()
         self.put(is_done.set)
         is_done.wait(timeout_s)
+        self._is_over = True
 
     def _run(self) -> None:
-        while True:
+        while not self._is_over:
             act = self._work.get()
             try:
                 act()

@@ -5,9 +5,9 @@ What one session is asked is done in order, and a slow one holds up no other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ from oh_daemon.workspace.paths import path_from_uri, unusable
 
 _PAGE = 50
 _INTERRUPT_S = 10.0
-_DRAIN_S = 0.2
+_LAST_WORDS_S = 0.2
 
 
 class Sessions:
@@ -86,8 +86,10 @@ class Sessions:
         """End all sessions within about this many seconds, then every process that is left."""
         for session in list(self._open.values()):
             session.conversations.close_all(max(0.1, left_s - 0.3))
-        # What they had left to say comes before the answers to their prompts.
-        self._to.projector.drain(_DRAIN_S)
+        # What they had left to say comes before the answers to their prompts, or not at all.
+        self._to.projector.end(_LAST_WORDS_S)
+        for session_id in list(self._open):
+            self._to.outbox.flush(session_id)
         self._shared.spawner.close()
         self._shared.commit.close()
 
@@ -115,9 +117,10 @@ class Sessions:
         def start() -> Json:
             _require_open(context)
             session = Session(self._to, session_id, folders, servers)
-            start_params = m.StartParams()
-            session.conversations.start(start_params, folders, conversation_id=session_id)
-            return self._begun(session)
+            with self._beginning(session):
+                own = session.conversations
+                own.start(m.StartParams(), folders, conversation_id=session_id)
+                return _begin(session)
 
         return self.serial.run(session_id, start)
 
@@ -130,13 +133,12 @@ class Sessions:
         def load() -> Json:
             _require_open(context)
             session = self._open.get(session_id) or Session(self._to, session_id, folders, servers)
-            session.conversations.open(session_id, folders, at_work=False)
-            if replays:
-                session.replay()
-            session.live.start()
-            begun = self._begun(session)
-            del begun["sessionId"]
-            return begun
+            with self._beginning(session):
+                session.conversations.open(session_id, folders, at_work=False)
+                if replays:
+                    session.replay()
+                session.live.start()
+                return {key: value for key, value in _begin(session).items() if key != "sessionId"}
 
         return self.serial.run(session_id, load)
 
@@ -146,25 +148,29 @@ class Sessions:
 
         def copy() -> Json:
             # It has to be written before it is known by what id it is held.
-            conversations = self._open[source].conversations if source in self._open else None
-            branch = fork(
-                conversations or self._closed,
-                ForkParams(conversation_id=source),
-                folders,
-                at_work=False,
-            )
-            (conversations or self._closed).close(branch.id)
+            own = self._open[source].conversations if source in self._open else self._closed
+            branch = fork(own, ForkParams(conversation_id=source), folders, at_work=False)
+            own.close(branch.id)
             context.hold(branch.id)
             session = Session(self._to, branch.id, folders, servers)
-            session.conversations.open(branch.id, folders)
-            return self._begun(session)
+            with self._beginning(session):
+                session.conversations.open(branch.id, folders)
+                return _begin(session)
 
         return self.serial.run(source, copy)
 
-    def _begun(self, session: Session) -> Json:
+    @contextmanager
+    def _beginning(self, session: Session) -> Generator[None]:
+        """Count the session as open from here on, unless what is done now fails."""
+        is_new = session.id not in self._open
         self._open[session.id] = session
-        session.tell_commands()
-        return {"sessionId": session.id, **session.pickers()}
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                del self._open[session.id]
+                session.conversations.close_all(1.0)
+            raise
 
     def _servers_in(self, params: Json) -> dict[str, McpServerSettings]:
         """Return the client's MCP servers; what they are given is secret from here on."""
@@ -252,6 +258,11 @@ class Sessions:
             return answer(session)
 
         return self.serial.run(session.id, change)
+
+
+def _begin(session: Session) -> Json:
+    session.tell_commands()
+    return {"sessionId": session.id, **session.pickers()}
 
 
 def _nothing(_session: Session) -> Json:

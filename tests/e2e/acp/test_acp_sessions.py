@@ -144,6 +144,9 @@ def test_a_session_of_another_agent_says_who_has_it(start: Start, world: World) 
     session = first.new(world.project)
     refused = second.error("session/load", of(session, world.project))
     assert str(first.process.pid) in refused.message
+    assert second.error("session/load", of("no-such", world.project)).code == -32002
+    first.request("session/close", {"sessionId": session})
+    assert "modes" in second.request("session/load", of(session, world.project))
 
 
 def test_an_open_session_loads_again_and_shows_all(client: AcpClient, world: World) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -119,6 +120,26 @@ def test_a_second_prompt_waits_for_its_own_turn(client: AcpClient, world: World)
     assert client.text() == "First.Second."
 
 
+def test_a_prompt_may_have_links_texts_and_a_skill_but_no_sound(
+    client: AcpClient, world: World
+) -> None:
+    (world.project / "a.py").write_text("x = 1\n")
+    world.script(say("Seen."))
+    session = client.new(world.project)
+    link = {"type": "resource_link", "uri": (world.project / "a.py").as_uri(), "name": "a.py"}
+    page = {"uri": "https://example.org/page", "text": "The page says yes."}
+    sent = client.send_prompt(session, "Look", link, {"type": "resource", "resource": page})
+    assert client.result_of(sent) == {"stopReason": "end_turn"}
+    said = str(world.llm.requests[0].body["messages"][-1]["content"])
+    assert "a.py" in said
+    assert "The page says yes." in said
+    sound = {"type": "audio", "data": "", "mimeType": "audio/wav"}
+    assert client.error_of(client.send_prompt(session, "Listen", sound)).code == -32602
+    broken = {"type": "image", "data": "no base64!", "mimeType": "image/png"}
+    assert client.error_of(client.send_prompt(session, "See", broken)).code == -32602
+    assert client.error_of(client.send_prompt("no-such", "Hi")).code == -32002
+
+
 def test_a_message_steers_the_running_turn(client: AcpClient, world: World) -> None:
     gate = threading.Event()
     step = calls(say("Working."), call("think", thought="Hm."))
@@ -139,12 +160,13 @@ def test_the_end_of_input_ends_a_running_command(client: AcpClient, world: World
     world.script(call("terminal", command="echo $$ > pid && sleep 1000"))
     client.allow()
     session = client.new(world.project)
-    prompt = client.send_prompt(session, "Wait")
+    client.send_prompt(session, "Wait")
     pid = world.project / "pid"
     client.wait_for(lambda message: in_progress(message) and wait_for_file(pid))
-    assert client.close() == 0
-    assert client.has_answer(prompt)
-    assert not Path(f"/proc/{pid.read_text().strip()}").exists()
+    command = os.pidfd_open(int(pid.read_text()))
+    assert client.close(is_busy=True) == 0
+    assert select.select([command], [], [], 90)[0] == [command]
+    os.close(command)
 
 
 def in_progress(message: Json) -> bool:
