@@ -15,6 +15,8 @@ from oh_daemon.contract.errors import InvalidParamsError, ToolError
 from oh_daemon.workspace.files import Files
 from oh_daemon.workspace.paths import Folders
 
+_MODE = 0o600
+"""Nobody else reads a conversation."""
 _NAME = re.compile(r"[^\W_.][\w .+-]{0,99}")
 
 
@@ -43,7 +45,7 @@ class ChatFiles:
         """Make the file, unless it is there. Raises `ToolError`."""
         for each, content in ((self.home / ".gitignore", "*\n"), (path, text)):
             if self._files.read(each) is None:
-                self._files.create(each, content.encode())
+                self._files.create(each, content.encode(), _MODE)
 
     def read(self, path: Path) -> str:
         """Return the text. Raises `ToolError`."""

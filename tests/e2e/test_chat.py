@@ -57,6 +57,9 @@ def test_a_chat_that_is_not_open_is_written_on_the_disk_and_is_nobody_s_context(
     path.parent.mkdir(parents=True)
     path.write_text("## You\n\nsecret words\n")
     editor.choose = lambda asked: asked["actions"][0]["title"]
+    # A repository may bring a chat; only who has opened or named it sends what is in there.
+    params = {"command": "ohDaemon.sendChat"}
+    assert "open a chat" in editor.client.error("workspace/executeCommand", params).message
     editor.command("ohDaemon.sendChat", "fix")
     editor.client.wait_for(lambda m: m.get("method") == "window/showMessage")
     text = wait_until(path, "*completed")
@@ -209,6 +212,7 @@ def test_options_history_and_going_back_need_no_id_and_ask_for_what_they_lack(
     # The conversation that began elsewhere gets a file with all that was.
     editor.command("ohDaemon.history")
     path = editor.wait_for_shown()
+    assert path.stat().st_mode & 0o077 == 0
     text = editor.wait_for(path, "*completed")
     assert "## You said\n\n> first words\n\n## Agent\n\nOne.\n" in text
     editor.type(path, "second words")

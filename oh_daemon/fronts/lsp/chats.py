@@ -94,6 +94,8 @@ class Chats:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._by_path: dict[Path, Chat] = {}
+        self.last: Chat | None = None
+        """The one that was named or shown last."""
 
     def is_chat(self, uri: str) -> bool:
         path = path_from_uri(uri)
@@ -127,6 +129,7 @@ class Chats:
                 files.ensure(path)
                 writer = ChatWriter(path, files, self._daemon.shared.editor)
                 chat = self._by_path[path] = Chat(files, writer)
+            self.last = chat
             return chat
 
     def resume(self, chat: Chat) -> Live | None:

@@ -10,7 +10,7 @@ from oh_daemon.app.chat_text import conversation_of, heading_line
 from oh_daemon.app.export import one_line
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.base import Range
-from oh_daemon.contract.errors import DaemonError
+from oh_daemon.contract.errors import DaemonError, InvalidStateError
 from oh_daemon.contract.language_servers import ChatNamed
 from oh_daemon.core.approval import before_user
 from oh_daemon.core.plain_text import display_escaped
@@ -143,11 +143,12 @@ class ChatHandlers:
         path = path_from_uri(named.uri or "")
         if path is not None:
             return self.chats.at(real_path(path))
-        files = self.chats.files()
         if named.name:
-            return self.chats.at(files.path_of(named.name))
-        others = files.all()
-        return self.chats.at(others[0] if others else self.chats.new_path(files))
+            return self.chats.at(self.chats.files().path_of(named.name))
+        # A draft that nobody has seen here may be a repository's.
+        if self.chats.last is None:
+            raise InvalidStateError("open a chat first, with ohDaemon.chat")
+        return self.chats.last
 
     def _review(self, given: object) -> m.ChangesListResult:
         """Go to the first change that waits, and put all of them into the chat."""

@@ -65,6 +65,7 @@ class Publisher:
     def unsubscribe(self, history: History) -> None:
         """Send no more of a conversation that was closed, and withdraw its questions."""
         self.subscribed.discard(history.id)
+        self.asker.shown_in_chat.discard(history.id)
         self.asker.withdraw(history.state.pending)
 
     def on_over(self, history: History) -> None:
