@@ -18,7 +18,7 @@ from pydantic import SecretStr, ValidationError
 from oh_daemon.app.sources import llm_settings
 from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.daemon_messages import ModelInfo
-from oh_daemon.contract.errors import AuthRequiredError, ModelUnavailableError
+from oh_daemon.contract.errors import AuthRequiredError, ModelUnavailableError, UserError
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
@@ -239,8 +239,12 @@ class Models:
         others = {self.variables.get(name) for name in addresses} - {None, "", login.base_url}
         if others or any(map(self.variables.get, keys)):
             return settings
-        key = SecretStr(login.key) if login.key else None
-        return settings.model_copy(update={"api_key": key, "base_url": login.base_url})
+        try:
+            key = login.find_key()
+        except UserError as exc:
+            raise AuthRequiredError(exc.message, hint=exc.hint) from exc
+        reached = {"api_key": SecretStr(key) if key else None, "base_url": login.base_url}
+        return settings.model_copy(update=reached)
 
     def listed(self) -> tuple[ModelInfo, ...]:
         """List what can be chosen: the user's profiles and routers first, then models."""

@@ -17,6 +17,7 @@ SETTINGS = (
     "llm",
     "profiles",
     "routers",
+    "keyStore",
     "approval",
     "mode",
     "sandbox",

@@ -46,6 +46,9 @@ class Settings(Contract):
     routers: dict[str, Router] = Field(default_factory=dict)
     """Named routers, each of which sends a request to one of its `models`, by `rules` or `pick`. A
     router can be chosen wherever a model can."""
+    key_store: Literal["file", "keyring"] = "file"
+    """Where `oh-daemon login` stores keys: in a file that only you can read, or in the system's
+    keyring, which needs the package `keyring` and two seconds at most."""
     approval: Literal["askAlways", "askRisky", "askNever"] = "askRisky"
     """When to ask before an action: always (`askAlways`), from medium risk on (`askRisky`) or never
     (`askNever`)."""
@@ -147,7 +150,7 @@ TIGHTENED = frozenset({"rules", "hooks", "hosts"})
 """A project may only add stricter entries to these, and leave hosts out."""
 NOT_FROM_PROJECT = frozenset(
     {
-        *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools"),
+        *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools", "keyStore"),
         *("memory", "sandboxReads"),
         *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }

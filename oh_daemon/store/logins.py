@@ -1,13 +1,15 @@
 """What `oh-daemon login` has stored: for each provider a key, an address and a model.
 
-It is one file that only the user may read; other processes see a change at once.
+It is one file that only the user may read; other processes see a change at once. By setting, the
+keys themselves are in the system's keyring.
 """
 
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,8 +23,9 @@ from oh_daemon.store.private_files import (
     read_private,
     replace_file,
 )
+from oh_daemon.store.system_keyring import delete_secret, find_secret, save_secret
 
-_NAMES = {"model": "model", "base_url": "baseUrl", "key": "key"}
+_NAMES = {"model": "model", "base_url": "baseUrl", "key": "key", "account": "account"}
 """The fields of a login by their names in the file."""
 
 
@@ -37,6 +40,16 @@ class Login:
     base_url: str | None = None
     """The only address that gets the key; None for the provider's own."""
     key: str | None = field(default=None, repr=False)
+    account: str | None = None
+    """Where the key is in the system's keyring; another one after each login."""
+
+    @property
+    def has_key(self) -> bool:
+        return bool(self.key or self.account)
+
+    def find_key(self) -> str | None:
+        """Return the key, wherever it is. Raises `UserError` when the keyring does not give it."""
+        return find_secret(self.account) if self.account else self.key
 
 
 class Logins:
@@ -52,17 +65,28 @@ class Logins:
         """Return the logins by provider, the newest last; the same object while none changes."""
         return self._file.value()
 
-    def add(self, login: Login) -> None:
-        """Store a login in place of the one of this provider. Raises `ReadOnlyError`."""
-        self._write({**self._without(login.provider), login.provider: login})
+    def add(self, login: Login, *, in_keyring: bool = False) -> None:
+        """Store a login in place of the one of this provider. Raises `UserError`."""
+        if in_keyring and login.key:
+            account = f"{login.provider} {uuid.uuid4().hex}"
+            save_secret(account, login.key)
+            login = replace(login, key=None, account=account)
+        self._change({**self._without(login.provider), login.provider: login})
 
     def remove(self, provider: str | None = None) -> tuple[str, ...]:
-        """Remove one login, or all; return whose they were. Raises `ReadOnlyError`."""
+        """Remove one login, or all; return whose they were. Raises `UserError`."""
         rest = {} if provider is None else self._without(provider)
-        gone = tuple(name for name in self.all() if name not in rest)
-        if gone:
-            self._write(rest)
-        return gone
+        names = tuple(name for name in self.all() if name not in rest)
+        if names:
+            self._change(rest)
+        return names
+
+    def _change(self, logins: Mapping[str, Login]) -> None:
+        """Write these instead, then delete keys from the keyring that nothing names any more."""
+        accounts = {login.account for login in self.all().values()}
+        self._write(logins)
+        for account in accounts - {login.account for login in logins.values()} - {None}:
+            delete_secret(account or "")
 
     def _without(self, provider: str) -> dict[str, Login]:
         return {name: login for name, login in self.all().items() if name != provider}

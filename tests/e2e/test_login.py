@@ -1,5 +1,6 @@
 """`oh-daemon login`: what a person types, what a script pipes in, and who uses the key then."""
 
+import json
 import stat
 import subprocess
 import sys
@@ -26,8 +27,8 @@ def begin(world: World, *args: str, **options: Any) -> subprocess.Popen[str]:
     return start([SCRIPT, *args], world.project, env, **options)
 
 
-def piped(world: World, *args: str, key: str = KEY) -> Ran:
-    process = begin(world, "login", *args, "--key-stdin", stdin=subprocess.PIPE)
+def piped(world: World, *args: str, key: str = KEY, **options: Any) -> Ran:
+    process = begin(world, "login", *args, "--key-stdin", stdin=subprocess.PIPE, **options)
     out, err = process.communicate(f"{key}\n", timeout=120)
     return Ran(process.returncode, out, err)
 
@@ -96,6 +97,31 @@ def test_a_person_types_it_unseen_and_logout_takes_it_back(world: World) -> None
     ran = end(begin(world, "run", "Do it"))
     assert (ran.code, "oh-daemon login" in ran.err) == (5, True)
     assert end(begin(world, "logout")).code == 0, "nothing is left"
+
+
+def test_by_setting_the_key_is_in_the_system_keyring_which_has_two_seconds(world: World) -> None:
+    pytest.importorskip("keyring")
+    (world.home / "settings.json").write_text('{"keyStore": "keyring"}')
+    secrets = world.home / "secrets"
+    variables = {
+        "PYTHONPATH": str(Path(__file__).parents[1]),
+        "PYTHON_KEYRING_BACKEND": "keyring_in_file.FileKeyring",
+        "KEYRING_FILE": str(secrets),
+    }
+    world.script(say("yes"), say("Done."))
+    args = ("--provider", "openai", "--url", world.llm.url, "--model", "fake")
+    ran = piped(world, *args, variables=variables)
+    assert (ran.code, "keyring" in ran.out) == (0, True), ran.err
+    assert KEY not in file_of(world).read_text()
+    [(account, key)] = json.loads(secrets.read_text()).items()
+    assert (account.split()[0], key) == ("oh-daemon", KEY)
+    ran = end(begin(world, "run", "Do it", "--json", variables=variables))
+    assert (ran.code, key_of(world)) == (0, f"Bearer {KEY}")
+    locked = {**variables, "KEYRING_FILE": str(world.home)}
+    ran = end(begin(world, "run", "Do it", variables=locked))
+    assert (ran.code, "has not answered within 2 s" in ran.err) == (5, True), ran.err
+    ran = end(begin(world, "logout", variables=variables))
+    assert (ran.code, file_of(world).exists(), secrets.read_text()) == (0, False, "{}")
 
 
 def test_a_key_that_is_refused_is_neither_stored_nor_shown(world: World) -> None:

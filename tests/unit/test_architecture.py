@@ -71,6 +71,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "rich": ("fronts/cli/", "app/event_lines"),
     "markdown_it": ("app/export_page",),
     "charset_normalizer": ("workspace/encodings",),
+    "keyring": ("store/system_keyring",),
     "yaml": ("core/front_matter", "workspace/skill_files"),
     "tree_sitter": ("core/risk/script",),
     "tree_sitter_bash": ("core/risk/script",),
@@ -106,6 +107,7 @@ LAST_RESORTS = {
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
     "model/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",
     "model/io_loop": "a model call: what it raises is raised again where somebody waits for it",
+    "store/system_keyring": "a backend of the keyring: what it raises is told without its text",
     "mcp_servers/server": "an MCP server: whatever it sends ends that server only",
     "fronts/wire/dispatch": "the request handler: a bug is an answer with a reference",
 }

@@ -54,9 +54,11 @@ def run_login(request: Request) -> None:
         masker = Masker([login.key or ""])
         hint = masker.mask(exc.hint) if exc.hint else None
         raise type(exc)(f"{masker.mask(exc.message)}; nothing is stored", hint=hint) from None
-    Logins(places.logins_file).add(login)
+    in_keyring = settings.key_store == "keyring"
+    Logins(places.logins_file).add(login, in_keyring=in_keyring)
+    where = f"the system keyring, and in {places.logins_file}" if in_keyring else places.logins_file
     console.print(
-        f"It answers. Stored in {places.logins_file}, for models of {login.provider} that have no "
+        f"It answers. Stored in {where}, for models of {login.provider} that have no "
         "key in the environment.",
         markup=False,
         soft_wrap=True,

@@ -78,7 +78,7 @@ class LLM(LLMSettings):
         models = Models(Settings, clean_env(os.environ), logins=logins)
         llm = models.llm_of(model or models.require_default())
         login = logins.all().get(provider_name(llm))
-        if login is None or (login.key, login.base_url) != (llm.key, llm.base_url):
+        if login is None or (login.has_key, login.base_url) != (bool(llm.key), llm.base_url):
             raise AuthRequiredError(f"no login is for {llm.model!r}; run `oh-daemon login`")
         own = {"model": llm.model, "api_key": llm.api_key, "base_url": llm.base_url}
         return cls.model_validate({**own, **settings})
