@@ -96,7 +96,7 @@ def _next_step(request: Json) -> Step:
 class Driver:
     """One running peer, and its frames as they come."""
 
-    def __init__(self, peer: Peer, project: Path, home: Path, model: Model) -> None:
+    def __init__(self, peer: Peer, project: Path, home: Path, url: str) -> None:
         env = {
             **os.environ,
             "PYTHONPATH": str(peer.code),
@@ -104,7 +104,7 @@ class Driver:
             "OH_DAEMON_MODEL": "openai/fake",
             "OH_DAEMON_TITLES": "false",
             "OH_DAEMON_SANDBOX": os.environ.get("OH_DAEMON_SANDBOX", "off"),
-            "OH_DAEMON_BASE_URL": model.url,
+            "OH_DAEMON_BASE_URL": url,
             "OH_DAEMON_API_KEY": "sk-bench",
         }
         pipe = subprocess.PIPE
@@ -234,7 +234,7 @@ def driven(peer: Peer, place: Path, model: Model) -> Generator[Driver]:
     project, home = place / "project", place / "home"
     project.mkdir(parents=True, exist_ok=True)
     home.mkdir(exist_ok=True)
-    driver = Driver(peer, project, home, model)
+    driver = Driver(peer, project, home, model.url)
     try:
         driver.initialize(project)
         yield driver

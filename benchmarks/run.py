@@ -22,6 +22,7 @@ import light
 import mcp_server
 import orjson
 import psutil
+import replay
 from fake_llm import FakeLLM, Step, call, chunks, hang, held, raw, say, stream_parts
 from in_neovim import neovim
 from in_view import view_buffers, view_landing, view_start
@@ -57,8 +58,8 @@ from oh_daemon.workspace.spawner import Spawner
 
 def main() -> None:
     wanted = sys.argv[1:]
-    if wanted[:1] == ["light"]:
-        light.main(wanted[1:])
+    if wanted and (apart := {"light": light.main, "replay": replay.main}.get(wanted[0])):
+        apart(wanted[1:])
         return
     # The client reads on a thread of its own. Switch threads often, so that this interpreter delays
     # it as little as an editor would.
