@@ -143,7 +143,8 @@ class _Search:
                 blocks = [f"{self._title(hit, unsaved)}: {hit['count']}" for hit in hits[:limit]]
             case _:
                 blocks = [self._title(hit, unsaved) for hit in hits[:limit]]
-        head = f"{n_lines:,} matching lines in {len(hits):,} of {len(files):,} files"
+        lines, searched = _counted(n_lines, "matching line"), _counted(len(files), "file")
+        head = f"{lines} in {len(hits):,} of {searched}"
         return _render(
             head, blocks, (*_cut(limit, n_found, unit), *_gaps(result, len(files)), *notes)
         )
@@ -153,7 +154,7 @@ class _Search:
         files, notes = self._files(args, args["pattern"], unsaved, context.cancel)
         names = [self._name(path) for path in files[:_MAX_ENTRIES]]
         notes += _cut(_MAX_ENTRIES, len(files), "files")
-        return _render(f"{len(files):,} files", names, notes)
+        return _render(_counted(len(files), "file"), names, notes)
 
     def list(self, args: Json, context: ToolContext) -> str:
         lines: list[str] = []
@@ -281,6 +282,10 @@ def _cut(limit: int, n_found: int, unit: str) -> list[str]:
     if n_found <= limit:
         return []
     return [f"only {limit} of {n_found:,} {unit} are shown; narrow the search by pattern or path"]
+
+
+def _counted(n: int, unit: str) -> str:
+    return f"{n:,} {unit}" if n == 1 else f"{n:,} {unit}s"
 
 
 def _render(head: str, blocks: Iterable[str], notes: Iterable[str]) -> str:

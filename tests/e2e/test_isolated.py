@@ -255,7 +255,7 @@ def test_without_a_view_a_worktree_isolates_and_says_what_it_lacks(world: World)
     [notice] = items(client, "notice")
     assert notice["title"].startswith("Isolated in a git worktree, branch oh/")
     assert content_of(items(client, "command")[0]).startswith("one\nedited\n")
-    assert "1 matching lines" in content_of(items(client, "toolCall")[-1])
+    assert "1 matching line " in content_of(items(client, "toolCall")[-1])
     assert files_of(world) == before
     assert {*waiting(client, conversation)} == {"a.txt", "b.txt", "c.txt"}
     landed = client.request("changes/accept", of(conversation, uris=[uri(world, "b.txt")]))

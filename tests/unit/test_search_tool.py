@@ -85,7 +85,7 @@ def test_grep_shows_lines_by_file_with_numbers_and_context(desk: Desk) -> None:
         "3 matching lines in 2 of 2 files\nb.txt\n1:two\n\nsrc/a.py\n2:two\n6:two\n"
     )
     assert desk.ask("grep", pattern="two", path="src", context=1) == (
-        "2 matching lines in 1 of 1 files\nsrc/a.py\n1-one\n2:two\n3-three\n--\n5-five\n6:two\n"
+        "2 matching lines in 1 of 1 file\nsrc/a.py\n1-one\n2:two\n3-three\n--\n5-five\n6:two\n"
     )
 
 
@@ -105,21 +105,21 @@ def test_grep_finds_what_the_user_sees_and_not_what_the_disk_has(desk: Desk) -> 
     path = desk.write("a.py", "saved\n")
     desk.editor.open(path)
     desk.editor.type(path, "x\ntyped\n")
-    assert desk.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 files"
+    assert desk.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 file"
     assert "a.py (unsaved text)\n2:typed" in desk.ask("grep", pattern="typed")
 
 
 def test_grep_and_glob_know_a_file_that_is_only_in_the_editor(desk: Desk) -> None:
     desk.editor.open(desk.root / "new.py", "fresh\n")
     desk.editor.open(desk.root.parent / "outside.py", "fresh\n")
-    assert "1 of 1 files\nnew.py (unsaved text)\n1:fresh" in desk.ask("grep", pattern="fresh")
-    assert desk.ask("glob", pattern="*.py") == "1 files\nnew.py"
+    assert "1 of 1 file\nnew.py (unsaved text)\n1:fresh" in desk.ask("grep", pattern="fresh")
+    assert desk.ask("glob", pattern="*.py") == "1 file\nnew.py"
 
 
 def test_an_emptied_buffer_hides_the_text_on_disk(desk: Desk) -> None:
     path = desk.write("a.py", "saved\n")
     desk.editor.open(path, "")
-    assert desk.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 files"
+    assert desk.ask("grep", pattern="saved") == "0 matching lines in 0 of 1 file"
 
 
 def test_what_git_ignores_is_left_out_until_it_is_named(git_desk: Desk) -> None:
@@ -249,7 +249,7 @@ def test_secrets_are_neither_searched_nor_named_as_a_path(desk: Desk) -> None:
     desk.write(".env.example", "KEY=\n")
     (desk.root / "plain").symlink_to(".env")
     assert desk.ask("grep", pattern="KEY") == (
-        "1 matching lines in 1 of 1 files\n"
+        "1 matching line in 1 of 1 file\n"
         "[2 files that may hold secrets were left out: .env, sub/server.pem]\n"
         ".env.example\n1:KEY=\n"
     )
