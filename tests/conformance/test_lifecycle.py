@@ -74,8 +74,11 @@ def test_another_major_version_is_refused_and_the_client_may_try_again(
     [
         ({"processId": "x"}, "processId"),
         ({"capabilities": [1]}, "capabilities"),
-        ({"initializationOptions": {"ohDaemon": 5}}, "ohDaemon"),
-        ({"initializationOptions": {"ohDaemon": {"protocolVersion": {"major": "1"}}}}, "major"),
+        ({"initializationOptions": {"ohDaemon": 5}}, "initializationOptions.ohDaemon"),
+        (
+            {"initializationOptions": {"ohDaemon": {"protocolVersion": {"major": "1"}}}},
+            "initializationOptions.ohDaemon.protocolVersion.major",
+        ),
         ({"workspaceFolders": {}}, "workspaceFolders"),
     ],
 )
