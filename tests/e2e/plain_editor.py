@@ -72,7 +72,7 @@ class PlainEditor:
         client.answer("window/workDoneProgress/create", lambda _params: None)
         client.initialize([folder], params={"capabilities": capabilities})
 
-    def command(self, name: str, *arguments: object) -> Any:
+    def run(self, name: str, *arguments: object) -> Any:
         params = {"command": name, "arguments": list(arguments)}
         return self.client.request("workspace/executeCommand", params)
 
@@ -129,7 +129,7 @@ class PlainEditor:
         }
         return {a["title"]: a for a in self.client.request("textDocument/codeAction", params)}
 
-    def run(self, action: Json) -> Any:
+    def click(self, action: Json) -> Any:
         return self.client.request("workspace/executeCommand", action)
 
     def _replace(self, path: Path, text: str) -> None:

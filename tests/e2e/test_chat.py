@@ -21,11 +21,11 @@ def test_a_chat_is_written_in_a_file_and_the_answer_streams_into_it(world: World
     words = "First.\n\nSecond 😀.\n\n## You\n\nnot the user"
     world.script(held(say(words, n_chunks=8), gate, after=6))
     editor = editor_of(world)
-    editor.command("ohDaemon.chat", "fix")
+    editor.run("ohDaemon.chat", "fix")
     path = world.project / ".openhands/chat/fix.md"
     assert editor.wait_for_shown() == path
     editor.type(path, "Hello 😀")
-    sent = editor.run(editor.actions(path)["Send to the agent"])
+    sent = editor.click(editor.actions(path)["Send to the agent"])
     editor.wait_for(path, "Second")
     # What the user types while the answer comes is the next draft, also amid an edit.
     editor.type(path, "And ")
@@ -60,7 +60,7 @@ def test_a_chat_that_is_not_open_is_written_on_the_disk_and_is_nobody_s_context(
     # A repository may bring a chat; only who has opened or named it sends what is in there.
     params = {"command": "ohDaemon.sendChat"}
     assert "open a chat" in editor.client.error("workspace/executeCommand", params).message
-    editor.command("ohDaemon.sendChat", "fix")
+    editor.run("ohDaemon.sendChat", "fix")
     editor.client.wait_for(lambda m: m.get("method") == "window/showMessage")
     text = wait_until(path, "*completed")
     assert "- `view .openhands/chat/fix.md` — " in text
@@ -98,7 +98,7 @@ def test_a_task_with_an_approval_is_done_with_what_each_client_has(
     editor = editor_of(world, name)
     editor.choose = lambda _asked: asks if asks != "closed" else None
     path = world.project / ".openhands/chat/fix.md"
-    assert editor.command("ohDaemon.chat", "fix") == {"uri": path.as_uri()}
+    assert editor.run("ohDaemon.chat", "fix") == {"uri": path.as_uri()}
     if editor.shows_documents:
         editor.wait_for_shown()
     else:
@@ -113,14 +113,14 @@ def test_a_task_with_an_approval_is_done_with_what_each_client_has(
             wait_until(path, words, lambda text: editor.put(path, text))
         return editor.wait_for(path, words)
 
-    editor.run(editor.actions(path)["Send to the agent"])
+    editor.click(editor.actions(path)["Send to the agent"])
     for kind in ("Trust /", "Create b.py"):
         wait_for(f"> **May it?** {kind}")
         answers = {t: a for t, a in editor.actions(path).items() if t.startswith("Trust this")}
         answers |= {t: a for t, a in editor.actions(path).items() if t.startswith("Allow once")}
         if kind in str(answers):
             [answer] = answers.values()
-            editor.run(answer)
+            editor.click(answer)
     text = wait_for("> **Error:** ")
     assert "- `Create b.py` — +1 −0" in text
     assert "no such key" in text
@@ -134,11 +134,11 @@ def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(
     world.script(say("Working on it."), call("terminal", command="touch made"), say("Made it."))
     editor = editor_of(world)
     editor.choose = lambda _asked: "unsupported"
-    editor.command("ohDaemon.chat", "fix")
+    editor.run("ohDaemon.chat", "fix")
     path = editor.wait_for_shown()
     for words, answer in (("Hello", "Working on it."), ("Go on", "> **May it?** ")):
         editor.type(path, words)
-        editor.command("ohDaemon.sendChat", {"uri": path.as_uri()})
+        editor.run("ohDaemon.sendChat", {"uri": path.as_uri()})
         editor.wait_for(path, answer)
     editor.save(path)
     editor.client.kill()
@@ -146,12 +146,12 @@ def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(
     editor = editor_of(world)
     editor.choose = lambda _asked: "unsupported"
     editor.open(path)
-    [asked] = editor.command("ohDaemon.approve")["pending"]
+    [asked] = editor.run("ohDaemon.approve")["pending"]
     assert asked["subject"]["kind"] == "trust"
-    editor.run(editor.actions(path)[f"Trust this folder: {asked['title']}"])
-    editor.command("ohDaemon.resume")
+    editor.click(editor.actions(path)[f"Trust this folder: {asked['title']}"])
+    editor.run("ohDaemon.resume")
     editor.wait_for(path, "> **May it?** Run touch made. ")
-    editor.run(editor.actions(path)["Allow once: Run touch made"])
+    editor.click(editor.actions(path)["Allow once: Run touch made"])
     text = editor.wait_for(path, "Made it.")
     assert (world.project / "made").exists()
     assert text.count("Working on it.") == 1
@@ -173,9 +173,9 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
     )
     editor = editor_of(world)
     editor.choose = lambda asked: asked["actions"][0]["title"]
-    editor.command("ohDaemon.start", "go")
+    editor.run("ohDaemon.start", "go")
     editor.client.wait_for(lambda m: m.get("method") == "window/showMessage")
-    assert [each["state"] for each in editor.command("ohDaemon.review")["files"]] == ["pending"]
+    assert [each["state"] for each in editor.run("ohDaemon.review")["files"]] == ["pending"]
     # The review is in the chat, which the conversation did not have before, and begins here.
     assert editor.wait_for_shown() == source
     [chat] = (world.project / ".openhands/chat").glob("*.md")
@@ -191,9 +191,11 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
         (20, "Keep"),
         (20, "Undo"),
     ]
-    editor.run(lenses[0]["command"])
+    keep = lenses[0]["command"]
+    editor.run("ohDaemon.keep", *keep["arguments"])
     assert "Keep this change" not in editor.actions(source, 3)
-    editor.run(editor.actions(source, 20)["Undo this change"])
+    assert editor.actions(source, 20)["Undo this change"]["command"] == "ohDaemon.revert"
+    editor.run("ohDaemon.revert")
     editor.client.wait_for(lambda m: "Undone: a.py" in str(m))
     kept = "".join(lines).replace("line 3\n", "line three\n")
     assert editor.buffers[source] == "first\n" + kept
@@ -204,22 +206,22 @@ def test_options_history_and_going_back_need_no_id_and_ask_for_what_they_lack(
 ) -> None:
     world.script(say("One."), say("Two."))
     editor = editor_of(world)
-    editor.command("ohDaemon.start", "first words")
+    editor.run("ohDaemon.start", "first words")
     editor.client.wait_for(lambda m: m.get("params", {}).get("message") == "One.")
-    assert editor.command("ohDaemon.options", "plan")["options"][0]["value"] == "plan"
+    assert editor.run("ohDaemon.options", "plan")["options"][0]["value"] == "plan"
     editor.choose = lambda asked: "Mode: Edit freely" if "Mode: plan" in str(asked) else None
-    editor.command("ohDaemon.options")
+    editor.run("ohDaemon.options")
     # The conversation that began elsewhere gets a file with all that was.
-    editor.command("ohDaemon.history")
+    editor.run("ohDaemon.history")
     path = editor.wait_for_shown()
     assert path.stat().st_mode & 0o077 == 0
     text = editor.wait_for(path, "*completed")
     assert "## You said\n\n> first words\n\n## Agent\n\nOne.\n" in text
     editor.type(path, "second words")
-    editor.command("ohDaemon.sendChat", {"uri": path.as_uri()})
+    editor.run("ohDaemon.sendChat", {"uri": path.as_uri()})
     editor.wait_for(path, "Two.\n\n*completed")
     editor.choose = lambda asked: "Take back" if "second words" in asked["message"] else None
-    editor.command("ohDaemon.rollback")
+    editor.run("ohDaemon.rollback")
     editor.wait_for(path, "> **Taken back:** ")
-    assert len(editor.command("ohDaemon.list")["conversations"]) == 1
-    assert editor.command("ohDaemon.options")["options"][0]["value"] == "autoEdit"
+    assert len(editor.run("ohDaemon.list")["conversations"]) == 1
+    assert editor.run("ohDaemon.options")["options"][0]["value"] == "autoEdit"
