@@ -364,7 +364,7 @@ def run_tool(tool: Tool, args: Json, context: ToolContext) -> ToolResult:
     try:
         return presentable(tool.run(args, context), context.masker)
     except Cancelled:
-        return ToolResult.of("Interrupted by the user; it may have had effects.", is_error=True)
+        return ToolResult.of("It was cut off and may have had effects.", is_error=True)
     except ToolError as exc:
         return result_of(exc, context.masker)
     except BaseException as exc:  # A tool that calls `sys.exit` ends itself only.

