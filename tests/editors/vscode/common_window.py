@@ -44,7 +44,7 @@ MODEL_OF_PATCHES = {"model": "openai/fake", "llm": {"editsByPatch": True}}
 PRICED = "a-model-with-a-price"
 MODEL_WITH_PRICE = {
     "model": "openai/fake",
-    "llm": {"contextWindow": 1_000, "inputCostPerToken": 0.001, "outputCostPerToken": 0.001},
+    "llm": {"contextWindow": 10_000, "inputCostPerToken": 0.001, "outputCostPerToken": 0.001},
 }
 COMMAND = "oh.daemon.command"
 PYTHON_CHOSEN = "chosen-python"

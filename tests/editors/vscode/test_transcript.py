@@ -234,7 +234,7 @@ async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSC
     await expect(vscode.panel.locator(".usage")).to_contain_text("330 tokens · $0.330")
     await vscode.panel.locator(".usage").click()
     spent = vscode.panel.get_by_role("group", name="What this conversation took")
-    await expect(spent).to_contain_text("10 % of 1.0k tokens")
+    await expect(spent).to_contain_text("1 % of 10k tokens")
     await expect(spent).to_contain_text("$0.330")
     # The input stays free.
     box, desk = [await each.bounding_box() for each in (spent, vscode.panel.locator(".composer"))]
