@@ -389,7 +389,10 @@ class FakeLLM:
         while (line := reader.readline()) not in (b"\r\n", b""):
             name, _, value = line.decode("latin-1").partition(":")
             headers[name.lower()] = value.strip()
-        data = reader.read(int(headers.get("content-length", 0)))
+        length = int(headers.get("content-length", 0))
+        data = reader.read(length)
+        if len(data) < length:  # The client went away in the middle.
+            return None
         arrived = time.monotonic()
         with self._changed:
             index = len(self._requests)

@@ -1,6 +1,6 @@
 """Neovim with its own LSP client and nothing but the recipe of docs/lsp.md."""
 
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import forked_daemons
@@ -59,9 +59,8 @@ def test_a_task_with_approval_and_review_is_done_without_our_plugin(tmp_path: Pa
         )
         variables = [f"{name}={value}" for name, value in desk.environment.items()]
         argv = ["env", "-u", "NVIM", "-C", str(desk.project), *variables, nvim]
-        editor = stack.enter_context(
-            closing(pynvim.attach("child", argv=[*argv, "--embed", *QUICK_START, "--headless"]))
-        )
+        editor = pynvim.attach("child", argv=[*argv, "--embed", *QUICK_START, "--headless"])
+        stack.callback(quit_editor, editor)
         editor.exec_lua(recipe("neovim", daemon))
         editor.exec_lua(PICK, ["Trust this folder", "Allow once", "Send to the agent"])
         editor.command("edit calc.py")
@@ -83,3 +82,9 @@ def test_a_task_with_approval_and_review_is_done_without_our_plugin(tmp_path: Pa
         editor.exec_lua(UNMARKED)
         assert editor.exec_lua("return _G.asked")[-1] == "Code actions:"
         assert desk.file.read_text("utf-8") == CODE
+
+
+def quit_editor(editor: pynvim.Nvim) -> None:
+    with suppress(OSError, EOFError):
+        editor.command("qa!")
+    editor.close()
