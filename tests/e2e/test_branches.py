@@ -206,7 +206,8 @@ def test_a_rollback_takes_back_commands_and_edits_and_leaves_git_alone(world: Wo
     ]
     world.send(client, named["conversationId"], "third")
     world.turn(client, nth=3)
-    said = [message["content"] for message in messages(world, -1)]
+    # A busy machine tells of git in the first message, where it was not known at the start.
+    said = [message["content"].partition("\n\n<env")[0] for message in messages(world, -1)]
     assert said == ["first", "Hello.", "third"]
     records = world.records_of(named["conversationId"])
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))

@@ -15,9 +15,9 @@ from oh_daemon.app.shared import share_for_user
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.fronts.acp.client_facts import ClientFacts
 from oh_daemon.fronts.acp.connection import Connection
+from oh_daemon.fronts.acp.prompts import Prompts
 from oh_daemon.fronts.acp.server import Server, Service
 from oh_daemon.fronts.acp.sessions import Sessions
-from oh_daemon.fronts.acp.turns import Turns
 
 
 def compose(server: Server, facts: ClientFacts) -> Service:
@@ -36,10 +36,10 @@ def compose(server: Server, facts: ClientFacts) -> Service:
     )
     connection = Connection(server.outbox, server.client, facts, server.streams, shared)
     sessions = Sessions(connection, models)
-    turns = Turns(sessions)
+    prompts = Prompts(sessions)
     return Service(
-        methods={**sessions.methods(), **turns.methods()},
-        notifications=turns.notifications(),
+        methods={**sessions.methods(), **prompts.methods()},
+        notifications=prompts.notifications(),
         cancel=sessions.cancel,
         stop=sessions.stop,
         mask=shared.masker.mask,

@@ -1,6 +1,6 @@
 """Records and items of a conversation as ACP's updates: pure functions, the same live and replayed.
 
-A text that streamed is not here, nor is what a turn's end says; `session` and `turns` have these.
+A text that streamed is not here, nor is what a turn's end says; `session` and `prompts` have these.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ _SIGN_IN = (
 )
 
 
-class Turns:
+class Prompts:
     """Called on the main thread; what takes longer is done by the session's own queue."""
 
     def __init__(self, sessions: Sessions) -> None:
