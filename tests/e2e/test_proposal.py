@@ -199,7 +199,7 @@ def test_a_runtime_is_a_folder_with_tools_to_which_others_are_added(tmp_path: Pa
         say("Flipped."),
     ]
     printed, requests = run(RUNTIME, script, tmp_path)
-    assert "Agent finished\n" in printed
+    assert "Agent finished" in printed  # Two threads print: the end of its line may come later.
     assert "turn.completed" in printed
     assert "Flip twice." in str(requests[0]["messages"])
     seen, linted, price = tool_results(requests[-1])
