@@ -1,6 +1,7 @@
 """From the first byte to the exit code."""
 
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -231,3 +232,13 @@ def test_a_parent_that_is_not_there_is_not_watched(spawn: Spawn) -> None:
     client = spawn()
     client.initialize(params={"processId": 2**30})  # Larger than any process id on Linux.
     assert client.error("no/suchMethod").code == -32601
+
+
+def test_a_process_that_did_not_start_the_daemon_is_not_watched(spawn: Spawn) -> None:
+    """The number of an editor elsewhere, such as outside a container, is here a stranger's."""
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        client = spawn()
+        client.initialize(params={"processId": stranger.pid})
+        stranger.kill()
+    for _ in range(50):
+        assert client.error("no/suchMethod").code == -32601

@@ -353,9 +353,12 @@ def _watch_parent(process_id: int, on_end: Callable[[], None]) -> None:
     """Call back when the process ends. If it cannot be watched, the end of input must do."""
     try:
         descriptor = os.pidfd_open(process_id)
+        if not _is_ancestor(process_id):
+            os.close(descriptor)
+            raise ProcessLookupError("it did not start this one")
     except (AttributeError, OSError) as error:
-        # The process id of an editor in another container means nothing here.
-        log.info("process %d cannot be watched: %s", process_id, error)
+        # The process id of an editor in another container means nothing here, or a stranger.
+        log.info("process %d is not watched: %s", process_id, error)
         return
 
     def wait() -> None:
@@ -365,3 +368,14 @@ def _watch_parent(process_id: int, on_end: Callable[[], None]) -> None:
         on_end()
 
     threading.Thread(target=wait, name="parent-watch", daemon=True).start()
+
+
+def _is_ancestor(process_id: int) -> bool:
+    from pathlib import Path  # noqa: PLC0415 - 15 ms, and the answer does not wait.
+
+    ancestor = os.getppid()
+    while ancestor not in {0, process_id}:
+        # The name, in parentheses, may have any characters (proc_pid_stat(5)).
+        _, _, fields = Path(f"/proc/{ancestor}/stat").read_bytes().rpartition(b")")
+        ancestor = int(fields.split()[1])
+    return ancestor == process_id
