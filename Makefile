@@ -62,6 +62,7 @@ CHECKED := $(DEV) $(MODULES) $(LUA_FORMAT)
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_clients/package-lock.json)
+HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
 .PHONY: help setup system editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
 
@@ -155,8 +156,8 @@ system: ## install the Debian packages that the tests need
 # Servers from npm that the tests of MCP call; the one from PyPI is in requirements-dev.lock.
 mcp-servers: $(MCP_SERVERS)
 
-# A client from npm that the tests of ACP run, and the Node that it needs.
-acp-clients: $(ACP_CLIENTS)
+# Clients that the tests of ACP run: one from npm with the Node that it needs, and one from PyPI.
+acp-clients: $(ACP_CLIENTS) $(HARBOR)
 
 # What the tests of the panel drive: a VS Code with the extension, and a browser to show it.
 editors: system browser $(HOST) $(EXTENSION)/oh.vsix
@@ -179,6 +180,13 @@ $(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(VSIX_SOURCES) $(DAEMON_SOURCES)
 $(MODULES) $(LUA_FORMAT) $(MCP_SERVERS) $(ACP_CLIENTS):
 	@echo "installing what $(@D:/node_modules=)/package-lock.json lists"
 	@cd $(@D:/node_modules=) && $(NPM) ci && touch $(CURDIR)/$@
+
+# Harbor as a whole wants Python 3.12; its runner does not, and needs only the SDK and pydantic.
+$(HARBOR): tests/acp_clients/requirements.lock $(DEV)
+	@echo "installing what $< lists"
+	@rm -rf .venv/harbor .venv/.harbor-*
+	@$(call INSTALL,install) --no-deps --require-hashes --python-version 3.12 --target .venv/harbor -r $<
+	@touch $@
 
 # code-server's own two folders come with their own lists of exact versions.
 $(HOST):

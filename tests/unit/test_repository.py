@@ -88,7 +88,9 @@ def test_the_daemon_is_tested_with_the_versions_that_it_ships_with() -> None:
     assert {name: tested.get(name) for name in shipped} == shipped, "run `make lock`"
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize(
+    "name", ["requirements.lock", "requirements-dev.lock", "tests/acp_clients/requirements.lock"]
+)
 def test_every_locked_package_has_a_hash_and_no_address(name: str) -> None:
     text = (ROOT / name).read_text("utf-8")
     packages = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
