@@ -17,10 +17,11 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.content import TextPart
 from oh_daemon.contract.settings import Condenser
 from oh_daemon.core.agent import AgentLoop
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.consent import Policy
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import EventLog, Json, Model, Tool, ToolSpec
-from oh_daemon.core.runtime import Runtime
+from oh_daemon.core.runtime import Runtime, no_watch
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
 from oh_daemon.store.memory_log import MemoryLog
@@ -29,6 +30,7 @@ from oh_daemon.tools.function import FunctionTool
 
 DEADLINE_S = 120
 """So long because the first call imports litellm, which takes a while on a busy machine."""
+Watch = Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]]
 NOW = "2026-01-02T03:04:05.678Z"
 PROMPT = "Be good."
 SECRET = "hush-0123456789"
@@ -154,6 +156,7 @@ def at_work(
     condenser: Condenser = "pipeline",
     window: int | None = None,
     titles: bool = False,
+    watch: Watch = no_watch,
     others: Mapping[str, Json] | None = None,
     **changes: Any,
 ) -> Generator[Work]:
@@ -175,6 +178,7 @@ def at_work(
             tool_choice=tool_choice,
             condenser=condenser,
             titles=titles,
+            watch_files=watch,
         )
         agent = AgentLoop(conversation, runtime)
         agent.start()

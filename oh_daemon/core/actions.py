@@ -17,7 +17,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.contract.forms import ItemFields, ToolFields, item_with
-from oh_daemon.contract.items import CommandItem, FileChangeItem
+from oh_daemon.contract.items import CommandItem, FileChange, FileChangeItem
 from oh_daemon.core.approval import never_asks
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.consent import Consent, Rejection
@@ -241,10 +241,9 @@ class Actions:
             return
         result, ending = self._completed(action, result, cancel)
         if (checkpoint := look_again()) is not None:
-            journal.append(checkpoint, item_id=item_id)
-            if checkpoint.changes:
-                files = merge_changes(journal.state.changes, checkpoint.changes)
-                journal.append(e.ChangesUpdated(files=files))
+            with journal.changed:
+                files = self._files_of_turn(checkpoint.changes)
+                journal.append(checkpoint, *files, item_id=item_id)
         self._observe(action, result, elapsed_ms, is_cancelled=cancel.is_cancelled)
         batch.ending = ending or batch.ending
 
@@ -343,13 +342,16 @@ class Actions:
             if item["id"] not in journal.state.open_items:
                 return
             # What an approval shows can no longer run, so nobody needs to answer it.
-            events = [*withdrawn(journal.state, "changed", item["id"]), observation]
+            events = withdrawn(journal.state, "changed", item["id"])
             ended = observation.item
-            changes = ended.changes if isinstance(ended, FileChangeItem | CommandItem) else ()
-            if changes and status == "completed":
-                files = merge_changes(journal.state.changes, changes)
-                events.append(e.ChangesUpdated(files=files))
-            journal.append(*events)
+            changes = ended.changes if isinstance(ended, FileChangeItem | CommandItem) else None
+            files = self._files_of_turn(changes if status == "completed" else None)
+            journal.append(*events, observation, *files)
+
+    def _files_of_turn(self, changes: tuple[FileChange, ...] | None) -> list[e.ChangesUpdated]:
+        """Return the event that adds these changes to the turn's; none if nothing has changed."""
+        before = self._journal.state.changes
+        return [e.ChangesUpdated(files=merge_changes(before, changes))] if changes else []
 
 
 def _may_touch_any_file(intent: Intent) -> bool:

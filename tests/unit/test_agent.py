@@ -694,10 +694,13 @@ class NotedLog(MemoryLog):
     def __init__(self) -> None:
         super().__init__()
         self.notes: list[str] = []
+        self.pieces: list[list[str]] = []
+        """The events of each append."""
 
     def append(self, lines: bytes) -> None:
         super().append(lines)
-        self.notes += [orjson.loads(line)["event"]["type"] for line in lines.splitlines()]
+        self.pieces.append([orjson.loads(line)["event"]["type"] for line in lines.splitlines()])
+        self.notes += self.pieces[-1]
 
     def sync(self) -> None:
         self.notes.append("sync")
@@ -723,6 +726,16 @@ def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_ru
         *("item.updated", "sync", "written"),
         *("turn.completed", "sync"),
     ]
+
+
+def test_no_kill_leaves_a_checkpoint_without_the_files_of_its_turn():
+    change = FileChange(uri="file:///a", op="add", added=1, removed=0, sha256_after="one")
+    made = e.CheckpointCreated(before={}, after={}, n_files=1, changes=(change,))
+    log, write = NotedLog(), tool("write", lambda: "done")
+    script = [call("write"), say("Done.")]
+    with at_work(script, write, log=log, watch=lambda _cancel: lambda: made) as work:
+        work.run()
+    assert ["checkpoint.created", "changes.updated"] in log.pieces
 
 
 @pytest.mark.parametrize("end", ["refused", "interrupted"])
