@@ -27,6 +27,11 @@ class Contract(BaseModel):
 Model = TypeVar("Model", bound=BaseModel)
 
 
+def names_on_wire(model: type[BaseModel]) -> tuple[str, ...]:
+    """Return the names of a model's fields as JSON has them."""
+    return tuple(each.alias or name for name, each in model.model_fields.items())
+
+
 def parse_strictly(model: type[Model], value: object) -> Model:
     """Return what came over the wire as JSON; no other type is taken for the one that is wanted.
 

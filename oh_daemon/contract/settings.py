@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
 
-from oh_daemon.contract.base import Contract, first_error
+from oh_daemon.contract.base import Contract, first_error, names_on_wire
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.problems import Problem, Source
@@ -261,4 +260,4 @@ def stricter(option: str, *values: str) -> str:
     return min(values, key=[*CHOICES[option]].index)
 
 
-KEYS: tuple[str, ...] = tuple(to_camel(name) for name in Settings.model_fields)
+KEYS = names_on_wire(Settings)

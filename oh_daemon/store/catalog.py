@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import orjson
-from pydantic.alias_generators import to_camel
 
+from oh_daemon.contract.base import names_on_wire
 from oh_daemon.contract.errors import ConversationNotFoundError, DaemonError, ReadOnlyError
 from oh_daemon.contract.summaries import ConversationInfo
 from oh_daemon.store.log_scan import (
@@ -87,7 +87,7 @@ def summary_of(state: State) -> Json:
     }
 
 
-_FIELDS = {*map(to_camel, ConversationInfo.model_fields)} - {"epoch", "turnId", "lock"}
+_FIELDS = {*names_on_wire(ConversationInfo)} - {"epoch", "turnId", "lock"}
 """What `summary_of` returns; the others are of the moment."""
 
 
