@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from oh_daemon.app.conversations import Conversations
+from oh_daemon.app.listing import catalogs_of, list_summaries
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import share_for_user
 from oh_daemon.app.views import ground_of
@@ -23,7 +23,6 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.process import say
 from oh_daemon.sandbox import entry, landlock
-from oh_daemon.sandbox.ground import Ground
 from oh_daemon.sandbox.isolated_worktree import Worktree
 from oh_daemon.sandbox.levels import Level, Row, places, try_levels, with_mounts
 from oh_daemon.sandbox.secret_files import Masks
@@ -36,8 +35,6 @@ from oh_daemon.workspace.spawner import Spawner
 
 _MAX_SHOWN = 50
 _FAILED = 1
-_HIDDEN = (Path("/run"),)
-_SCRATCH = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108 - covered by layers of their own.
 
 
 def print_levels(folder: Path) -> None:
@@ -97,13 +94,11 @@ def _run_in_view(
 ) -> int:
     if level_row.program is None or level_row.place is None:
         raise ToolError("the self-test did not say what makes a view")
-    home, *scratch = (path.resolve() for path in (Path.home(), *_SCRATCH) if path.is_dir())
     place = Path(tempfile.mkdtemp(prefix="command-", dir=level_row.place))
     with closing(Spawner()) as host:
-        own = Places(os.environ).private
-        masks = Masks(host, [folder], Path.home().resolve(), os.environ, own=own)
-        hidden = [path for path in _HIDDEN if path.is_dir()]
-        ground = Ground(level_row.program, [folder], [home], hidden, masks=masks, scratch=scratch)
+        own, home = Places(os.environ).private, Path.home().resolve()
+        masks = Masks(host, [folder], home, os.environ, own=own)
+        ground = ground_of(level_row.program, [folder], home, masks)
         return _run_and_list(View(host, ground, place), folder, command, env)
 
 
@@ -163,7 +158,8 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
 
 def _summary(folder: Path, start_of_id: str) -> Json:
     shared, _ = share_for_user(Places(os.environ), {folder: True})
-    listed = {each["id"]: each for each in Conversations(shared).listed([folder])}
+    catalogs = catalogs_of([folder], shared.user_folder)
+    listed = {each["id"]: each for each in list_summaries(catalogs, parent_id=None)}
     return listed[find_id([*listed], start_of_id, folder)]
 
 
