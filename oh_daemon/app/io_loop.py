@@ -65,7 +65,7 @@ def _raise(error: Exception) -> Never:
 
 @cache
 def _running_loop() -> asyncio.AbstractEventLoop:
-    """Start the loop once. Connections are pooled per loop, so one serves all models."""
+    """Start the loop at its first use."""
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="io-loop", daemon=True).start()
     return loop

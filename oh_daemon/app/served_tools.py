@@ -15,6 +15,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from oh_daemon.app.io_loop import run_on_loop
 from oh_daemon.app.shared import Shared
 from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.actions import result_of, run_tool
@@ -26,7 +27,6 @@ from oh_daemon.core.rules import ruling_of
 from oh_daemon.core.tool_calls import parse_call, plan
 from oh_daemon.mcp_servers.connections import MAX_LINE_BYTES
 from oh_daemon.mcp_servers.serving import serve
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.store.private_files import open_private, private_folder
 from oh_daemon.tools.edit import EditTool

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
+from oh_daemon.app.io_loop import run_on_loop
 from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.self_test import SelfTest
@@ -33,7 +34,6 @@ from oh_daemon.core.runtime import Slots
 from oh_daemon.core.secrets import Masker, SecretSource
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.levels import Sandbox
 from oh_daemon.store.commit import CommitThread
 from oh_daemon.store.logins import Logins

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+from oh_daemon.app.io_loop import run_on_loop
 from oh_daemon.contract.daemon_messages import OpenPort
 from oh_daemon.contract.errors import DaemonError, ToolError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.host_consent import HostConsent, HostQuestion
 from oh_daemon.core.hosts import Host, Reach
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.proc import listening_ports
 from oh_daemon.sandbox.proxy import Proxy, Server, Streams, relay
 from oh_daemon.sandbox.view import View

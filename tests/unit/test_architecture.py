@@ -106,7 +106,7 @@ LAST_RESORTS = {
     "fronts/acp/projector": "an update: whatever breaks there leaves out that update only",
     "fronts/lsp/lifecycle": "start and stop: what breaks there is logged and the rest goes on",
     "model/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",
-    "model/io_loop": "a model call: what it raises is raised again where somebody waits for it",
+    "app/io_loop": "a coroutine: what it raises is raised again where somebody waits for it",
     "store/system_keyring": "a backend of the keyring: what it raises is told without its text",
     "mcp_servers/server": "an MCP server: whatever it sends ends that server only",
     "fronts/wire/dispatch": "the request handler: a bug is an answer with a reference",

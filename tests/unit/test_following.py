@@ -8,13 +8,13 @@ from queue import SimpleQueue
 from typing import NoReturn
 
 from oh_daemon.app.following import Followed
+from oh_daemon.app.io_loop import run_on_loop
 from oh_daemon.app.shared import Shared
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.contract.settings import Merged, Settings
 from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.event_log import open_log
 from oh_daemon.workspace.spawner import Spawner
 

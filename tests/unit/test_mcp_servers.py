@@ -14,12 +14,12 @@ from typing import Any
 
 import mcp_server
 
+from oh_daemon.app.io_loop import run_on_loop
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.secrets import Masker
 from oh_daemon.mcp_servers.connections import Surroundings, piped
 from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.workspace.spawner import Process, Spawner
 
 WITHIN_S = 90

@@ -14,6 +14,7 @@ import webbrowser
 from pathlib import Path
 
 from oh_daemon.app.daemon_log import log_quietly_to
+from oh_daemon.app.io_loop import run_on_loop
 from oh_daemon.app.places import Places
 from oh_daemon.app.served_tools import ServedTools, connect
 from oh_daemon.app.shared import share_for_user
@@ -22,7 +23,6 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.fronts.wire.stdio import claim_stdio
 from oh_daemon.mcp_servers.serving import serve_descriptors
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.store.private_files import write_all
 
 _AT_ONCE = 1 << 16

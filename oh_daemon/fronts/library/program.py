@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import cast
 
+from oh_daemon.app.io_loop import run_on_loop
 from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, Shared
@@ -26,7 +27,6 @@ from oh_daemon.fronts.library.workspace import Workspace
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.offer import tool_name
 from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.model.io_loop import run_on_loop
 from oh_daemon.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
 from oh_daemon.store.private_files import PrivateValues
 from oh_daemon.workspace.spawner import Spawner
