@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import orjson
 
@@ -26,9 +27,9 @@ from oh_daemon.app.opening import (
     new_log,
     recipe_for_foreign,
     replay_into,
+    require_usable,
 )
 from oh_daemon.app.shared import Recipe, Shared
-from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
@@ -36,11 +37,9 @@ from oh_daemon.contract.errors import (
     ConversationBusyError,
     ConversationLockedError,
     ConversationNotFoundError,
-    InvalidParamsError,
     InvalidStateError,
     OverloadedError,
     StorageError,
-    WorkspaceUntrustedError,
 )
 from oh_daemon.contract.summaries import ConversationInfo
 from oh_daemon.core.approval import check_options, option_pickers
@@ -57,17 +56,22 @@ from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.workspace.paths import paths_from_uris, unusable, uri_from_path
+from oh_daemon.workspace.paths import paths_from_uris, uri_from_path
 
 _DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
 """What opening a log raises when the log is damaged beyond use."""
 
 
+Equip: TypeAlias = "Callable[[Conversations, Conversation, Sequence[Path], Recipe], Recipe]"
+
+
 class Conversations:
     """Thread-safe. One per process and client."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, equip: Equip) -> None:
+        """`equip` adds tools to the recipe of a conversation that begins or is opened."""
         self.shared = shared
+        self._equip = equip
         self._lock = threading.Lock()
         self._live: dict[str, Live] = {}
         self._followed: dict[str, Followed] = {}
@@ -85,7 +89,7 @@ class Conversations:
         """Create a conversation and its worker. Raises `UserError` or `StorageError`."""
         self._require_room()
         for folder in folders:
-            self._require_usable(folder)
+            require_usable(folder, self.shared)
         settings = self.shared.settings(folders[0] if folders else None).settings
         model = params.options.get("model") or settings.model or self.shared.default_model()
         require_sight(params.content or (), self.shared.model_for(model))
@@ -221,7 +225,7 @@ class Conversations:
         clock, masker = self.shared.clock, self.shared.masker
         conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
         conversation.journal.listeners.extend(self.shared.listeners)
-        recipe = equipped(self, conversation, folders, recipe)
+        recipe = self._equip(self, conversation, folders, recipe)
         return Live(self.shared, recipe, conversation, folders)
 
     def _add(self, live: Live, *, at_work: bool) -> Live:
@@ -380,14 +384,6 @@ class Conversations:
             raise OverloadedError(
                 f"{n_open} conversations are open, which is the limit; close one",
                 retry_after_ms=1000,
-            )
-
-    def _require_usable(self, folder: Path) -> None:
-        if problem := unusable(folder):
-            raise InvalidParamsError.at("folders", f"{str(folder)!r} {problem}", "not_a_folder")
-        if self.shared.trust.of(folder) == "none":
-            raise WorkspaceUntrustedError(
-                f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"
             )
 
     def catalogs(self, folders: Sequence[Path]) -> list[Catalog]:

@@ -15,7 +15,12 @@ from pathlib import Path
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.contract import events as e
-from oh_daemon.contract.errors import ConversationLockedError, UserError
+from oh_daemon.contract.errors import (
+    ConversationLockedError,
+    InvalidParamsError,
+    UserError,
+    WorkspaceUntrustedError,
+)
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.settings import CHOICES, Settings, stricter
 from oh_daemon.core.folding import apply
@@ -27,7 +32,7 @@ from oh_daemon.store.catalog import DAMAGED, Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import LOG_NAME, TakeRecord
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.workspace.paths import uri_from_path
+from oh_daemon.workspace.paths import unusable, uri_from_path
 
 
 def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: bool) -> TakeRecord:
@@ -73,6 +78,16 @@ def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
     notice = NoticeItem(id=new_id(), severity="warning", title=DAMAGED, description=description)
     journal.append(created, e.ItemCompleted(item=notice))
     return description
+
+
+def require_usable(folder: Path, shared: Shared) -> None:
+    """Raises `InvalidParamsError`, and `WorkspaceUntrustedError` if no agent may work there."""
+    if problem := unusable(folder):
+        raise InvalidParamsError.at("folders", f"{str(folder)!r} {problem}", "not_a_folder")
+    if shared.trust.of(folder) == "none":
+        raise WorkspaceUntrustedError(
+            f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"
+        )
 
 
 @contextmanager

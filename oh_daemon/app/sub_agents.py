@@ -12,8 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.contract import events as e
@@ -41,9 +42,6 @@ from oh_daemon.core.turns import rest_before_step
 from oh_daemon.store.memory_log import MemoryLog
 from oh_daemon.tools.delegate import DelegateTool
 from oh_daemon.workspace.agent_files import find_agents
-
-if TYPE_CHECKING:
-    from oh_daemon.app.conversations import Conversations
 
 MAX_AT_ONCE = 4
 _REPORTED = frozenset(

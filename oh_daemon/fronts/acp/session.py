@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.live import Live
-from oh_daemon.app.sub_agents import sub_agents_of
+from oh_daemon.app.sub_agents import equipped, sub_agents_of
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.mcp import McpServerSettings
@@ -87,7 +87,8 @@ class Session(Listener):
                 can_ask=lambda: True,
                 can_answer=self.asker.can_answer,
                 listeners=(self,),
-            )
+            ),
+            equipped,
         )
 
     def _files(self) -> ClientFiles | None:

@@ -15,6 +15,7 @@ from typing import Any
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.history import fork
 from oh_daemon.app.models import Models
+from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import events as e
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.branches import ForkParams
@@ -49,7 +50,7 @@ class Sessions:
         self._models = models
         self._shared = connection.shared
         self._open: dict[str, Session] = {}
-        self._closed = Conversations(connection.shared)
+        self._closed = Conversations(connection.shared, equipped)
         """For logs that no session has open."""
         self.serial = Serial(ThreadPoolExecutor(4, thread_name_prefix="session"))
 

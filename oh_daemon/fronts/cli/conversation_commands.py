@@ -18,6 +18,7 @@ from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.live import Live
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import share_for_user
+from oh_daemon.app.sub_agents import equipped
 from oh_daemon.app.transcript import message_text
 from oh_daemon.contract import plain
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
@@ -39,7 +40,7 @@ def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[Live]:
     places = Places(os.environ)
     shared, _ = share_for_user(places, {folder: True})
     log_quietly_to(places.log_file, shared.settings(folder).settings.log_level, shared.masker)
-    conversations = Conversations(replace(shared, client_name=command))
+    conversations = Conversations(replace(shared, client_name=command), equipped)
     try:
         ids = [summary["id"] for summary in conversations.listed([folder])]
         yield conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)

@@ -28,6 +28,7 @@ from oh_daemon.app.models import DEMO, Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, share_for_user
 from oh_daemon.app.sources import SettingsSources
+from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.problems import render_problem
@@ -157,7 +158,7 @@ def _compose(
         tool_choice=request.tool_choice,
         result_schema=_read_schema(request.result_schema),
     )
-    return Conversations(shared), recipe, models
+    return Conversations(shared, equipped), recipe, models
 
 
 def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ from oh_daemon.app.export import Format, render_export
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
 from oh_daemon.app.shared import Recipe
+from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import branches
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval, InputRequest, Subject
@@ -78,7 +79,7 @@ class Conversation:
         self._shared = shared_of(
             agent, workspace, folders, self._calls, answers=on_question is not None
         )
-        self._conversations = Conversations(self._shared)
+        self._conversations = Conversations(self._shared, equipped)
         try:
             self._live = self._begin(conversation_id, params, folders, recipe_of(agent))
         except BaseException:

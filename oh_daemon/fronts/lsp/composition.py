@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_to
 from oh_daemon.app.places import Places
 from oh_daemon.app.self_test import SelfTest
@@ -76,9 +75,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     tell_level = partial(_tell_level, server)
     self_test.verify(lambda: sources.merged().settings, documents.folders, tell_level)
     _connect(shared.mcp, server.outbox, server.client, facts)
-    daemon = Daemon(
-        shared, Conversations(shared), documents, server.outbox, publisher, models, client_tools
-    )
+    daemon = Daemon(shared, documents, server.outbox, publisher, models, client_tools)
 
     def stop(left_s: float) -> None:
         stop_sharing()

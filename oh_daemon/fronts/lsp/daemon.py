@@ -21,6 +21,7 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.message_content import Resolver
 from oh_daemon.app.models import Models
 from oh_daemon.app.shared import Shared
+from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract.approvals import InputRespondParams
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
@@ -41,7 +42,6 @@ class Daemon:
     """One per process. Its fields are never reassigned."""
 
     shared: Shared
-    conversations: Conversations
     documents: OpenDocuments
     outbox: Outbox
     publisher: Publisher
@@ -49,6 +49,7 @@ class Daemon:
     client_tools: ClientTools
     attachments: Attachments = field(default_factory=Attachments)
     workers: ThreadPoolExecutor = field(default_factory=lambda: _started_pool(4))
+    conversations: Conversations = field(init=False)
     serial: Serial = field(init=False)
     resolver: Resolver = field(init=False)
     file_names: FileNames = field(init=False)
@@ -56,6 +57,7 @@ class Daemon:
     version: str = field(default_factory=lambda: version("oh-daemon"))
 
     def __post_init__(self) -> None:
+        self.conversations = Conversations(self.shared, equipped)
         self.serial = Serial(self.workers)
         self.resolver = Resolver(self.conversations, self.attachments)
         self.file_names = FileNames(self.shared.spawner)
