@@ -23,11 +23,11 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.opening import (
     begin_again,
     closed_on_failure,
-    folders_of_damaged,
     new_log,
     recipe_for_foreign,
     replay_into,
     require_usable,
+    working_folders,
 )
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.contract import events as e
@@ -128,10 +128,14 @@ class Conversations:
         *,
         recipe: Recipe | None = None,
         at_work: bool = True,
+        moves: bool = True,
     ) -> Live:
         """Return the conversation, and open it from its log unless it is at work already.
 
-        Raises `ConversationNotFoundError`, `ConversationLockedError` or `StorageError`.
+        With `moves`, one whose folder was moved works where its log is now.
+
+        Raises `ConversationNotFoundError`, `ConversationLockedError`, `InvalidStateError` without
+        `moves`, or `StorageError`.
         """
         if (live := self.find_live(conversation_id)) is not None:
             if at_work:
@@ -147,11 +151,7 @@ class Conversations:
             if not (state.seq or opened.is_damaged):
                 # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
-            own = (
-                paths_from_uris(state.folders)
-                if has_begun
-                else folders_of_damaged(place, self.shared)
-            )
+            own, moved_from = working_folders(state, place, self.shared, moves=moves)
             settings = self.shared.settings(own[0] if own else None).settings
             recipe = recipe or Recipe(settings.instructions)
             if not is_own:
@@ -161,7 +161,7 @@ class Conversations:
             if not has_begun:
                 model = settings.model or self.shared.default_model()
                 repairs = (*repairs, begin_again(live, place, settings, model))
-            live.take_up()
+            live.take_up(moved_from)
         live.repaired = repairs if is_own else (*repairs, FOREIGN)
         return self._add(live, at_work=at_work)
 

@@ -45,6 +45,7 @@ from oh_daemon.tools import apply_patch
 from oh_daemon.tools.language import unwatched
 from oh_daemon.workspace.checkpoint_store import NO_CHECKPOINTS
 from oh_daemon.workspace.joint_edit import cut_short
+from oh_daemon.workspace.paths import uri_from_path
 
 _PLAN = "plan: look and think only, then say what you would change. {}"
 _DROPPED = "Commands run in the sandbox, and what they change is dropped; edits are refused."
@@ -201,21 +202,36 @@ class Live:
             "skills": bench.skills.in_prompt(bench.tools),
         }
 
-    def take_up(self) -> None:
-        """Close what a crash left open, and log what is new about the agent."""
+    def take_up(self, moved_from: Path | None = None) -> None:
+        """Close what a crash left open, and log what is new about the agent and its folder."""
         conversation = self.conversation
         state = conversation.state
         self.workbench.learn(state)
         if any(item["kind"] == "command" for item in state.items):
             self.workbench.shells.lose_earlier()
-        found = cut_short(self.workbench.documents, state.open_tool_items())
+        # What is in the folder of before says nothing of this one.
+        open_items = () if moved_from else state.open_tool_items()
+        found = cut_short(self.workbench.documents, open_items)
         if closing := restart_events(state, conversation.journal.clock.now(), found):
             conversation.journal.append(*closing)
         wanted = self._recipe.options.items()
         if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
             conversation.journal.append(e.OptionsChanged(values=changed))
+        if moved_from is not None:
+            self._log_move(moved_from)
         self._offer(state.options_now)
         self._log_agent()
+
+    def _log_move(self, moved_from: Path) -> None:
+        """Let the conversation work in its folders of now, with a prompt that names these."""
+        journal, folders = self.conversation.journal, self.workbench.folders.folders
+        title = f"Moved from {moved_from} to {folders[0]}"
+        note = f"{title}. What was said of files there holds for those of the same name here."
+        journal.append(
+            e.ConversationUpdated(folders=tuple(map(uri_from_path, folders))),
+            e.ItemCompleted(item=NoticeItem(id=new_id(), title=title, note=note)),
+            e.AgentChanged(agent=self.agent_info(journal.state.options)),
+        )
 
     def refresh_tools(self, cancel: CancelToken) -> None:
         """Offer what MCP servers have now, log a new model, and warn of whatever is unusable."""

@@ -18,6 +18,7 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import (
     ConversationLockedError,
     InvalidParamsError,
+    InvalidStateError,
     UserError,
     WorkspaceUntrustedError,
 )
@@ -32,7 +33,7 @@ from oh_daemon.store.catalog import DAMAGED, Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import LOG_NAME, TakeRecord
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.workspace.paths import unusable, uri_from_path
+from oh_daemon.workspace.paths import paths_from_uris, unusable, uri_from_path
 
 
 def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: bool) -> TakeRecord:
@@ -54,9 +55,33 @@ def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared:
     return replace(recipe, options={**options, **recipe.options})
 
 
-def folders_of_damaged(place: Path, shared: Shared) -> list[Path]:
-    """Return where a conversation works whose first event, which would say so, is damaged."""
-    return [] if place.parents[1] == shared.user_folder else [place.parents[2]]
+def working_folders(
+    state: State, place: Path, shared: Shared, *, moves: bool
+) -> tuple[list[Path], Path | None]:
+    """Return where a conversation works, and from where its folder was moved, if it was.
+
+    Raises `InvalidStateError` when it must not move, or cannot since it is isolated.
+    """
+    folders, home = paths_from_uris(state.folders), place.parents[2]
+    if place.parents[1] == shared.user_folder:
+        return folders, None
+    if not state.created_at:
+        return [home], None  # The first event, which would say so, is damaged.
+    if not folders or any(_is_same(folder, home) for folder in folders):
+        return folders, None
+    if not moves or state.isolated is not None:
+        raise InvalidStateError(
+            f"conversation {state.conversation_id!r} works in {str(folders[0])!r}, but its log is "
+            f"in {str(home)!r} now; "
+            + ("an isolated one cannot move" if moves else "with `moved=True`, it works there")
+        )
+    return [home, *folders[1:]], folders[0]
+
+
+def _is_same(folder: Path, other: Path) -> bool:
+    with suppress(OSError):
+        return folder.samefile(other)
+    return False
 
 
 def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:

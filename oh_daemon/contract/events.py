@@ -59,7 +59,7 @@ class AgentChanged(Contract):
 
 
 class ConversationUpdated(Contract):
-    """The title, tags or metadata changed, or the conversation was archived or unarchived."""
+    """The title, tags, metadata or folders changed, or it was archived or unarchived."""
 
     type: Literal["conversation.updated"] = "conversation.updated"
     title: str | None = None
@@ -67,6 +67,8 @@ class ConversationUpdated(Contract):
     tags: tuple[str, ...] | None = None
     metadata: dict[str, Any] | None = None
     """The complete metadata from now on."""
+    folders: tuple[str, ...] | None = None
+    """URIs of the folders where it works from now on: the folder that holds its log was moved."""
 
 
 class ConversationClosed(Contract):

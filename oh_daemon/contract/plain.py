@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         archived: NotRequired[bool]
         tags: NotRequired[list[str]]
         metadata: NotRequired[dict[str, Any]]
+        folders: NotRequired[list[str]]
 
     class ConversationClosed(TypedDict):
         type: Literal["conversation.closed"]

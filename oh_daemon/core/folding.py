@@ -77,6 +77,7 @@ def _updated(state: State, event: plain.ConversationUpdated, _record: plain.Reco
     state.archived = event.get("archived", state.archived)
     state.tags = tuple(event.get("tags", state.tags))
     state.metadata = event.get("metadata", state.metadata)
+    state.folders = tuple(event.get("folders", state.folders))
 
 
 def _status(state: State, event: plain.StatusChanged, _record: plain.Record) -> None:
@@ -113,10 +114,14 @@ def _refused(state: State, _event: plain.MessageRefused, record: _OfItem) -> Non
 
 def _turn_started(state: State, event: plain.TurnStarted, record: _OfTurn) -> None:
     own = event.get("options") or {}
+    if event["cause"] == "resume" and state.status_reason == "daemonRestarted":
+        # It goes on with the turn that a crash cut off, so the limits of that one hold.
+        state.n_steps_before += (state.last_turn or {}).get("nSteps", 0)
+    else:
+        state.n_steps_before, state.turn_known_cost_usd = 0, 0.0
     state.turn = OpenTurn(record["turnId"], event["cause"], record["ts"], own)
     state.pause_requested = None
     state.changes = {}
-    state.turn_known_cost_usd = 0.0
     state.turn_grants = set()
 
 

@@ -93,6 +93,8 @@ def _counting(event: plain.Event, folders: Sequence[str]) -> Mapping[str, object
         case "conversation.created":
             own = {key: value for key, value in event.items() if key != "resultSchema"}
             return {**own, "folders": folders, "agent": _bare(event["agent"])}
+        case "conversation.updated":
+            return {key: value for key, value in event.items() if key != "folders"}
         case _:
             return event
 
@@ -173,6 +175,7 @@ def _creation(first: plain.Event, state: State, origin: plain.ForkOrigin, now: s
     created: plain.ConversationCreated = {
         **first,
         "title": state.title,
+        "folders": [*state.folders],
         "agent": state.agent,
         "options": state.options,
         "metadata": state.metadata,

@@ -138,7 +138,9 @@ class State:
     known_cost_usd: float = 0.0
     """Cost of the calls whose price is known; limits count this."""
     turn_known_cost_usd: float = 0.0
-    """The same for the open turn."""
+    """The same for the open turn, and for those before it that crashes cut off."""
+    n_steps_before: int = 0
+    """The steps of the turns that crashes cut off and the open one goes on with."""
     context: ContextUse = field(default_factory=ContextUse)
     message_count: int = 0
     causes: dict[tuple[str, str], plain.Cause] = field(

@@ -166,7 +166,7 @@ def rest_before_step(state: State) -> Rest | None:
 
     The conversation is paused then: resuming it starts a new turn.
     """
-    if state.open_turn.n_steps >= state.max_steps:
+    if state.n_steps_before + state.open_turn.n_steps >= state.max_steps:
         return Rest("maxSteps", "paused", "budget")
     if state.max_cost_usd is not None and state.turn_known_cost_usd >= state.max_cost_usd:
         return Rest("maxCostUsd", "paused", "budget")

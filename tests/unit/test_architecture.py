@@ -131,8 +131,10 @@ NAMED_ELSEWHERE = {
     "core/state": {"used"},
     "sandbox/isolated_view": {"given"},
     "fronts/acp/schema": {"used"},
+    "fronts/library/library_conversation": {"moved"},
 }
-"""Module -> fields that are keys of a plain dict, or whose names are on the disk or another's."""
+"""Module -> fields that are keys of a plain dict, or whose names are on the disk or another's, and
+a keyword that programs pass: `Conversation(…, moved=True)`."""
 
 
 @dataclass(frozen=True)

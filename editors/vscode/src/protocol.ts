@@ -1080,13 +1080,14 @@ export interface AgentChanged {
   agent: AgentInfo;
 }
 
-/** The title, tags or metadata changed, or the conversation was archived or unarchived. */
+/** The title, tags, metadata or folders changed, or it was archived or unarchived. */
 export interface ConversationUpdated {
   type: "conversation.updated";
   title?: string;
   archived?: boolean;
   tags?: readonly string[];
   metadata?: Record<string, unknown>;
+  folders?: readonly string[];
 }
 
 /** The conversation was closed cleanly by `conversation/close`; it can be opened again. */

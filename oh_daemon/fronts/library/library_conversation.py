@@ -9,6 +9,7 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
 
@@ -25,7 +26,11 @@ from oh_daemon.contract import branches
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.approvals import Approval, InputRequest, Subject
 from oh_daemon.contract.content import Part, ResourcePart
-from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.contract.errors import (
+    ConversationNotFoundError,
+    InvalidParamsError,
+    InvalidStateError,
+)
 from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import Delivery, Turn
@@ -50,10 +55,11 @@ class Conversation:
     """One agent that works in a thread of its own. A context manager that closes itself.
 
     Thread-safe. Methods that wait for a turn must not be called from a tool of that same turn.
-    Pass `conversation_id` to reopen an earlier conversation, with the same or another agent.
+    Pass `conversation_id` to reopen an earlier conversation, with the same or another agent, or to
+    begin one under an id of your own, of letters, digits, `-` and `_`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords, each with a default.
         self,
         agent: Agent,
         workspace: Workspace | str | Path | None = None,
@@ -62,12 +68,15 @@ class Conversation:
         metadata: Mapping[str, Any] | None = None,
         on_question: QuestionCallback | None = None,
         isolated: bool = False,
+        moved: bool = False,
     ) -> None:
         """Without a `workspace` there are no file tools, and the log is kept in memory only.
 
         `on_question` returns the user's answer to the agent's question, or None; it runs on the
         callbacks' thread. Without it, a question ends the turn and becomes its final text.
         With `isolated`, edits and commands change nothing in the workspace until `isolated.land()`.
+        With `moved`, a conversation whose folder was moved works in `workspace` from now on;
+        otherwise it is refused.
         Raises `UserError`, `ModelUnavailableError` or `StorageError`.
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
@@ -81,7 +90,7 @@ class Conversation:
         )
         self._conversations = Conversations(self._shared, equipped)
         try:
-            self._live = self._begin(conversation_id, params, folders, recipe_of(agent))
+            self._live = self._begin(conversation_id, params, recipe_of(agent), moves=moved)
         except BaseException:
             self._release()
             raise
@@ -96,12 +105,16 @@ class Conversation:
             self._calls.submit(self._answer, model_of(InputRequest, question))
 
     def _begin(
-        self, known_id: str | None, params: m.StartParams, folders: list[Path], recipe: Recipe
+        self, own_id: str | None, params: m.StartParams, recipe: Recipe, *, moves: bool
     ) -> Live:
-        if known_id is not None:
-            return self._conversations.open(known_id, folders, recipe=recipe, at_work=False)
+        all_here, folders = self._conversations, self._folders
+        if own_id is not None:
+            with suppress(ConversationNotFoundError):
+                return all_here.open(own_id, folders, recipe=recipe, at_work=False, moves=moves)
         with InvalidParamsError.naming(folders="workspace", resultSchema="result_schema"):
-            return self._conversations.start(params, folders, recipe=recipe, at_work=False)
+            return all_here.start(
+                params, folders, conversation_id=own_id, recipe=recipe, at_work=False
+            )
 
     def register_callback(self, callback: EventCallback) -> Callable[[], None]:
         """Call `callback` with each later event, on one thread; return a function to remove it.
@@ -176,6 +189,20 @@ class Conversation:
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
         return self._until_rest(lambda: self._send(_typed(message), images, model), timeout_s)
+
+    def continue_or_run(self, message: str, timeout_s: float | None = None) -> Turn:
+        """Bring one task to its end, however often the program is killed: call it after each start.
+
+        Sends `message` to a conversation without turns, goes on with a turn that was cut off or
+        failed, and otherwise returns the last one, also if a limit ended it. See `run`.
+        """
+        with self._live.conversation.journal.changed:
+            state = self._live.conversation.state
+            last = state.last_turn
+            is_over = state.turn is None and last is not None and last["status"] == "completed"
+        if last is not None and is_over:
+            return model_of(Turn, last)
+        return self.run(message if state.turn is None and last is None else None, timeout_s)
 
     def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""

@@ -957,13 +957,14 @@
 ---@field type "agent.changed"
 ---@field agent oh.protocol.AgentInfo
 
---- The title, tags or metadata changed, or the conversation was archived or unarchived.
+--- The title, tags, metadata or folders changed, or it was archived or unarchived.
 ---@class (exact) oh.protocol.ConversationUpdated
 ---@field type "conversation.updated"
 ---@field title? string
 ---@field archived? boolean
 ---@field tags? string[]
 ---@field metadata? table<string, any>
+---@field folders? string[]
 
 --- The conversation was closed cleanly by `conversation/close`; it can be opened again.
 ---@class (exact) oh.protocol.ConversationClosed
