@@ -55,6 +55,8 @@ class PlainEditor:
         self.choose: Callable[[Json], str | None] = lambda _asked: None
         """Picks the button of a message by what is asked; None closes it."""
         self.before_edit: Callable[[], None] = lambda: None
+        self.while_opening: Callable[[str], None] = lambda _text: None
+        """Called with the text that was read, before the daemon is told of it."""
         self._versions: dict[Path, int] = {}
         self._changed = threading.Condition(threading.RLock())
         offered = capabilities.get("general", {}).get("positionEncodings", ["utf-16"])
@@ -81,6 +83,7 @@ class PlainEditor:
             self.buffers[path], self._versions[path] = path.read_text(), 1
             item = {"uri": path.as_uri(), "languageId": "markdown", "version": 1}
             document = {**item, "text": self.buffers[path]}
+            self.while_opening(self.buffers[path])
             self.client.notify("textDocument/didOpen", {"textDocument": document})
             self._changed.notify_all()
 

@@ -60,9 +60,17 @@ def test_a_chat_that_is_not_open_is_written_on_the_disk_and_is_nobody_s_context(
     # A repository may bring a chat; only who has opened or named it sends what is in there.
     params = {"command": "ohDaemon.sendChat"}
     assert "open a chat" in editor.client.error("workspace/executeCommand", params).message
-    editor.run("ohDaemon.sendChat", "fix")
-    editor.client.wait_for(lambda m: m.get("method") == "window/showMessage")
-    text = wait_until(path, "*completed")
+
+    def send(_text: str) -> None:
+        editor.run("ohDaemon.sendChat", "fix")
+        editor.client.wait_for(lambda m: m.get("method") == "window/showMessage")
+        wait_until(path, "*completed")
+
+    # An editor that reads the file before the answer, and says so after it, gets all of it.
+    editor.while_opening = send
+    editor.open(path)
+    text = editor.wait_for(path, "*completed")
+    assert text == path.read_text()
     assert "- `view .openhands/chat/fix.md` — " in text
     assert "- [b.py](../../b.py) +1 −0\n" in text
     seen = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 _MAX_WAIT_S = 60.0
 _ARRIVES_WITHIN_S = 2.0
+_MAX_REMEMBERED = 8
 _LABEL = "Answer of the agent"
 
 
@@ -39,6 +41,10 @@ class ChatWriter:
         self._plans: list[Plan] = []
         self._n_changes = 0
         """How often the text in the editor was another."""
+        self._n_looked_at = 0
+        self._on_disk = deque[tuple[str, Sequence[Plan]]](maxlen=_MAX_REMEMBERED)
+        """What was lately put on the disk, and into which text. An editor that reads the file to
+        open it may say so only after it was written again."""
         self._cancel = CancelToken()
         self._stop_listening = editor.listen(self._on_change) if editor else lambda: None
         thread = threading.Thread(target=self._run, name=f"chat-{path.stem[:8]}", daemon=True)
@@ -71,12 +77,29 @@ class ChatWriter:
         with self._cancel.notifying(self._changed):
             while not self._cancel.is_cancelled:
                 with self._changed:
-                    self._changed.wait_for(lambda: self._plans or self._cancel.is_cancelled)
+                    self._changed.wait_for(self._has_work)
                     plans, self._plans = self._plans, []
+                    self._n_looked_at = self._n_changes
                 try:
-                    self._write(plans)
+                    if plans or self._missed_in(self._document()):
+                        self._write(plans)
                 except Cancelled:
                     return
+
+    def _has_work(self) -> bool:
+        may_have_opened = bool(self._on_disk) and self._n_changes != self._n_looked_at
+        return bool(self._plans) or may_have_opened or self._cancel.is_cancelled
+
+    def _missed_in(self, document: OpenDocument | None) -> Sequence[Plan]:
+        """Return what the editor does not know of, since it had read the file before."""
+        if document is None:
+            return ()
+        befores = [before for before, _ in self._on_disk]
+        if document.text in befores:
+            later = list(self._on_disk)[befores.index(document.text) :]
+            return [plan for _, plans in later for plan in plans]
+        self._on_disk.clear()
+        return ()
 
     def _write(self, plans: list[Plan]) -> None:
         """Try until the plans are carried out; a text that is as it was is tried ever later."""
@@ -103,6 +126,7 @@ class ChatWriter:
         document = self._document()
         can_apply = self._editor is not None and self._editor.can_apply
         if document is not None and can_apply:
+            plans = [*self._missed_in(document), *plans]
             return self._through_editor(document, compose(document.text, plans))
         before = self._files.read(self.path)
         if document is not None and document.text != before:
@@ -112,9 +136,8 @@ class ChatWriter:
             return False
         if not can_apply:
             return True
-        # If it was opened meanwhile with the older text, the editor has to be told, too.
-        document = self._document()
-        return document is None or document.text == after
+        self._on_disk.append((before, plans))
+        return True
 
     def _through_editor(self, document: OpenDocument, edits: Sequence[TextEdit]) -> bool:
         editor = self._editor
