@@ -43,9 +43,7 @@ class Completions:
         """Write one file, named by time and purpose."""
         now = self._clock.now()
         value: Json = {"at": now, "model": model.name, "request": request, **outcome}
-        plain = to_jsonable_python(value, exclude_none=True, fallback=str)
-        text = json.dumps(plain, ensure_ascii=False, indent=1)
-        text = _LONG_DATA.sub(r"\1…", self._masker.mask(text))
+        text = self._masker.mask(render_completion(value))
         stamp = re.sub(r"\D", "", now)
         name = f"{stamp}-{next(self._numbers):04}-{request.purpose or 'step'}.json"
         try:
@@ -53,6 +51,19 @@ class Completions:
             write_new(self._folder / name, text.encode("utf-8", "replace"))
         except (OSError, DaemonError) as exc:
             logger.warning("no %s: %s", self._folder / name, exc)
+
+
+def render_completion(value: Json) -> str:
+    """Return requests and answers as they are kept, but not masked: images without their data."""
+    plain = to_jsonable_python(value, exclude_none=True, fallback=str)
+    return _LONG_DATA.sub(r"\1…", json.dumps(plain, ensure_ascii=False, indent=1))
+
+
+def read_requests(folder: Path) -> list[tuple[str, Json]]:
+    """Return when each step of a conversation was answered, and its request, oldest first."""
+    files = sorted((folder / _FOLDER).glob("*-step.json"))
+    found = [json.loads(file.read_bytes()) for file in files]
+    return [(each["at"], each["request"]) for each in found]
 
 
 class _Kept(LikeModel):

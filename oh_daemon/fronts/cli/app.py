@@ -277,6 +277,26 @@ def fork_conversation(
     print_fork(workspace, conversation, at, title)
 
 
+@app.command("replay")
+def replay_conversation(
+    recording: Annotated[
+        str, typer.Argument(metavar="ID", help="Its id, the start of it, or a folder with its log.")
+    ],
+    workspace: Folder = Path(),
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Do not overlook folders, ids, dates and durations.")
+    ] = False,
+) -> int:
+    """Run a conversation again from its log; show the first difference.
+
+    The model's answers and the results of tools are those of the log: nothing runs, no file
+    changes, nothing is sent. The exit code is 6 if something differs.
+    """
+    from oh_daemon.fronts.cli.replay import run_replay  # noqa: PLC0415
+
+    return run_replay(workspace, recording, is_strict=strict)
+
+
 @app.command("rollback")
 def roll_back(
     conversation: Id,

@@ -36,7 +36,7 @@ _AT_WORK = frozenset({"running", "pausing", "interrupting"})
 
 def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) -> None:
     """Print a log; with `follow`, go on as it grows until Ctrl-C."""
-    place = _find(folder, start_of_id)
+    place = find_log(folder, start_of_id)
     printer = EventPrinter(Console(highlight=False))
     for record in _follow(place) if follow else read_log(place):
         if as_json:
@@ -47,7 +47,7 @@ def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) ->
 
 def print_export(folder: Path, start_of_id: str, form: Format) -> None:
     """Print a conversation as one text, also while another process works on it."""
-    place = _find(folder, start_of_id)
+    place = find_log(folder, start_of_id)
     masker = Masker(secret_values(os.environ))
     read_blob = Blobs(place / "blobs").read
     text = render_export(place.name, read_log(place), form, masker=masker, read_blob=read_blob)
@@ -59,7 +59,7 @@ def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str |
     """Begin a conversation with the first part of another, and print its id."""
     from oh_daemon.app.shared import SystemClock  # noqa: PLC0415 - slow, and only for this.
 
-    place, commit = _find(folder, start_of_id), CommitThread()
+    place, commit = find_log(folder, start_of_id), CommitThread()
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
     with InvalidParamsError.naming(atItemId="--at"):
         begun = fork_records(read_log(place), params, SystemClock().now())
@@ -157,7 +157,7 @@ def catalogs_of(folder: Path) -> list[Catalog]:
     return [Catalog(folder / ".openhands"), Catalog(Places(os.environ).state_folder)]
 
 
-def _find(folder: Path, start_of_id: str) -> Path:
+def find_log(folder: Path, start_of_id: str) -> Path:
     """Return the folder of the log with this id, or the only one that begins like this."""
     catalogs = catalogs_of(folder)
     ids = [summary["id"] for catalog in catalogs for summary in catalog.summaries()]

@@ -1,0 +1,112 @@
+"""Compares what a conversation did with what it does when it is replayed. Pure.
+
+Left out of every comparison: ids, times, and what only people see of a call. The tolerant one also
+takes folders, ids, dates and durations inside texts for equal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import unified_diff
+from typing import cast, get_args
+
+from oh_daemon.contract import plain
+from oh_daemon.contract.events import StuckPattern
+from oh_daemon.core.landing import is_own
+from oh_daemon.core.notices import EMPTY_ANSWER, code_of
+from oh_daemon.core.ports import Json
+from oh_daemon.core.state import is_tool_item
+
+OF_CORE = {EMPTY_ANSWER, *get_args(StuckPattern)}
+"""Codes of notices that the agent's loop itself makes."""
+_LEFT_OUT = {
+    *("id", "messageId", "clientMessageId", "batch", "startedAt", "endedAt", "durationMs", "meta"),
+    *("usage", "title", "locations", "risk", "toolKind", "terminalId", "outputRef", "delivery"),
+}
+_CUT = {"interrupted", "outcomeUnknown", "notStarted"}
+_TOLERATED = (
+    (re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b"), "<id>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?\b"), "<date>"),
+    (re.compile(r"\b\d+(?:\.\d+)? ?(?:s|ms|min)\b"), "<duration>"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a replay first did something else, and both versions as lines."""
+
+    where: str
+    recorded: Sequence[str]
+    replayed: Sequence[str]
+
+    def lines(self) -> Iterator[str]:
+        """Yield a unified diff."""
+        return unified_diff(self.recorded, self.replayed, "recorded", "replayed", lineterm="", n=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What counts as equal; `folders` are those of the recording and those of the replay."""
+
+    is_strict: bool = False
+    folders: Sequence[str] = ()
+
+    def difference(self, where: str, recorded: object, replayed: object) -> Difference | None:
+        if recorded == replayed:
+            return None
+        before, now = ([*map(self._tolerated, lines_of(each))] for each in (recorded, replayed))
+        return None if before == now else Difference(where, before, now)
+
+    def _tolerated(self, text: str) -> str:
+        if self.is_strict:
+            return text
+        for folder in self.folders:
+            text = text.replace(folder, "<folder>")
+        for pattern, name in _TOLERATED:
+            text = pattern.sub(name, text)
+        return text
+
+
+def lines_of(value: object, path: str = "") -> Iterator[str]:
+    """Yield a value as lines, each with the path to it, that read well in a diff."""
+    if isinstance(value, dict):
+        for key, each in cast("Json", value).items():
+            yield from lines_of(each, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for n, each in enumerate(cast("list[object]", value)):
+            yield from lines_of(each, f"{path}[{n}]")
+    elif isinstance(value, str):
+        yield from (f"{path}: {line}" for line in value.split("\n"))
+    else:
+        yield f"{path}: {json.dumps(value)}"
+
+
+def is_compared(item: plain.Item) -> bool:
+    """Return whether the agent's loop made the item, rather than a tool or the surroundings."""
+    if item["kind"] == "notice":
+        return code_of(item) in OF_CORE
+    return item["kind"] != "subagent" and not is_own(item)
+
+
+def comparable(item: plain.Item, ids: Mapping[str, str]) -> Json:
+    """Return what of an item must be the same; `ids` are those of the recording, by our own."""
+    row: Json = {key: value for key, value in item.items() if key not in _LEFT_OUT}
+    if is_tool_item(item):
+        row["call"] = {key: value for key, value in item["call"].items() if key != "batch"}
+    if item.get("reason") in _CUT:
+        # How much there was of it depends on the moment.
+        return {key: row[key] for key in ("status", "call") if key in row}
+    if item.get("reason") == "invalidArguments" and row["call"]["arguments"] == "{}":
+        del row["content"]  # It is about a text that the log does not have.
+    if item["kind"] == "condensation":
+        row["keepFrom"] = ids.get(item.get("keepFrom", ""), item.get("keepFrom"))
+        row["pruned"] = sorted(ids.get(each, each) for each in item["pruned"])
+        row["limits"] = {ids.get(key, key): n for key, n in (item.get("limits") or {}).items()}
+    return row
+
+
+def comparable_turn(turn: plain.Turn) -> Json:
+    return {key: value for key, value in turn.items() if key not in _LEFT_OUT}

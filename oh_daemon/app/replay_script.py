@@ -1,0 +1,135 @@
+"""What a replay takes from a log instead of making it: what came from outside of the agent's loop.
+
+That is what the user said, the surroundings told, and tools returned.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from oh_daemon.app.compare import is_compared
+from oh_daemon.contract import plain
+from oh_daemon.contract.forms import model_of
+from oh_daemon.contract.items import QueuedMessage, UserMessageItem
+from oh_daemon.core.folding import apply
+from oh_daemon.core.records import standing
+from oh_daemon.core.state import State, is_tool_item
+
+
+@dataclass(slots=True)
+class Turn:
+    """A turn of the log: how it began and ended."""
+
+    first_seq: int
+    started: plain.TurnStarted
+    message: plain.UserMessageItem | None = None
+    request: plain.CondensationRequested | None = None
+    last_seq: int = 1 << 53
+    outcome: plain.Turn | None = None
+    n_items: int = 0
+    """How many items to compare there were at its end."""
+
+
+class Script:
+    """What a log says, as far as a replay does not make it itself."""
+
+    def __init__(self, records: Sequence[plain.Record]) -> None:
+        valid = [r for r in standing(records) if r["event"]["type"] != "conversation.rolledBack"]
+        begin = _first_run(valid)
+        self.head, self.turns = valid[:begin], list[Turn]()
+        """What comes before the first turn that ran in this log, such as the copied part of a fork;
+        and the turns."""
+        self.around: deque[plain.Record] = deque()
+        """What came from the surroundings: notices and other items, changes of the tools."""
+        self.wishes: deque[plain.Record] = deque()
+        """What the user said or wanted while a turn went on."""
+        self.messages: list[plain.UserMessageItem] = []
+        self.observations: dict[str, tuple[int, plain.ToolItem]] = {}
+        """By the id of the model's call, each with its seq."""
+        self.edited: set[str] = set()
+        """Items whose arguments the user or a hook changed."""
+        self._state = State("")
+        for record in self.head:
+            apply(self._state, record)
+        for record in valid[begin:]:
+            apply(self._state, record)
+            self._take(record, record["event"])
+
+    @property
+    def items(self) -> list[plain.Item]:
+        """Those to compare."""
+        return [item for item in self._state.items if is_compared(item)]
+
+    def _take(self, record: plain.Record, event: plain.Event) -> None:
+        match event["type"]:
+            case "turn.started":
+                self.turns.append(Turn(record["seq"], event))
+            case "turn.completed":
+                turn = self.turns[-1]
+                turn.outcome, turn.last_seq = event["turn"], record["seq"]
+                turn.n_items = len(self.items)
+            case "item.completed":
+                self._complete(record, event["item"])
+            case "item.updated" if "args" in event:
+                self.edited.add(record.get("itemId", ""))
+            case "agent.changed":
+                self.around.append(record)
+            case "condensation.requested":
+                if self.turns[-1].started["cause"] == "condense" and not self.turns[-1].request:
+                    self.turns[-1].request = event
+                else:
+                    self.wishes.append(record)
+            case _:
+                pass
+
+    def _complete(self, record: plain.Record, item: plain.Item) -> None:
+        if item["kind"] == "userMessage":
+            self.messages.append(item)
+            turn = self.turns[-1]
+            if turn.started["cause"] == "message" and turn.message is None:
+                turn.message = item
+            else:
+                self.wishes.append(record)
+        elif not is_compared(item):
+            self.around.append(record)
+        elif is_tool_item(item):
+            self.observations[item["call"]["id"]] = record["seq"], item
+
+
+def sub_agents_in(records: Sequence[plain.Record]) -> list[str]:
+    """Return the ids of the conversations of sub-agents, in the order of their start."""
+    items = (r["event"]["item"] for r in records if r["event"]["type"] == "item.started")
+    return [*dict.fromkeys(i["conversationId"] for i in items if i["kind"] == "subagent")]
+
+
+def _first_run(records: Sequence[plain.Record]) -> int:
+    """Return the place of the first turn that ran in this log: no copy has changes of status."""
+    last = len(records)
+    for n, record in enumerate(records):
+        if record["event"]["type"] == "turn.started":
+            last = n
+        elif record["event"]["type"] == "status.changed":
+            break
+    return last
+
+
+def without_questions(record: plain.Record) -> plain.Record:
+    """Return the first event with options under which nothing is asked: the answers are known."""
+    event = record["event"]
+    if event["type"] != "conversation.created":
+        return record
+    options = {**event["options"], "mode": "full", "approval": "askNever"}
+    return {**record, "event": {**event, "options": options}}
+
+
+def queued(item: plain.UserMessageItem, options: dict[str, str] | None = None) -> QueuedMessage:
+    said = model_of(UserMessageItem, item)
+    return QueuedMessage(
+        message_id=said.message_id,
+        content=said.content,
+        delivery="steer",
+        options=options,
+        created_at=item.get("endedAt", ""),
+    )

@@ -1,0 +1,73 @@
+"""`oh-daemon replay`: the same agent on the log of an earlier run, and what it finds different."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from command_line import Ran, end, environment, start
+from fake_llm import Step, call, calls, error, first_user_text, keyed, reason, say
+from starts import SCRIPT
+from world import World
+
+Json = dict[str, Any]
+TASK = {"task": "Count the files", "title": "Count"}
+WORK: list[Step] = [
+    reason("A look first.", calls(call("list", path="."), call("grep", pattern="a", path="."))),
+    error(503),
+    call("terminal", command="echo $RANDOM; sleep 0.2"),
+    call("edit", command="create", path="new.txt", text="one\n"),
+    call("edit", command="nonsense"),
+    call("delegate", tasks=[TASK]),
+    calls(say("Done with it."), call("finish", message="It is done.")),
+]
+COUNTING = [call("list", path="."), say("There are two files.")]
+N_STEPS = 8
+
+
+def oh(world: World, *args: str | Path) -> Ran:
+    env = environment(world.home, **world.environment)
+    return end(start([SCRIPT, *args], world.project, env))
+
+
+def logs(world: World) -> list[Path]:
+    return sorted(world.project.glob(".openhands/conversations/*/events.jsonl"))
+
+
+def recorded(world: World) -> Path:
+    """Let the agent work with tools, a retry, thinking and a sub-agent; return the log."""
+    (world.home / "settings.json").write_text(json.dumps({"logCompletions": True}))
+    scripts = {"Do": WORK, "Count": COUNTING}
+    world.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
+    ran = oh(world, "run", "Do it", "--ask", "never")
+    assert ran.code == 0, ran
+    [own] = [log for log in logs(world) if b'"parentId"' not in log.read_bytes()]
+    return own
+
+
+def test_a_replay_touches_nothing_and_finds_the_first_difference(world: World) -> None:
+    log = recorded(world)
+    (world.project / "new.txt").unlink()
+    before, n_requests = logs(world), len(world.llm.requests)
+    for args in ((log.parent.name[:6],), (log.parent, "--strict")):
+        ran = oh(world, "replay", *args)
+        same = f"replayed {N_STEPS} steps, no difference ({N_STEPS} requests)\n"
+        assert (ran.code, ran.out) == (0, same), ran
+    assert not (world.project / "new.txt").exists()
+    assert (logs(world), len(world.llm.requests)) == (before, n_requests)
+
+    text = log.read_text("utf-8")
+    log.write_text(text.replace('"finalText":"It is', '"finalText":"It was'), "utf-8")
+    ran = oh(world, "replay", log.parent)
+    assert ran.code == 6
+    assert "step 6: the end of the turn differs\n" in ran.out
+    assert "-finalText: It was done.\n+finalText: It is done.\n" in ran.out
+
+    log.write_text(text.replace(f"in {world.project}]", "in /elsewhere]"), "utf-8")
+    ran = oh(world, "replay", log.parent)
+    assert ran.code == 6
+    assert "step 3: the request differs\n" in ran.out
+    assert re.search(r"^\+messages.*in /elsewhere\]$", ran.out, re.MULTILINE)
+
+    log.write_text(re.sub(r"date: \d{4}-", "date: 1999-", text), "utf-8")
+    assert [oh(world, "replay", log.parent, *more).code for more in ((), ("--strict",))] == [0, 6]
