@@ -30,10 +30,9 @@ class AskTool:
     spec = ToolSpec(
         name="ask",
         description=(
-            "Ask the user one question and wait for the answer. Only when you are truly blocked or "
-            "the task has two readings that differ in what gets built. Propose choices where you "
-            "can; the user may also answer in their own words, or not at all: then decide yourself "
-            "and say what you decided."
+            "Ask the user one question and wait for the answer. Propose choices where you can; the "
+            "user may also answer in their own words, or not at all: then decide yourself and say "
+            "what you decided."
         ),
         input_schema=takes(
             ["question"],
@@ -80,8 +79,8 @@ class TodoTool:
     spec = ToolSpec(
         name="todo",
         description=(
-            "Show the user your plan. Send the whole list each time, one task in_progress at most. "
-            "Use it for work of three steps or more, and keep it up to date."
+            "Show the user your plan, and keep it up to date. Send the whole list each time, one "
+            "task in_progress at most."
         ),
         input_schema=takes(
             ["tasks"],

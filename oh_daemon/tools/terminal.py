@@ -43,19 +43,18 @@ _STOPPED = frozenset({128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SI
 """Exit codes of a command that a key ended; what it still wrote is of little use."""
 _EXACT_KEYS = ", ".join(sorted(key for key in KEYS if not key.startswith("C-")))
 
-_DESCRIPTION = f"""Run a bash command in a shell that keeps its folder, variables and functions.
-command may have several lines, heredocs and pipes. The result has the output, the exit code, the \
-time and the folder. Long output is cut in the middle, where the file that has all of it is named.
+_DESCRIPTION = f"""Run a bash command, of several lines if you like, in a shell that keeps its \
+folder, variables and functions.
+Long output is cut in the middle, where the file that has all of it is named.
 timeout_s (default {DEFAULT_TIMEOUT_S:g}) is how long this call waits. Nothing is killed by time: \
 a command that takes longer stays alive. To go on with it set is_input and give as command: \
-"" to wait for more output; text, which is typed with Enter at its end; or one key, \
-C-c (stop it), C-d (end of input), C-z and so on, {_EXACT_KEYS}.
+"" to wait for more output; text, typed with Enter at its end (a last \\n is that Enter); or one \
+key, C-c (stop it), C-d (end of input), C-z and so on, {_EXACT_KEYS}.
 background starts a server or a watcher in a terminal of its own and returns after a second.
 terminal_id names a shell, "main" by default; each runs one command at a time.
 A secret that the user lent is a variable of each command that names it, and of no other; each asks.
 There is no pager, editor or password prompt: use options like --yes and -m.
-Examples: {{"command": "pytest -q tests/test_api.py", "timeout_s": 120}}
-{{"command": "npm run dev", "background": true}}
+Examples: {{"command": "npm run dev", "background": true}}
 {{"command": "C-c", "is_input": true, "terminal_id": "job-1"}}"""
 
 _SCHEMA = takes(
@@ -72,28 +71,27 @@ _SERVICES = {
     "items": {"type": "string", "pattern": f"^{PLACE.pattern}$"},
     "minItems": 1,
     "maxItems": 8,
-    "description": "Services of this machine, such as a database, that the command needs, each as"
-    " 127.0.0.1:PORT. In the sandbox they are reached under the same address from then on. The user"
-    " is asked.",
+    "description": "Services of this machine that the command needs, such as a database, each as"
+    " 127.0.0.1:PORT: its address in the sandbox too, from then on. The user is asked.",
 }
 _OUTSIDE = {
     "type": "string",
     "minLength": 1,
     "maxLength": 300,
-    "description": "Why this must run outside the sandbox: it needs more network than HTTP, Docker,"
-    " a device, keys to sign with, or a place outside the workspace. The user is asked each time.",
+    "description": "Why it must run outside the sandbox: more network than HTTP, Docker, a device,"
+    " keys to sign with, a place outside the workspace. The user is asked each time.",
 }
 _OF_A_VIEW = {"outside": _OUTSIDE, "services": _SERVICES}
 _IN_A_VIEW = """
-Commands run in a sandbox, which sees the workspace with the unsaved texts of the editor. Its \
-network is its own: what speaks HTTP reaches hosts through a proxy that is in the environment, and \
-the user is asked about each host; the result says which were refused.
-What they change in the workspace is shown to the user, and kept if he agrees; the result \
-says what was. Changes elsewhere are lost. What git ignores stays in the sandbox. Secrets that git \
-does not track, such as .env, keys and credentials, are empty files there: ask the user to lend a \
-secret, or to name the file in the setting sandboxReads.
-git works: commits, branches, stashes and what is staged are kept with all files of a command, or \
-not at all. Only outside: git push, git by ssh, git config, signed commits, new submodules."""
+Commands run in a sandbox, which sees the workspace with the editor's unsaved texts. Its network \
+is its own: HTTP goes through the proxy in the environment, the user is asked about each host, and \
+the result says which were refused.
+What commands change in the workspace is shown to the user, and kept if he agrees; the result says \
+what was. Changes elsewhere are lost; what git ignores stays in the sandbox. Files with secrets \
+that git does not track, such as .env, keys and credentials, are empty there: ask the user to lend \
+a secret, or to name the file in the setting sandboxReads.
+git: commits, branches, stashes and what is staged are kept with all files of a command, or not at \
+all. Only outside: git push, git by ssh, git config, signed commits, new submodules."""
 _NEEDS_OUTSIDE = re.compile(
     r"gpg failed to sign|Could not read from remote repository|\.git/.*: Read-only file system"
 )
@@ -117,7 +115,9 @@ def _held(schema: Json) -> Json:
     return {**schema, "properties": {**schema["properties"], **_OF_A_VIEW}}
 
 
-SPEC = ToolSpec("terminal", _DESCRIPTION, _SCHEMA, kind="execute")
+_ON_THE_DISK = """
+Commands read the disk. A file with unsaved changes is older there; the result says so."""
+SPEC = ToolSpec("terminal", _DESCRIPTION + _ON_THE_DISK, _SCHEMA, kind="execute")
 _SPEC_IN_A_VIEW = replace(SPEC, description=_DESCRIPTION + _IN_A_VIEW, input_schema=_held(_SCHEMA))
 SPEC_ISOLATED = replace(_SPEC_IN_A_VIEW, description=_DESCRIPTION + _ISOLATED)
 HELD = "it runs in the sandbox, where it changes nothing outside"

@@ -30,8 +30,9 @@ def block(world: World, nth: int) -> dict[str, str]:
     return dict(row.split(": ", 1) for row in rows)
 
 
+@pytest.mark.parametrize("sandbox", ["off", "view"])
 def test_what_each_request_begins_with_is_short(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, sandbox: str
 ) -> None:
     """Section 2 of the findings: the smallest of all full agents, 3.2k tokens; it may not grow."""
     litellm = find_spec("litellm")
@@ -39,7 +40,7 @@ def test_what_each_request_begins_with_is_short(
     tables = Path(litellm.origin or "").parent / "litellm_core_utils" / "tokenizers"
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tables))
     world.script(say("Done."))
-    world.start(client := world.daemon())
+    world.start(client := world.daemon(settings={"sandbox": sandbox, "titles": False}))
     world.turn(client)
     body = world.llm.requests[0].body
     sent = json.dumps(body["tools"]) + body["messages"][0]["content"]
