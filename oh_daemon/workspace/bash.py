@@ -34,6 +34,7 @@ from oh_daemon.workspace.shell_command import (
     prepare_bash,
     render_command,
     render_lent,
+    without_file,
     write_command,
 )
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, start_thread
@@ -381,6 +382,7 @@ class Bash:
     def _emit(self, command: ShellCommand, text: str) -> None:
         if not text:
             return
+        text = without_file(self._scratch, text)
         with self._changed:
             command.capture.add(text)
             self._screen.add(text)

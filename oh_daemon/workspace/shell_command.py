@@ -224,6 +224,11 @@ def write_command(scratch: Path, text: str) -> Path:
     return file
 
 
+def without_file(scratch: Path, text: str) -> str:
+    """Return the output without the file of the command, which bash names in syntax errors."""
+    return text.replace(f"bash: {scratch / _COMMAND}: ", "bash: ")
+
+
 def render_command(file: Path, mark: bytes, *, lends: bool) -> bytes:
     """Return lines that source `file` and report its end by `mark`.
 

@@ -88,7 +88,11 @@ ENDINGS = {
     "nothing": ("", "", 0),
     "heredoc": ("cat <<'EOF'\n$x `y` \"\nEOF", '$x `y` "\n', 0),
     "a pipe that ends early": ("yes | head -n 2", "y\ny\n", 0),
-    "syntax error": ("if", None, 2),
+    "syntax error": (
+        "true\necho )",
+        "bash: line 2: syntax error near unexpected token `)'\nbash: line 2: `echo )'\n",
+        2,
+    ),
     "return": ("return 7", "", 7),
     "break outside of a loop": ("break 2>/dev/null; continue 2>/dev/null; echo on", "on\n", 0),
     "no such program": ("no-such-program-x", None, 127),
@@ -333,12 +337,14 @@ def test_output_without_end_stays_small_and_says_what_is_cut(shells: Shells, run
 
 def test_a_prompt_line_of_python_can_be_talked_to(shells: Shells, run: Run) -> None:
     assert run("python3 -q").state == "waitingForInput"
-    shells.existing("main").type("6 * 7")
-    assert (
-        "42" in shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken()).output.head
-    )
-    shells.existing("main").type("C-d")
-    assert shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken()).exit_code == 0
+    shell = shells.existing("main")
+    # A line end at the end of what is typed is the Enter; a second one is an empty line.
+    for typed, shown in (("6 * 7\n", "42"), ("for n in (2, 3):\n    print(n * 7)\n\n", "14\n21")):
+        shell.type(typed)
+        told = shell.wait(timeout_s=DEADLINE_S, cancel=CancelToken()).output.head
+        assert told.endswith(f"{shown}\n>>> ")
+    shell.type("C-d")
+    assert shell.wait(timeout_s=DEADLINE_S, cancel=CancelToken()).exit_code == 0
 
 
 def test_text_typed_after_the_end_never_runs_as_a_command(shells: Shells, run: Run) -> None:
