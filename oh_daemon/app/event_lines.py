@@ -16,13 +16,11 @@ from oh_daemon.app.transcript import message_text
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import StopReason
 from oh_daemon.contract.status import PauseReason
-from oh_daemon.core.plain_text import display_escaped
+from oh_daemon.core.plain_text import OF_EMOJI, display_escaped
 from oh_daemon.core.state import changes_made
 
 _MAX_OUTPUT_LINES = 12
 _WORTH_SAYING_MS = 100
-_OF_EMOJI = "\ufe0f\u200d"
-"""Hidden characters inside many emoji: they stay in prose and are shown in commands."""
 _MARKS = {"completed": "✓", "inProgress": "▸", "pending": "·"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _DECISIONS = {"allow": "allowed", "reject": "rejected"}
@@ -332,7 +330,7 @@ def _text(text: str, style: str = "") -> Text:
 
 
 def _prose(text: str, style: str = "") -> Text:
-    return Text(display_escaped(text, _OF_EMOJI), style)
+    return Text(display_escaped(text, OF_EMOJI), style)
 
 
 _RENDERERS: dict[str, Callable[[Any], Iterator[Text]]] = {

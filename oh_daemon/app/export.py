@@ -17,6 +17,7 @@ from oh_daemon.app import transcript
 from oh_daemon.app.transcript import ReadBlob
 from oh_daemon.contract import plain
 from oh_daemon.core.folding import fold
+from oh_daemon.core.plain_text import OF_EMOJI, display_escaped
 from oh_daemon.core.records import items_and_turns
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State, is_tool_item
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from oh_daemon.app.conversations import Conversations
 
 Format = Literal["jsonl", "markdown", "html"]
-_CONTROLS = re.compile(r"(?![\n\t])[\x00-\x1f\x7f-\x9f]")
-"""What a terminal that shows the text would obey."""
 _MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
 
 
@@ -82,7 +81,7 @@ def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
     parts = [f"# {one_line(transcript.heading(state))}", facts]
     for it in items_and_turns(records):
         parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{transcript.ending(it)}*"]
-    return _CONTROLS.sub("\ufffd", "\n\n".join(part for part in parts if part)) + "\n"
+    return display_escaped("\n\n".join(part for part in parts if part), OF_EMOJI) + "\n"
 
 
 def _markdown_item(item: plain.Item) -> list[str]:

@@ -11,6 +11,10 @@ _MAX_DEPTH = 100
 """A log line is nested a few levels around its data, and pydantic writes at most 255."""
 
 
+OF_EMOJI = "\ufe0f\u200d"
+"""Hidden characters inside many emoji: they stay in prose and are shown in commands."""
+
+
 def _slice(text: str, start: int, end: int) -> str:
     return text[start:end]
 

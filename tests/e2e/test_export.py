@@ -130,6 +130,19 @@ def test_a_question_is_the_agents_and_its_answer_the_users(world: World) -> None
     assert f"{asked} Skipped by the user, without an answer. Done." in words
 
 
+def test_nothing_in_an_export_is_hidden_or_stands_elsewhere_than_it_does(world: World) -> None:
+    world.script(
+        call("terminal", command="echo 'a\u200bb \u202egnp.exe'"), say("\u2066Done\u2069 ❤\ufe0f.")
+    )
+    client = world.daemon()
+    named = {"conversationId": world.start(client)}
+    world.turn(client)
+    text = client.request("conversation/export", {**named, "format": "markdown"})["text"]
+    assert "```sh\necho 'a\\u{200b}b \\u{202e}gnp.exe'\n```" in text
+    assert "\na\\u{200b}b \\u{202e}gnp.exe\n" in text
+    assert "\\u{2066}Done\\u{2069} ❤\ufe0f." in text
+
+
 @pytest.mark.own_daemon
 def test_an_image_of_a_message_is_in_the_page_and_a_late_secret_is_not(world: World) -> None:
     world.script(say("The word is hunter-two-2."))
