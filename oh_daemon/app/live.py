@@ -174,6 +174,10 @@ class Live:
         if facts != self._told_last:
             self._told_last = facts
             self.conversation.delivery.tell_news()
+        if ended := self.workbench.shells.take_ended_jobs():
+            title = "What ran in the background has ended"
+            notice = NoticeItem(id=new_id(), title=title, description=ended, note=ended)
+            self.conversation.journal.append(e.ItemCompleted(item=notice))
 
     def _new_prompt(self, options: Mapping[str, str]) -> Json:
         self._machine.look()

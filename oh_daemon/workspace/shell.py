@@ -142,7 +142,12 @@ class Shells:
 
     def take_news(self) -> str:
         """Return once, in lines for the model, which jobs have ended, and what is gone."""
-        rows, self._loss = [self._loss] if self._loss else [], ""
+        loss, self._loss = self._loss, ""
+        return "\n".join(filter(None, (loss, self.take_ended_jobs())))
+
+    def take_ended_jobs(self) -> str:
+        """Return once, in lines for the model, which jobs have ended."""
+        rows: list[str] = []
         for name, shell in list(self._shells.items()):
             job = shell.last
             if job is not None and job.duration_s is not None and job.is_job:

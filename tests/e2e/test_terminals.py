@@ -27,6 +27,12 @@ def read_until(client: RawClient, named: Json, wanted: str) -> str:
     return shown
 
 
+def notes(world: World, nth: int) -> list[str]:
+    """Return the notes in the nth request."""
+    messages = world.llm.requests[nth].body["messages"]
+    return [m["content"] for m in messages if m["role"] == "user" and "<note>" in m["content"]]
+
+
 def pids(world: World, told: str) -> list[int]:
     """Return the processes in the project with the number that a shell told, in a view or not."""
     [number] = re.findall(r"^pid (\d+)$", told, re.MULTILINE)
@@ -161,12 +167,12 @@ def test_what_became_of_a_command_is_told_by_whatever_comes_next(world: World) -
     assert re.match(before, after)
 
 
-def test_the_end_of_a_job_is_in_the_next_result_with_its_own_duration(world: World) -> None:
+def test_the_end_of_a_job_is_told_once_with_its_own_duration(world: World) -> None:
     """Finding D10: it came only by a poll, as "exit code 254, 154.3 s", the time of polling."""
     world.script(
         call("terminal", command=f"{SLEEP}; (exit 7)", background=True, timeout_s=0),
         say("Started."),
-        call("terminal", command="echo next"),
+        call("think", thought="Does it still run?"),
         call("terminal", command="echo again"),
         call("terminal", command="", is_input=True, terminal_id="job-1"),
         say("Done."),
@@ -181,8 +187,10 @@ def test_the_end_of_a_job_is_in_the_next_result_with_its_own_duration(world: Wor
         pass
     world.send(client, conversation, "look")
     world.turn(client, nth=2)
-    _, following, later, poll = (content_of(item) for item in items(client, "command"))
-    [after] = re.findall(r'^\[job "job-1" ended with exit code 7 after (.*) s; ', following, re.M)
+    _, later, poll = (content_of(item) for item in items(client, "command"))
+    # Not only the next command tells of it, but whatever comes next.
+    [after] = re.findall(r'\[job "job-1" ended with exit code 7 after (.*) s; ', notes(world, 2)[0])
+    assert len(notes(world, -1)) == 1
     assert "job-1" not in later
     assert f"[exit code 7, {after} s, in" in poll
 
