@@ -54,6 +54,10 @@ _IN_PLAN = (
     " in plain words; what you would change, say in your answer."
 )
 _MAY_LEAVE = " The user may leave this mode."
+_BY_NAME = (
+    " Say what you would change there; or the user starts you again in an isolated conversation"
+    " (`--isolated`), where you may change it, and lands the file by its name."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +223,9 @@ class Consent:
         return Rejection(f"Not allowed: {verdict.rule}.{self._advice(verdict, intent)}")
 
     def _advice(self, verdict: Verdict, intent: Intent) -> str:
-        """Return what in the action mode plan refuses, and what it does not."""
+        """Return what in the action mode plan refuses, and what it does not; or another way."""
         if verdict.code != "planMode":
-            return ""
+            return _BY_NAME if verdict.code == "protectedPlace" else ""
         reasons = "; ".join(intent.reasons)
         is_main = self._journal.state.parent_id is None
         what = f" This is not: {reasons}." if reasons else ""

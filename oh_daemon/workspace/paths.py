@@ -166,8 +166,9 @@ class Folders:
         if what := next((one for one in asks if one in guards), None):
             return f"{self.name(real)} holds {_HOLDS[what]}"
         if writing and _has_second_name(real):
-            # The other name may lie outside the folders; there is no way to find it.
-            return f"{self.name(real)} has a second name (hard link) somewhere"
+            # There is no way to find the other name.
+            where = "perhaps outside the folders, and that changes too"
+            return f"{self.name(real)} has a second name (hard link), {where}"
         return None
 
     def is_left_out(self, path: Path) -> bool:

@@ -430,6 +430,7 @@ DECIDED = {
     ("full", "askNever"): "aaaa-a",
 }
 SIGNS = {"allow": "a", "ask": "?", "reject": "-"}
+_NEVER = "protected places are never touched without asking"
 
 
 def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World) -> None:
@@ -450,12 +451,15 @@ def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World
         world.send(client, conversation, "go")
         world.turn(client)
         decided[mode, approval] = decisions(client)
+        if ("reject", _NEVER) in decided[mode, approval]:
+            told = "\n".join(map(content_of, items(client, "fileChange")))
+            assert f"Not allowed: {_NEVER}. Say what you would change there; or the user" in told
     signs = {each: "".join(SIGNS[how] for how, _ in found) for each, found in decided.items()}
     assert signs == DECIDED
     rules = {rule for found in decided.values() for how, rule in found if how != "ask"}
     assert rules == {
         *("low risk", "mode autoEdit", "mode full", "approval askNever", "mode plan is read-only"),
-        "protected places are never touched without asking",
+        _NEVER,
     }
     assert decided["ask", "askAlways"][0][1] == "you are asked about every action; ls only reads"
     assert decided["ask", "askRisky"][-1][1] == "the model rates it high; ls only reads"

@@ -213,10 +213,11 @@ def test_what_is_protected_lands_only_by_name_and_a_link_leads_nowhere(world: Wo
         call("terminal", command=command),
         call("edit", command="view", path="out/x.txt"),
         call("edit", command="create", path="out/y.txt", text="no"),
+        call("edit", command="create", path=".github/workflows/ci.yml", text="on: push\n"),
         say("Done."),
     )
     client = world.daemon(settings=VIEW)
-    conversation = world.start(client, options=ASKS, isolated=True)
+    conversation = world.start(client, options={"approval": "askNever"}, isolated=True)
     world.turn(client)
     assert [path.name for path in victim.iterdir()] == ["x.txt"]
     assert not any("safe" in content_of(item) for item in items(client, "toolCall"))
@@ -224,12 +225,15 @@ def test_what_is_protected_lands_only_by_name_and_a_link_leads_nowhere(world: Wo
     assert [each["repository"].rpartition("/")[2] for each in listed["git"]] == ["inner"]
     landed = client.request("changes/accept", of(conversation))
     # What git did lands once no file waits.
-    conflict, repository = landed["conflicts"]
+    workflow, conflict, repository = landed["conflicts"]
+    assert workflow["uri"].endswith("/.github/workflows/ci.yml")
     assert conflict["uri"].endswith("/.vscode/settings.json")
     assert repository["uri"].endswith("/inner")
     assert os.access(world.project / "a.txt", os.X_OK)
     assert (world.project / "x.bin").read_bytes() == b"\0"
-    assert client.request("changes/accept", of(conversation, uris=[conflict["uri"]]))["done"]
+    named = [workflow["uri"], conflict["uri"]]
+    assert client.request("changes/accept", of(conversation, uris=named))["done"] == named
+    assert (world.project / ".github/workflows/ci.yml").read_text() == "on: push\n"
     assert (world.project / ".vscode/settings.json").exists()
     client.request("changes/revert", of(conversation))
     assert client.request("changes/list", of(conversation)) == {"files": []}

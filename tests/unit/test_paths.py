@@ -140,7 +140,9 @@ def test_a_second_name_of_a_file_asks_because_it_may_lie_outside(
     root: Path, tmp_path: Path
 ) -> None:
     os.link(tmp_path / "secret", root / "inner")
-    assert "hard link" in str(Folders((root,)).is_protected("inner"))
+    assert str(Folders((root,)).is_protected("inner")) == (
+        "inner has a second name (hard link), perhaps outside the folders, and that changes too"
+    )
     assert Folders((root,)).is_protected("inner", writing=False) is None
 
 
