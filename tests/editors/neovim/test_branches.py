@@ -203,6 +203,9 @@ def test_older_steps_are_condensed_when_the_user_says_so(desk: Desk) -> None:
         editor.wait_for_event("TurnFinished", nth=n)
     editor.command("Oh! condense the numbers")
     editor.wait_for_chat("✓ Summarized what came before")
+    editor.command("Oh! condense")
+    editor.wait_for_chat("✓ Kept what came before")
+    assert " 0 tokens" not in editor.chat()
     assert "The user counts." in editor.chat()
     assert "the numbers" in desk.prompts()
 

@@ -226,7 +226,7 @@ end
 
 function render.condensation(to, entry)
   local item = entry.item
-  local size = ("%d to %d tokens"):format(item.tokensBefore or 0, item.tokensAfter or 0)
+  local size = item.keepFrom and ("%d to %d tokens"):format(item.tokensBefore, item.tokensAfter)
   local is_kept = item.status ~= "running" and not item.keepFrom
   local what = is_kept and "Kept what came before" or "Summarized what came before"
   if item.keepFrom and not item.summary then
