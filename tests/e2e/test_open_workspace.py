@@ -134,12 +134,12 @@ def test_an_edit_counts_only_when_the_text_shows_it(world: World) -> None:
     path = file(world, "one\n")
     editor = Editor(world)
     buffer = editor.open(path, typed="one, typed\n")
-    editor.habits = [pretend, pretend, refuse("readonly"), refuse("rejected")]
+    editor.habits = [pretend, pretend, refuse("readonly"), refuse("a form\u202e is open\nmore")]
     edit = replace("one", "two")
     _, pretended, readonly, rejected = run(world, editor, view(), edit, edit, edit)
     assert [i["status"] for i in (pretended, readonly, rejected)] == ["failed"] * 3
     assert "readonly" in content_of(readonly)
-    assert "rejected" in content_of(rejected)
+    assert content_of(rejected).endswith(": a form\\u{202e} is open")
     assert len(editor.edits()) == 4
     assert (buffer.text, path.read_text()) == ("one, typed\n", "one\n")
 

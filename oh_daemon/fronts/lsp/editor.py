@@ -31,6 +31,7 @@ from oh_daemon.core.editor_ports import (
     OpenDocument,
     TextEdit,
 )
+from oh_daemon.core.plain_text import clipped, display_escaped, first_line
 from oh_daemon.core.ports import Json
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
@@ -40,6 +41,7 @@ from oh_daemon.workspace.paths import Folders, path_from_uri
 
 EDIT_DEADLINE_S = 10.0
 READ_DEADLINE_S = 5.0
+_MAX_REASON_CHARS = 200
 _FAILURES = {"deadline": "timeout", "gone": "gone", "refused": "rejected"}
 
 
@@ -208,8 +210,8 @@ def _outcome(answer: ClientAnswer) -> EditOutcome:
         return EditOutcome(is_applied=True, is_saved=result.get("saved") is True)
     # Our method has a closed list of reasons; LSP's `workspace/applyEdit` may give any text.
     reason = result.get("failureReason")
-    is_known = reason in ("stale", "readonly", "rejected", "missing")
-    return EditOutcome(is_applied=False, failure=cast("str", reason) if is_known else "rejected")
+    said = display_escaped(first_line(reason)) if isinstance(reason, str) else ""
+    return EditOutcome(is_applied=False, failure=clipped(said, _MAX_REASON_CHARS) or "rejected")
 
 
 class ClientServers:
