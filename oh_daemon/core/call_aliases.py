@@ -31,6 +31,7 @@ _TOOLS: Mapping[str, tuple[str, str | None]] = {
 _ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "terminal": {
         "cmd": "command",
+        "timeout": "timeout_s",
         **dict.fromkeys(("run_in_background", "is_background"), "background"),
     },
     "edit": {
@@ -148,6 +149,8 @@ def _edit(args: Json, command: str | None) -> Json:
                 args["end_line"] = last
         case _:
             pass
+    if args.get("end_line") in (-1, "-1"):
+        del args["end_line"]
     return args
 
 

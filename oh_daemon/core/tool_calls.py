@@ -31,7 +31,7 @@ SELF_RATING: Json = {
     "security_risk": {
         "type": "string",
         "enum": ["low", "medium", "high"],
-        "description": "Your own rating of the risk of this call.",
+        "description": "Your rating of this call.",
     },
     "summary": {"type": "string", "description": "What this call does, in at most ten words."},
 }
@@ -39,6 +39,8 @@ SELF_RATING: Json = {
 
 _NOT_THERE = {"ask": "Nobody is here to answer: decide, and say so."}
 """What to do instead of calling a tool that is known, but not offered."""
+_BESIDE = {"edit": ("apply_patch", "Change files with apply_patch.")}
+"""What to say of a wrong call of a tool beside another that does a part of its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,9 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     args = in_our_words(name, tool.spec.input_schema, args, command)
     risk, summary = _taken_out(tool.spec, args)
     problem = schema_problem(tool.spec, args)
+    other, words = _BESIDE.get(name, ("", ""))
+    if problem and other in tools:
+        problem = f"{problem} {words}"
     return ParsedCall(
         call,
         tool,

@@ -14,9 +14,9 @@ _TITLE_CHARS = 80
 _DEFAULT_AGENT = "general"
 _DESCRIPTION = """\
 Give tasks to sub-agents. Each works in the same folders with a context of its own, and you get \
-its last message; the user sees what it does and is asked where you would have to ask. Worth it \
-for searches that would fill your context, and for independent pieces of work: tasks of one call \
-run side by side, four at a time, so they must not change the same files.
+its last message; the user is asked where you would have to ask. Worth it for searches that would \
+fill your context, and for independent pieces of work: tasks of one call run side by side, four at \
+a time, so they must not change the same files.
 A sub-agent knows nothing of this conversation: say all that it needs, and what it shall report.
 resume: the id of a conversation from an earlier result; `task` is then its next message.
 result_schema: for a new task, the JSON Schema of a result that you want beside its last message.
@@ -48,14 +48,8 @@ class DelegateTool:
 
     def plan(self, args: Json) -> Intent:
         tasks, known = _tasks(args), self._agents()
-        for task in tasks:
-            if task.resume is None and task.agent not in known:
-                raise ToolError(f"There is no agent {task.agent!r}; there are {', '.join(known)}.")
-        if any(task.resume and task.result_schema for task in tasks):
-            raise ToolError("A task that is resumed keeps its result_schema; leave that out.")
-        resumed = [task.resume for task in tasks if task.resume is not None]
-        if len(set(resumed)) < len(resumed):
-            raise ToolError("Two tasks resume the same conversation; put them into one message.")
+        if problem := _problem(tasks, known):
+            raise ToolError(f"No task was started: {problem}.")
         # Nothing else runs meanwhile, so sub-agents see no half-done work of this agent.
         footprint = Footprint(writes=False, comes_last=True)
         title = f"Delegate: {', '.join(task.title for task in tasks)}"
@@ -70,6 +64,18 @@ class DelegateTool:
             is_error=all(outcome.status != "completed" for _, outcome in ended),
             meta={"subagents": [_meta(*row) for row in rows]},
         )
+
+
+def _problem(tasks: Sequence[Task], known: Mapping[str, NamedAgent]) -> str | None:
+    resumed = [task.resume for task in tasks if task.resume is not None]
+    wanted = {task.agent: None for task in tasks if task.resume is None}
+    if unknown := [repr(agent) for agent in wanted if agent not in known]:
+        return f"there is no agent {', '.join(unknown)}; there are {', '.join(known)}"
+    if any(task.resume and task.result_schema for task in tasks):
+        return "a task that is resumed keeps its result_schema; leave that out"
+    if len(set(resumed)) < len(resumed):
+        return "two tasks resume the same conversation; put them into one message"
+    return None
 
 
 def _tasks(args: Json) -> list[Task]:

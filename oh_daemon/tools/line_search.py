@@ -1,7 +1,8 @@
 """A separate program: `python -IS line_search.py` reads a job, and prints the matching lines.
 
 Matching a model's pattern may never end, so it must not run inside the daemon. Uses the standard
-library only; matches within lines. Invariant: no link is followed, anywhere in a path.
+library only; matches within lines, unless the pattern has a line end. Invariant: no link is
+followed, anywhere in a path.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ import re
 import signal
 import stat
 import sys
-from itertools import groupby
+from bisect import bisect_right
+from itertools import accumulate, groupby
 from typing import Any
 
 _MAX_LINE_CHARS = 400
 _MAX_AROUND_CHARS = 4096
 """What is told of a long line besides, so that the daemon sees a secret that is cut in two."""
 _MAX_FILE_BYTES = 64 << 20
+_ACROSS = re.compile(r"\n|(?<!\\)(?:\\\\)*\\n|\(\?[aiLmux]*s")
+"""A line end or the flag `s`, in a pattern that is meant to match across lines."""
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 Json = dict[str, Any]
@@ -35,7 +39,8 @@ def search(job: Json) -> Json:
     signal.signal(signal.SIGALRM, _raise_out_of_time)
     signal.setitimer(signal.ITIMER_REAL, job["timeout_s"])
     try:
-        pattern = re.compile(job["pattern"], re.IGNORECASE if job["ignore_case"] else 0)
+        flags = re.MULTILINE | (re.IGNORECASE if job["ignore_case"] else 0)
+        pattern = re.compile(job["pattern"], flags)
         _search_files(job, pattern, result)
     except (re.error, OverflowError, RecursionError) as exc:
         return {"error": str(exc)}
@@ -54,8 +59,12 @@ def _search_files(job: Json, pattern: re.Pattern[str], result: Json) -> None:
         result["n_searched"] += 1
         if text is None:
             continue
-        lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
-        hits = [number for number, line in enumerate(lines) if pattern.search(line)]
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+        lines = text.removesuffix("\n").split("\n")
+        if _ACROSS.search(pattern.pattern):
+            hits = _hits_across(pattern, text, lines)
+        else:
+            hits = [number for number, line in enumerate(lines) if pattern.search(line)]
         if hits:
             shown = _with_context(lines, hits[:room], job["context"], pattern)
             result["files"].append({"path": path, "count": len(hits), "lines": shown})
@@ -69,15 +78,29 @@ def _needle(pattern: re.Pattern[str]) -> bytes:
     """
     parser: Any = importlib.import_module("re._parser")
     parts = parser.parse(pattern.pattern, pattern.flags)
+
+    def is_literal(part: Any) -> bool:
+        return part[0] is parser.LITERAL and part[1] != ord("\n")  # Files may have CR LF there.
+
     runs = (
         "".join(chr(char) for _, char in run)
-        for is_text, run in groupby(parts, lambda part: part[0] is parser.LITERAL)
+        for is_text, run in groupby(parts, is_literal)
         if is_text
     )
     longest = max(runs, key=len, default="")
     # Invalid UTF-8 is read as U+FFFD, and a letter may have several forms when case is ignored.
     is_sure = "\ufffd" not in longest and not pattern.flags & re.IGNORECASE
     return longest.encode("utf-8", "surrogatepass") if is_sure else b""
+
+
+def _hits_across(pattern: re.Pattern[str], text: str, lines: list[str]) -> list[int]:
+    """Return the numbers of all lines that a match has a part of."""
+    starts = [0, *accumulate(len(line) + 1 for line in lines[:-1])]
+    found: set[int] = set()
+    for match in pattern.finditer(text):
+        first, last = match.start(), max(match.start(), match.end() - 1)
+        found.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
+    return sorted(found)
 
 
 def _read(path: str, needle: bytes, result: Json) -> str | None:

@@ -37,7 +37,7 @@ _DEFAULT_LIMIT = 100
 _WANTED = ("pattern", "symbol", "query")
 """The arguments that say what to look for."""
 
-_PATH: Json = {"type": "string", "description": "file or folder; without it, all open folders"}
+_PATH: Json = {"type": "string", "description": "file or folder; default: all open folders"}
 _GLOB: Json = {"type": "string", "description": "only such files, such as *.{ts,tsx}"}
 
 
@@ -52,10 +52,10 @@ def spec(name: str, description: str, schema: Json) -> ToolSpec:
 
 _GREP_SPEC = spec(
     "grep",
-    "Search the lines of text files, unsaved text too, for a Python regular expression. What git"
-    " ignores is left out unless path names it. mode: content (lines with their numbers), files"
-    ' (names), count (matching lines per file). Example: {"pattern": "def load_[a-z]+",'
-    ' "glob": "src/**/*.py", "context": 2}',
+    "Search the lines of text files, unsaved text too, for a Python regular expression; one with"
+    " \\n matches across lines. What git ignores is left out unless path names it. mode: content"
+    " (lines with their numbers), files (names), count (matching lines per file). Example:"
+    ' {"pattern": "def load_[a-z]+", "glob": "src/**/*.py", "context": 2}',
     takes(
         ["pattern"],
         pattern=TEXT,

@@ -179,7 +179,7 @@ class Documents:
     def _doubt(self, state: Look) -> str | None:
         """Return why the agent may not know the text as it is. Raises `ToolError` without one."""
         if state.text is None:
-            raise ToolError(f"there is no file {self._name(state.path)!r}; create it")
+            raise ToolError(f"there is no {self._name(state.path)!r}; glob finds files by name")
         if state.truth.doubt == "conflict":
             raise self._stale(state, CONFLICT)
         return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from oh_daemon.contract.errors import ToolError
 from oh_daemon.core.agents import (
     BUILTIN,
     NamedAgent,
@@ -21,6 +22,7 @@ from oh_daemon.core.agents import (
 )
 from oh_daemon.core.front_matter import parse_front_matter
 from oh_daemon.core.state import State
+from oh_daemon.tools.delegate import DelegateTool
 from oh_daemon.workspace.agent_files import find_agents
 
 
@@ -140,3 +142,14 @@ def test_a_long_result_keeps_its_head_and_tail() -> None:
     text = render_outcome(Task("t", "T", "general"), "c1", Outcome("completed", None, "x" * 99_999))
     assert len(text) < 17_000
     assert "characters cut]" in text
+
+
+def test_a_refusal_says_that_no_task_was_started_and_which_agents_there_are() -> None:
+    tool = DelegateTool(lambda: {agent.name: agent for agent in BUILTIN}, lambda *_: ())
+    tasks = [{"task": "t", "agent": name} for name in ("explore", "tester", "writer", "tester")]
+    for args, why in (
+        (tasks, "there is no agent 'tester', 'writer'; there are explore, general"),
+        ([{"task": "t", "resume": "c1"}] * 2, "two tasks resume the same conversation"),
+    ):
+        with pytest.raises(ToolError, match=f"^No task was started: {why}"):
+            tool.plan({"tasks": args})

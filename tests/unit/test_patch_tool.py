@@ -203,6 +203,7 @@ def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: 
             *("*** Update File: a.py", "@@", "-one", "+1", "@@", "-  two", "+2"),
             *("*** Add File: a.py", "+x", "*** Update File: none.py", "-x"),
             *("*** Delete File: link.py", "*** Add File: ../x", "*** Add File: .git/config"),
+            "*** Delete File: gone.py",
             *("*** Add File: new.py", "+x", "*** Add File: ./new.py", "+y"),
         )
     rows = str(refused.value)
@@ -210,7 +211,8 @@ def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: 
         "a.py: hunk 2: its lines are not in the file. Lines 2-2 differ from it only in whitespace",
         "the file has:\n\ttwo\n",
         "a.py: 'a.py' exists already",
-        "none.py: there is no file 'none.py'",
+        "none.py: there is no 'none.py'; glob finds files by name",
+        "gone.py: there is no 'gone.py'; glob finds files by name",
         "link.py: it is a link; use rm or mv in the terminal",
         "../x: '../x' leads outside the open folders",
         ".git/config: '.git/config' is closed to edits",

@@ -101,6 +101,23 @@ def test_grep_names_files_or_counts_lines(desk: Desk) -> None:
     )
 
 
+def test_a_pattern_with_a_line_end_matches_across_lines(desk: Desk) -> None:
+    desk.write("a.py", "class A:\n    x = 1\nclass B:\n    y = 2\n")
+    desk.write("b.py", "class A:\r\n    x = 3\r\nend\r\n")
+    across = r"^class A:\n +x = \d$"
+    assert desk.ask("grep", pattern=across) == (
+        "4 matching lines in 2 of 2 files\na.py\n1:class A:\n2:    x = 1\n\n"
+        "b.py\n1:class A:\n2:    x = 3\n"
+    )
+    assert desk.ask("grep", pattern="1\nclass B:\n", mode="count") == (
+        "2 matching lines in 1 of 2 files\na.py: 2"
+    )
+    assert desk.ask("grep", pattern=r"(?s:A:.*end)", mode="files") == (
+        "3 matching lines in 1 of 2 files\nb.py"
+    )
+    assert desk.ask("grep", pattern=r"y[^\n]*$", mode="count").endswith("a.py: 1")
+
+
 def test_grep_finds_what_the_user_sees_and_not_what_the_disk_has(desk: Desk) -> None:
     path = desk.write("a.py", "saved\n")
     desk.editor.open(path)

@@ -13,8 +13,9 @@ from core_world import tool
 
 from oh_daemon.core.ports import Json, ToolCall, ToolSpec
 from oh_daemon.core.tool_calls import ParsedCall, parse_call, render_tool, schema_problem
+from oh_daemon.tools.apply_patch import PatchTool
 from oh_daemon.tools.control import FinishTool, TodoTool
-from oh_daemon.tools.edit import EDIT_SPEC
+from oh_daemon.tools.edit import EDIT_SPEC, VIEW_SPEC
 from oh_daemon.tools.function import FunctionTool
 from oh_daemon.tools.schemas import takes
 from oh_daemon.tools.terminal import SPEC as TERMINAL_SPEC
@@ -92,6 +93,11 @@ OURS = {
             {"command": "view", "path": "a", "start_line": 5},
         ),
         (
+            "edit",
+            {"command": "view", "path": "a", "start_line": 5, "end_line": -1},
+            {"command": "view", "path": "a", "start_line": 5},
+        ),
+        (
             "Write",
             {"file_path": "a", "content": ""},
             {"command": "create", "path": "a", "text": ""},
@@ -113,8 +119,8 @@ OURS = {
         ),
         (
             "Bash",
-            {"command": "ls", "description": "Look", "run_in_background": True},
-            {"command": "ls", "background": True},
+            {"command": "ls", "description": "Look", "run_in_background": True, "timeout": 5},
+            {"command": "ls", "background": True, "timeout_s": 5},
         ),
         (
             "TodoWrite",
@@ -178,6 +184,18 @@ def test_an_error_names_the_place_and_the_way_out(name: str, arguments: str, kin
     assert call.error_kind == kind
     assert words in str(call.error)
     assert isinstance(json.loads(call.arguments), dict)
+
+
+def test_an_edit_where_patches_change_files_names_them():
+    beside = {
+        "edit": FunctionTool(VIEW_SPEC, str),
+        "apply_patch": FunctionTool(PatchTool.spec, str),
+    }
+    said = {"command": "replace", "path": "a", "old_text": "x", "new_text": "y"}
+    for tools, ending in ((beside, "Change files with apply_patch."), (OURS, None)):
+        error = parse_call(ToolCall("c", "edit", json.dumps(said)), tools).error
+        assert (error or "").endswith(ending or "")
+        assert (error is None) == (ending is None)
 
 
 BROKEN: list[Json] = [
