@@ -6,6 +6,7 @@ used, and the user is told that this costs money.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import ChainMap
@@ -18,7 +19,12 @@ from pydantic import SecretStr, ValidationError
 from oh_daemon.app.sources import llm_settings
 from oh_daemon.contract.base import problem_in
 from oh_daemon.contract.daemon_messages import ModelInfo
-from oh_daemon.contract.errors import AuthRequiredError, ModelUnavailableError, UserError
+from oh_daemon.contract.errors import (
+    AuthRequiredError,
+    InvalidParamsError,
+    ModelUnavailableError,
+    UserError,
+)
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Settings
@@ -156,6 +162,16 @@ class Models:
                 self.check(each)
         elif name != DEMO.name:
             check_provider(self.llm_of(name))
+
+    def require_price(self, name: str) -> None:
+        """Raise `InvalidParamsError` when no limit of cost would hold for lack of a price."""
+        router = self._settings().routers.get(name)
+        for each in router.names if router else (name,):
+            if each != DEMO.name and math.isinf(self.model_for(each).traits.input_price):
+                raise InvalidParamsError(
+                    f"a limit of cost would not hold: the price of {each!r} is not known; set "
+                    "`llm.inputCostPerToken` and `llm.outputCostPerToken`, or name no limit"
+                )
 
     def _find(self, name: str, inside: tuple[str, ...]) -> Model:
         settings, path = self._settings(), (*inside, name)

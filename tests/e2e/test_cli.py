@@ -718,11 +718,11 @@ def test_help_is_plain_and_names_every_command(world: World) -> None:
             "export",
             "fork",
         ),
-        *("rollback", "land", "sandbox", "doctor", "mcp"),
+        *("rollback", "land", "sandbox", "doctor", "mcp", "resolve", "replay"),
     ]
     assert ran.out.count("...") == 1, "no description is cut"
     assert "api-key" not in run(world, "run", "-h").out
-    assert re.fullmatch(r"oh-daemon \d+\.\d+\.\d+\n", run(world, "--version").out)
+    assert re.fullmatch(r"oh-daemon \d+\.\d+\.\d+(rc\d+)?\n", run(world, "--version").out)
 
 
 def test_lines_wrap_below_their_indentation_on_a_narrow_terminal(world: World) -> None:

@@ -307,7 +307,7 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
-    *(f"docs/{name}.md" for name in ("cli", "neovim", "python", "questions", "vscode")),
+    *(f"docs/{name}.md" for name in ("cli", "neovim", "python", "questions", "resolve", "vscode")),
     *(f"docs/{name}.md" for name in ("safety", "settings", "skills")),
 )
 

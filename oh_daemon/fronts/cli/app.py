@@ -20,11 +20,17 @@ from oh_daemon.fronts.cli.options import (
     Id,
     Images,
     IsIsolated,
+    MaxCost,
+    MaxSteps,
+    ModelName,
     ResultSchema,
     Resume,
     Secrets,
+    SettingsFile,
+    chosen,
 )
 from oh_daemon.fronts.cli.process import exit_code_of, read_all
+from oh_daemon.fronts.cli.unattended import unattended
 
 app = typer.Typer(
     add_completion=False,
@@ -34,6 +40,7 @@ app = typer.Typer(
 )
 mcp = typer.Typer(rich_markup_mode=None)
 app.add_typer(mcp, name="mcp")
+app.add_typer(unattended)
 
 
 def run() -> None:
@@ -80,10 +87,8 @@ def serve(
 def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line.
     task: Annotated[str, typer.Argument(help="What to do; `-` reads it from stdin.")] = "",
     workspace: Folder = Path(),
-    model: Annotated[str | None, typer.Option(help="The model, by its LiteLLM name.")] = None,
-    settings: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="A settings file (JSON).")
-    ] = None,
+    model: ModelName = None,
+    settings: SettingsFile = None,
     as_json: AsJson = False,
     resume: Resume = None,
     autoresume: Annotated[
@@ -99,28 +104,27 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     result_schema: ResultSchema = None,
     secret: Secrets = None,
     isolated: IsIsolated = False,
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")] = None,
-    max_cost: Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")] = None,
+    max_steps: MaxSteps = None,
+    max_cost: MaxCost = None,
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
-    from oh_daemon.fronts.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
+    from oh_daemon.fronts.cli.headless import (  # noqa: PLC0415 - slow.
+        Request,
+        read_schema,
+        run_headless,
+    )
 
-    options = {
-        "model": model,
-        "approval": ask and f"ask{ask.capitalize()}",
-        "maxSteps": max_steps,
-        "maxCostUsd": max_cost,
-    }
+    approval = ask and f"ask{ask.capitalize()}"
     request = Request(
         task=read_all() if task == "-" else task,
         workspace=workspace,
-        options={name: value for name, value in options.items() if value is not None},
+        options=chosen(model=model, approval=approval, maxSteps=max_steps, maxCostUsd=max_cost),
         settings_file=settings,
         resume=resume,
         autoresume=autoresume,
         tool_choice=tool_choice,
-        result_schema=result_schema,
+        result_schema=read_schema(result_schema),
         images=image or (),
         as_json=as_json,
         secrets=tuple(secret or ()),
@@ -275,26 +279,6 @@ def fork_conversation(
     from oh_daemon.fronts.cli.logs import print_fork  # noqa: PLC0415
 
     print_fork(workspace, conversation, at, title)
-
-
-@app.command("replay")
-def replay_conversation(
-    recording: Annotated[
-        str, typer.Argument(metavar="ID", help="Its id, the start of it, or a folder with its log.")
-    ],
-    workspace: Folder = Path(),
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Do not overlook folders, ids, dates and durations.")
-    ] = False,
-) -> int:
-    """Run a conversation again from its log; show the first difference.
-
-    The model's answers and the results of tools are those of the log: nothing runs, no file
-    changes, nothing is sent. The exit code is 6 if something differs.
-    """
-    from oh_daemon.fronts.cli.replay import run_replay  # noqa: PLC0415
-
-    return run_replay(workspace, recording, is_strict=strict)
 
 
 @app.command("rollback")

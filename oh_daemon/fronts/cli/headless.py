@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,10 +26,11 @@ from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
 from oh_daemon.app.models import DEMO, Models
 from oh_daemon.app.places import Places
-from oh_daemon.app.shared import Recipe, share_for_user
+from oh_daemon.app.shared import Recipe, Shared, share_for_user
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import messages as m
+from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.problems import render_problem
 from oh_daemon.core.ports import Json, Model, Question
@@ -57,16 +58,30 @@ class Request:
     condenses: bool = False
     """Condense the conversation that is resumed; the task says what to keep."""
     tool_choice: Literal["auto", "required"] = "auto"
-    result_schema: Path | None = None
+    result_schema: Json | None = None
     images: Sequence[Path] = ()
     as_json: bool = False
     secrets: tuple[str, ...] = ()
     """Environment variables of this process that a command gets when it names them."""
     isolated: bool = False
+    is_alone: bool = False
+    """Nobody looks on: nothing is asked, and a limit of cost that could not hold is refused."""
 
 
-def run_headless(request: Request) -> int:
-    """Work until the turn ends; return the exit code."""
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What is there when the turn has ended, and the conversation is still open."""
+
+    live: Live
+    shared: Shared
+    turn: plain.Turn | None
+    """None when it only paused."""
+    code: int
+    """The exit code that the turn's end stands for."""
+
+
+def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: end.code) -> int:
+    """Work until the turn ends; return the exit code, which `at_end` may change."""
     signals, watch = _Signals(), TurnWatch()
     conversations, recipe, models = _compose(request, os.environ, watch)
     # Programs get the log's lines and nothing else, also on a terminal.
@@ -93,7 +108,7 @@ def run_headless(request: Request) -> int:
         if live.isolated is not None:
             for words in lines_at_end(live.isolated, live.id, request.workspace):
                 say(words)
-        return code
+        return at_end(Ended(live, conversations.shared, watch.turn, code))
 
 
 class _Signals:
@@ -156,7 +171,7 @@ def _compose(
     recipe = Recipe(
         merged.settings.instructions,
         tool_choice=request.tool_choice,
-        result_schema=_read_schema(request.result_schema),
+        result_schema=request.result_schema,
     )
     return Conversations(shared, equipped), recipe, models
 
@@ -171,7 +186,7 @@ def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, s
     return {name: environment[name] for name in request.secrets}
 
 
-def _read_schema(file: Path | None) -> Json | None:
+def read_schema(file: Path | None) -> Json | None:
     """Return the schema, if a file is named. Raises `InvalidParamsError`."""
     if file is None:
         return None
@@ -197,7 +212,10 @@ def _open(
         raise InvalidParamsError('say what to do: oh-daemon run "task"')
     if resumed is None or "model" in request.options:
         settings = conversations.shared.settings(request.workspace).settings
-        models.check(settings.model or models.require_default())
+        name = settings.model or models.require_default()
+        models.check(name)
+        if request.is_alone and "maxCostUsd" in request.options:
+            models.require_price(name)
     if resumed is None:
         params = m.StartParams(isolated=request.isolated)
         return conversations.start(params, folders, recipe=recipe)
@@ -271,4 +289,4 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
 
 
 def _can_ask(request: Request) -> bool:
-    return sys.stdin.isatty() and not request.as_json
+    return sys.stdin.isatty() and not (request.as_json or request.is_alone)

@@ -43,9 +43,21 @@ Secrets = Annotated[
     list[str] | None,
     typer.Option(metavar="VARIABLE", help="Lend it to commands that name it; repeatable."),
 ]
+ModelName = Annotated[str | None, typer.Option("--model", help="The model, by its LiteLLM name.")]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--settings", exists=True, dir_okay=False, help="A settings file (JSON)."),
+]
+MaxSteps = Annotated[int | None, typer.Option(min=1, help="Limit of model calls.")]
+MaxCost = Annotated[float | None, typer.Option(min=0.001, help="Limit in US dollars.")]
 Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this conversation.")]
 IsIsolated = Annotated[
     bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon land` does that.")
 ]
 ApiKey = Annotated[str | None, typer.Option("--api-key", hidden=True, callback=_refuse_key)]
 """Always refused."""
+
+
+def chosen(**options: object) -> dict[str, object]:
+    """Return the settings that the command line names."""
+    return {name: value for name, value in options.items() if value is not None}

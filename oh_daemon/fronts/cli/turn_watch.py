@@ -31,6 +31,8 @@ class TurnWatch(Listener):
 
     def __init__(self) -> None:
         self._reports: SimpleQueue[_Report] = SimpleQueue()
+        self.turn: plain.Turn | None = None
+        """The turn that `show` has shown, once it is completed."""
 
     def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
         self._reports.put((history, line, record))
@@ -68,6 +70,7 @@ class TurnWatch(Listener):
             _warn_of_what_nobody_allowed(event)
             last_refused = _refused_last(event, before=last_refused)
             if event["type"] == "turn.completed":
+                self.turn = event["turn"]
                 return _exit_code(event["turn"], refused=last_refused)
             if event["type"] == "turn.paused":
                 return NO_MODEL
