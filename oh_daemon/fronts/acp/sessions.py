@@ -308,14 +308,18 @@ def _pairs(server: Any, name: str, hide: Callable[[str], None]) -> dict[str, str
 
 
 def _session_info(summary: Mapping[str, Any]) -> Json | None:
-    """Return what a list shows of a conversation; None if it works in no folder."""
+    """Return what a list shows of a conversation; None if it works in no folder.
+
+    Nor if nothing was said in it: clients begin sessions for chats that nobody uses.
+    """
     folders = [str(path) for uri in summary["folders"] if (path := path_from_uri(uri))]
-    if not folders:
+    if not folders or not summary["messageCount"]:
         return None
     return {
         "sessionId": summary["id"],
         "cwd": folders[0],
         "additionalDirectories": folders[1:],
-        "title": summary["title"] or None,
         "updatedAt": summary["updatedAt"],
+        # Not null, though it may be: a client joins it to other texts.
+        **({"title": title} if (title := summary["title"]) else {}),
     }

@@ -89,7 +89,7 @@ def test_a_list_without_a_folder_knows_the_sessions_of_all_folders(
     other = tmp_path / "other"
     other.mkdir()
     first = begun(start)
-    here, there = first.new(world.project), first.new(other)
+    here, there, _silent = (first.new(each) for each in (world.project, other, other))
     world.script(say("Hello."), say("Hello."))
     first.prompt(here, "Say hello here")
     first.prompt(there, "Say hello there")

@@ -11,8 +11,14 @@ COMMANDS = {"eglot": ('"oh-daemon" "--stdio"', " "), "neovim": ('"oh-daemon", "-
 
 
 def recipe(editor: str, daemon: Sequence[str]) -> str:
-    block = re.search(rf"```\w+ {editor}\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert block
+    block = block_of(PAGE, editor)
     command, between = COMMANDS[editor]
-    assert block[1].count(command) == 1
-    return block[1].replace(command, between.join(map(json.dumps, daemon)))
+    assert block.count(command) == 1
+    return block.replace(command, between.join(map(json.dumps, daemon)))
+
+
+def block_of(page: Path, name: str) -> str:
+    """Return the text of the fence with this name."""
+    block = re.search(rf"```\w+ {name}\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    assert block
+    return block[1]
