@@ -10,6 +10,7 @@ FEATURES = (
     "openDiff",
     "approvalRequests",
     "inputRequests",
+    "modelRequests",
 )
 SETTINGS = (
     "model",

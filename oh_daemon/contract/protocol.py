@@ -42,7 +42,7 @@ class Method:
 
 MODULES = (
     *("summaries", "messages", "daemon_messages", "asking", "composing", "approvals", "mcp"),
-    *("to_client", "client_tools", "branches"),
+    *("to_client", "client_tools", "branches", "model_requests"),
 )
 """The modules of the contract that define parameters and results of methods."""
 
@@ -115,6 +115,7 @@ REQUESTS: tuple[Method, ...] = (
 
 CLIENT_NOTIFICATIONS: tuple[Method, ...] = (
     Method("editor/contextChanged", "ContextChangedParams"),
+    Method("model/progress", "ModelProgressParams"),
 )
 """From the client, in addition to those of LSP."""
 
@@ -139,6 +140,8 @@ CLIENT_REQUESTS: tuple[Method, ...] = (
     Method("approval/request", "ApprovalRequestParams", "ApprovalAnswer"),
     Method("input/request", "InputRequestParams", "InputAnswer"),
     Method("tool/call", "ToolCallParams", "ToolCallResult"),
+    Method("model/describe", "ModelDescribeParams", "ModelDescribeResult"),
+    Method("model/complete", "ModelCompleteParams", "ModelCompleteResult"),
 )
 """From the daemon to the client. Each docstring names the fallback for clients without it."""
 
@@ -177,6 +180,7 @@ FEATURES = (
     "openDiff",
     "approvalRequests",
     "inputRequests",
+    "modelRequests",
 )
 """What a client can say in `initialize` that it does."""
 LIMITS: dict[str, int] = {

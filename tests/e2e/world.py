@@ -154,6 +154,8 @@ class World:
     """More variables for the environment of its daemons."""
     arguments: tuple[str, ...] = ()
     """More arguments for the command line of its daemons."""
+    product: tuple[str, ...] = PRODUCT
+    """How its daemons are started."""
     common: Common | None = None
     """In modules that are marked `one_daemon`, where most daemons come from."""
 
@@ -176,7 +178,7 @@ class World:
 
         `prefix` is a program that starts it.
         """
-        argv = (*prefix, *PRODUCT, *self.arguments)
+        argv = (*prefix, *self.product, *self.arguments)
         client = self.stack.enter_context(
             RawClient.start(
                 argv, self.project, self.environment, reading=reading, popen=starts.start

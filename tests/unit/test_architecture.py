@@ -44,9 +44,10 @@ LAYERS: dict[str, set[str]] = {
 }
 """Folder -> the lower folders that it may import; "" is the package's top level."""
 FRONTS = {
-    "cli": {"lsp", "acp", "wire"},
+    "cli": {"lsp", "acp", "remote", "wire"},
     "lsp": {"wire"},
     "acp": {"wire"},
+    "remote": {"lsp", "wire"},
     "library": set[str](),
     "wire": set[str](),
 }

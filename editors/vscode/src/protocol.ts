@@ -656,6 +656,27 @@ export interface ProblemCounts {
   warnings?: number;
 }
 
+/** Says how a `model/complete` under way goes on. */
+export interface ModelProgressParams {
+  callId: string;
+  delta?: ModelDeltaPart;
+  retry?: ModelRetryPart;
+}
+
+export interface ModelDeltaPart {
+  channel: "text" | "reasoning";
+  text: string;
+}
+
+/** Another attempt is coming; all deltas so far are void. */
+export interface ModelRetryPart {
+  attempt: number;
+  maxAttempts: number;
+  delayS: number;
+  error: Record<string, unknown>;
+  model?: string;
+}
+
 export interface ApplyEditResult {
   applied: boolean;
   saved?: boolean;
@@ -718,6 +739,54 @@ export interface ToolCallResult {
   isError?: boolean;
 }
 
+export interface ModelDescribeResult {
+  contextWindow?: number;
+  mayBeWider?: boolean;
+  seesImages?: boolean;
+  caveats?: readonly ModelCaveat[];
+  inputPrice?: number;
+}
+
+export interface ModelCaveat {
+  code: "demoModel" | "noFunctionCalls" | "unknownPrice";
+  title: string;
+  description?: string;
+  about?: string;
+}
+
+export interface ModelCompleteResult {
+  text?: string;
+  reasoning?: string;
+  thinkingBlocks?: readonly Record<string, unknown>[];
+  toolCalls?: readonly AnsweredCall[];
+  finishReason?: "stop" | "tool_calls" | "length" | "content_filter" | "";
+  usage?: Usage;
+  responseId?: string;
+  model?: string;
+}
+
+export interface AnsweredCall {
+  id: string;
+  name: string;
+  arguments: string;
+}
+
+/** Tokens and cost of model calls. `cost` is absent when any call had no known price. */
+export interface Usage {
+  inputTokens?: number;
+  outputTokens?: number;
+  cacheReadTokens?: number;
+  cacheWriteTokens?: number;
+  reasoningTokens?: number;
+  cost?: Cost;
+  requests?: number;
+}
+
+export interface Cost {
+  amount: number;
+  currency: "USD";
+}
+
 export interface StartResult {
   conversation: ConversationInfo;
   options: readonly Option[];
@@ -753,22 +822,6 @@ export interface ConversationInfo {
   forkedFrom?: ForkOrigin;
   parentId?: string;
   isolated?: Isolation;
-}
-
-/** Tokens and cost of model calls. `cost` is absent when any call had no known price. */
-export interface Usage {
-  inputTokens: number;
-  outputTokens: number;
-  cacheReadTokens: number;
-  cacheWriteTokens: number;
-  reasoningTokens: number;
-  cost?: Cost;
-  requests: number;
-}
-
-export interface Cost {
-  amount: number;
-  currency: "USD";
 }
 
 /** How full the model's context is, in tokens; `size` is absent when unknown. */
@@ -1929,6 +1982,22 @@ export interface ToolCallParams {
   arguments: Record<string, unknown>;
 }
 
+/** Say what is known of a model before it is called. Fallback: nothing is known. */
+export interface ModelDescribeParams {
+  model: string;
+}
+
+/** Ask a model, with the client's key. Fallback: the call fails, and the turn pauses. */
+export interface ModelCompleteParams {
+  callId: string;
+  model: string;
+  messages: readonly Record<string, unknown>[];
+  tools: readonly Record<string, unknown>[];
+  toolChoice: "auto" | "required" | "none";
+  cacheKey?: string;
+  purpose?: Purpose;
+}
+
 export interface Requests {
   "conversation/start": [StartParams, StartResult];
   "conversation/open": [OpenParams, OpenResult];
@@ -1990,6 +2059,7 @@ export interface Requests {
 
 export interface ClientNotifications {
   "editor/contextChanged": ContextChangedParams;
+  "model/progress": ModelProgressParams;
 }
 
 export interface Notifications {
@@ -2012,6 +2082,8 @@ export interface ClientRequests {
   "approval/request": [ApprovalRequestParams, ApprovalAnswer];
   "input/request": [InputRequestParams, InputAnswer];
   "tool/call": [ToolCallParams, ToolCallResult];
+  "model/describe": [ModelDescribeParams, ModelDescribeResult];
+  "model/complete": [ModelCompleteParams, ModelCompleteResult];
 }
 
 /** Values of the options, for pickers; an open conversation brings its own. */

@@ -150,6 +150,17 @@ def serve_acp(
     return serve()
 
 
+@app.command("remote")
+def serve_remote(
+    target: Annotated[str, typer.Argument(help="Such as ssh://HOST/FOLDER; see docs/remote.md.")],
+    program: Annotated[str, typer.Option(help="The daemon there.")] = "oh-daemon",
+) -> int:
+    """Serve an editor with a daemon on another machine; the models are asked from here."""
+    from oh_daemon.fronts.remote.main import serve  # noqa: PLC0415
+
+    return serve(target, program)
+
+
 @app.command("login")
 def log_in(
     provider: Annotated[

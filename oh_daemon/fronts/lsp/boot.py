@@ -29,6 +29,7 @@ _BLOCK = {
     "events": {"deltas": bool, "optOut": list},
     "trust": [{"folder": str, "trusted": bool}],
     "settings": {},
+    "models": {},
 }
 _USUAL = {
     "processId": int,

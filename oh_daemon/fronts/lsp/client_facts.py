@@ -34,6 +34,8 @@ class ClientFacts:
     """Event types this client does not want."""
     trust: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """Folder (URI or path as sent) to the editor's own verdict; only a plain `true` is trust."""
+    models: Json | None = None
+    """The models that the client reaches for us; None if we reach them ourselves."""
     settings: Json = field(default_factory=dict[str, Any])
     process_id: int | None = None
     folder_uris: tuple[str, ...] = ()
@@ -44,7 +46,7 @@ class ClientFacts:
     @property
     def is_plain(self) -> bool:
         """Whether it is a plain LSP client, which knows none of our notifications."""
-        return self.block is None
+        return self.block is None or self.block.get("plain") is True
 
     def offers(self, *path: str) -> bool:
         """Return whether the value at this path in `capabilities` is present and not false."""
@@ -73,6 +75,7 @@ def parse_client_facts(params: Json) -> ClientFacts:
         wants_deltas=events.field("deltas", bool) is not False,
         opted_out=frozenset(name for name in events.array("optOut") if isinstance(name, str)),
         trust={e.text("folder"): e.field("trusted", bool) is True for e in block.objects("trust")},
+        models=block.object("models").values if features.field("modelRequests", bool) else None,
         settings=block.object("settings").values,
         process_id=whole.field("processId", int),
         folder_uris=_folder_uris(whole),

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from oh_daemon.app.daemon_log import log_to
+from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.self_test import SelfTest
 from oh_daemon.app.shared import Shared, share_for_user
@@ -22,6 +23,7 @@ from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.mcp import McpServers
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
+from oh_daemon.fronts.lsp.client_models import ClientModels
 from oh_daemon.fronts.lsp.client_tool_calls import ClientTools
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.editor import ClientEditor, ClientServers, EditorContext
@@ -57,6 +59,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     context = EditorContext(shared.masker, documents)
     log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
     client_tools = ClientTools(server.client)
+    shared, models = _with_models_of_client(server, facts, shared, models)
     shared = replace(
         shared,
         client_tools=client_tools.of,
@@ -86,6 +89,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         notifications={
             **documents.notifications(),
             **_configuration(sources, facts, server),
+            **(models.notifications() if isinstance(models, ClientModels) else {}),
             "editor/contextChanged": context.on_changed,
             "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
         },
@@ -94,6 +98,17 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         cancel=daemon.cancel,
         mask=shared.masker.mask,
     )
+
+
+def _with_models_of_client(
+    server: Server, facts: ClientFacts, shared: Shared, models: Models
+) -> tuple[Shared, Models | ClientModels]:
+    """Return what is shared, and the models: those that the client offers, if it does."""
+    if facts.models is None:
+        return shared, models
+    offered = ClientModels(server.client, facts.models, models.secrets)
+    finds = {"model_for": offered.model_for, "default_model": offered.require_default}
+    return replace(shared, **finds), offered
 
 
 def _tell_level(server: Server, found: Sandbox) -> None:

@@ -28,6 +28,7 @@ from oh_daemon.contract.errors import (
     ConversationLockedError,
     InvalidParamsError,
 )
+from oh_daemon.fronts.lsp.client_models import ClientModels
 from oh_daemon.fronts.lsp.client_tool_calls import ClientTools
 from oh_daemon.fronts.lsp.publisher import Publisher
 from oh_daemon.fronts.lsp.sync import OpenDocuments
@@ -45,7 +46,7 @@ class Daemon:
     documents: OpenDocuments
     outbox: Outbox
     publisher: Publisher
-    models: Models
+    models: Models | ClientModels
     client_tools: ClientTools
     attachments: Attachments = field(default_factory=Attachments)
     workers: ThreadPoolExecutor = field(default_factory=lambda: _started_pool(4))

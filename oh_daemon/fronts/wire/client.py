@@ -34,6 +34,8 @@ class ClientAnswer:
     message: str = ""
     lacks_method: bool = False
     """Whether it was refused because the client has no such method."""
+    error: Any = None
+    """JSON as the client sent it, if it was refused."""
 
 
 OnAnswer = Callable[[ClientAnswer], None]
@@ -105,7 +107,8 @@ class Client:
         else:
             code, text = _code_and_text(error)
             lacks_method = code == METHOD_NOT_FOUND
-            on_answer(ClientAnswer("refused", message=text, lacks_method=lacks_method))
+            refused = ClientAnswer("refused", message=text, lacks_method=lacks_method, error=error)
+            on_answer(refused)
 
     def on_gone(self) -> None:
         """End all open requests with outcome "gone"; later ones end so as soon as they are made."""

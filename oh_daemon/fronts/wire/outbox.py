@@ -129,6 +129,10 @@ class Outbox:
         body = b'{"jsonrpc":"2.0","id":%d,"method":%b,"params":%b}'
         self._enqueue(body % (request_id, encode(method), params))
 
+    def forward(self, body: bytes) -> None:
+        """Send a message of somebody else as it is."""
+        self._enqueue(body)
+
     def withdraw(self, request_id: int) -> None:
         """Tell the client that we no longer wait for its answer."""
         params = encode(self._notifications.cancel_params(request_id))

@@ -572,6 +572,24 @@
 ---@field errors? integer
 ---@field warnings? integer
 
+--- Says how a `model/complete` under way goes on.
+---@class (exact) oh.protocol.ModelProgressParams
+---@field callId string
+---@field delta? oh.protocol.ModelDeltaPart
+---@field retry? oh.protocol.ModelRetryPart
+
+---@class (exact) oh.protocol.ModelDeltaPart
+---@field channel "text" | "reasoning"
+---@field text string
+
+--- Another attempt is coming; all deltas so far are void.
+---@class (exact) oh.protocol.ModelRetryPart
+---@field attempt integer
+---@field maxAttempts integer
+---@field delayS number
+---@field error table<string, any>
+---@field model? string
+
 ---@class (exact) oh.protocol.ApplyEditResult
 ---@field applied boolean
 ---@field saved? boolean
@@ -623,6 +641,48 @@
 ---@field structuredContent? any
 ---@field isError? boolean
 
+---@class (exact) oh.protocol.ModelDescribeResult
+---@field contextWindow? integer
+---@field mayBeWider? boolean
+---@field seesImages? boolean
+---@field caveats? oh.protocol.ModelCaveat[]
+---@field inputPrice? number
+
+---@class (exact) oh.protocol.ModelCaveat
+---@field code "demoModel" | "noFunctionCalls" | "unknownPrice"
+---@field title string
+---@field description? string
+---@field about? string
+
+---@class (exact) oh.protocol.ModelCompleteResult
+---@field text? string
+---@field reasoning? string
+---@field thinkingBlocks? table<string, any>[]
+---@field toolCalls? oh.protocol.AnsweredCall[]
+---@field finishReason? "stop" | "tool_calls" | "length" | "content_filter" | ""
+---@field usage? oh.protocol.Usage
+---@field responseId? string
+---@field model? string
+
+---@class (exact) oh.protocol.AnsweredCall
+---@field id string
+---@field name string
+---@field arguments string
+
+--- Tokens and cost of model calls. `cost` is absent when any call had no known price.
+---@class (exact) oh.protocol.Usage
+---@field inputTokens? integer
+---@field outputTokens? integer
+---@field cacheReadTokens? integer
+---@field cacheWriteTokens? integer
+---@field reasoningTokens? integer
+---@field cost? oh.protocol.Cost
+---@field requests? integer
+
+---@class (exact) oh.protocol.Cost
+---@field amount number
+---@field currency "USD"
+
 ---@class (exact) oh.protocol.StartResult
 ---@field conversation oh.protocol.ConversationInfo
 ---@field options oh.protocol.Option[]
@@ -657,20 +717,6 @@
 ---@field forkedFrom? oh.protocol.ForkOrigin
 ---@field parentId? string
 ---@field isolated? oh.protocol.Isolation
-
---- Tokens and cost of model calls. `cost` is absent when any call had no known price.
----@class (exact) oh.protocol.Usage
----@field inputTokens integer
----@field outputTokens integer
----@field cacheReadTokens integer
----@field cacheWriteTokens integer
----@field reasoningTokens integer
----@field cost? oh.protocol.Cost
----@field requests integer
-
----@class (exact) oh.protocol.Cost
----@field amount number
----@field currency "USD"
 
 --- How full the model's context is, in tokens; `size` is absent when unknown.
 ---@class (exact) oh.protocol.ContextInfo
@@ -1688,6 +1734,20 @@
 ---@field name string
 ---@field arguments table<string, any>
 
+--- Say what is known of a model before it is called. Fallback: nothing is known.
+---@class (exact) oh.protocol.ModelDescribeParams
+---@field model string
+
+--- Ask a model, with the client's key. Fallback: the call fails, and the turn pauses.
+---@class (exact) oh.protocol.ModelCompleteParams
+---@field callId string
+---@field model string
+---@field messages table<string, any>[]
+---@field tools table<string, any>[]
+---@field toolChoice "auto" | "required" | "none"
+---@field cacheKey? string
+---@field purpose? oh.protocol.Purpose
+
 local M = {}
 
 M.Requests = {
@@ -1751,6 +1811,7 @@ M.Requests = {
 
 M.ClientNotifications = {
   ["editor/contextChanged"] = true, -- oh.protocol.ContextChangedParams
+  ["model/progress"] = true, -- oh.protocol.ModelProgressParams
 }
 
 M.Notifications = {
@@ -1773,6 +1834,8 @@ M.ClientRequests = {
   ["approval/request"] = true, -- oh.protocol.ApprovalRequestParams -> oh.protocol.ApprovalAnswer
   ["input/request"] = true, -- oh.protocol.InputRequestParams -> oh.protocol.InputAnswer
   ["tool/call"] = true, -- oh.protocol.ToolCallParams -> oh.protocol.ToolCallResult
+  ["model/describe"] = true, -- oh.protocol.ModelDescribeParams -> oh.protocol.ModelDescribeResult
+  ["model/complete"] = true, -- oh.protocol.ModelCompleteParams -> oh.protocol.ModelCompleteResult
 }
 
 --- Values of the options, for pickers; an open conversation brings its own.

@@ -1,0 +1,26 @@
+"""`oh-daemon remote`: takes descriptors 0 and 1, starts the carrier, and imports the rest."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from oh_daemon.fronts.remote.carrier import Carrier
+from oh_daemon.fronts.remote.target import parse_target
+from oh_daemon.fronts.wire.stdio import claim_stdio
+
+
+def serve(text: str, program: str) -> int:
+    """Serve one editor with the daemon at a target; does not return, but ends the process.
+
+    Raises `UserError` when the target cannot be one.
+    """
+    target = parse_target(text)
+    carrier = Carrier(target, program, os.environ)
+    stdio = claim_stdio()
+    from oh_daemon.fronts.remote.proxy import Proxy  # noqa: PLC0415 - the carrier starts meanwhile.
+
+    code = Proxy(stdio, carrier).run()
+    sys.stderr.flush()
+    # Threads that wait for the editor or for a model must not keep the process alive.
+    os._exit(code)
