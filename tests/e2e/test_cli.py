@@ -707,6 +707,7 @@ def test_help_is_plain_and_names_every_command(world: World) -> None:
         *(
             "run",
             "acp",
+            "remote",
             "login",
             "logout",
             "demo",

@@ -155,7 +155,10 @@ def serve_remote(
     target: Annotated[str, typer.Argument(help="Such as ssh://HOST/FOLDER; see docs/remote.md.")],
     program: Annotated[str, typer.Option(help="The daemon there.")] = "oh-daemon",
 ) -> int:
-    """Serve an editor with a daemon on another machine; the models are asked from here."""
+    """Serve an editor from another machine.
+
+    The daemon runs there, and asks the models from here.
+    """
     from oh_daemon.fronts.remote.main import serve  # noqa: PLC0415
 
     return serve(target, program)
