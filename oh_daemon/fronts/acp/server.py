@@ -170,7 +170,9 @@ class Server:
                 "sessionCapabilities": {
                     name: {}
                     for name in ("list", "delete", "additionalDirectories", "resume", "close")
-                },
+                }
+                # Not stable in ACP, which has no other way for a client to learn of it.
+                | {"fork": {}},
                 "auth": {"logout": {}},
             },
             "authMethods": _auth_methods(self._facts),

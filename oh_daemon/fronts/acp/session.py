@@ -173,9 +173,15 @@ class Session(Listener):
     def on_delta(
         self, history: History, item_id: str, channel: str, offset: int, text: str
     ) -> None:
-        if history.id == self.id and channel in {"text", "reasoning"}:
+        if history.id == self.id:
             stream = DeltaStream(self.id, "", item_id, channel)
-            self._to.projector.put(partial(self._to.outbox.delta, stream, offset, text))
+            act = self._print if channel == "output" else self._to.outbox.delta
+            self._to.projector.put(partial(act, stream, offset, text))
+
+    def _print(self, stream: DeltaStream, _offset: int, text: str) -> None:
+        if stream.item_id in self._announced:
+            n_times = self._to.streams.add_printed(stream.item_id, text)
+            self._to.outbox.delta(stream, n_times, ".")
 
     def _on_own(self, history: History, record: plain.Record) -> None:
         event, seq = record["event"], record["seq"]
@@ -217,6 +223,7 @@ class Session(Listener):
             self._to.outbox.in_order(self.id, act)
         else:
             self._show(history, item, seq)
+            self._to.outbox.in_order(self.id, partial(self._to.streams.end_printed, item["id"]))
 
     def _send_rest(self, item: plain.Item, channel: str, seq: int) -> None:
         """Send what the client was not sent while it streamed; what it was sent stays there."""

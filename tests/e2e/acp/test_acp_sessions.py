@@ -158,8 +158,11 @@ def test_an_open_session_loads_again_and_shows_all(client: AcpClient, world: Wor
     assert client.text() == "Hello.Hello."
 
 
-def test_a_fork_goes_on_by_itself(client: AcpClient, world: World) -> None:
+def test_a_fork_goes_on_by_itself(start: Start, world: World) -> None:
     world.script(say("One."), say("Two."))
+    client = start()
+    able = client.initialize()["agentCapabilities"]["sessionCapabilities"]
+    assert able["fork"] == {}
     session = client.new(world.project)
     client.prompt(session, "First")
     forked = client.request("session/fork", of(session, world.project))["sessionId"]

@@ -13,6 +13,8 @@ from acp_client import AcpClient, choose, texts_of, wait_for_answer
 from fake_llm import call, calls, hang, held, reason, say
 from world import World
 
+from oh_daemon.fronts.acp.chunks import MAX_PRINTED_CHARS
+
 Json = dict[str, Any]
 Start = Callable[..., AcpClient]
 
@@ -57,6 +59,22 @@ def test_a_command_is_asked_about_and_its_output_comes_back(
     last = client.updates("tool_call_update")[-1]
     assert last["status"] == "completed"
     assert "ready" in "".join(texts_of(last))
+
+
+def test_what_a_command_prints_is_shown_while_it_runs(client: AcpClient, world: World) -> None:
+    gate = world.project / "gate"
+    os.mkfifo(gate)
+    world.script(call("terminal", command="seq 100000; echo ready; cat gate"), say("Done."))
+    client.allow()
+    session = client.new(world.project)
+    prompt = client.send_prompt(session, "Count")
+    client.wait_for(lambda m: in_progress(m) and "ready" in str(m["params"]["update"]))
+    gate.write_text("more\n")
+    assert client.result_of(prompt) == {"stopReason": "end_turn"}
+    *running, last = (texts_of(each) for each in client.updates("tool_call_update"))
+    assert "100000\nready" in running[-1][0]
+    assert max(len(text) for texts in running for text in texts) <= MAX_PRINTED_CHARS
+    assert "ready\nmore" in last[0]
 
 
 def test_what_is_rejected_does_not_run(client: AcpClient, world: World) -> None:
