@@ -16,7 +16,19 @@ if TYPE_CHECKING:
     from oh_daemon.contract.events import Record
     from oh_daemon.contract.items import Turn
     from oh_daemon.contract.profiles import Router
-    from oh_daemon.core.ports import Intent, ToolResult, ToolSpec
+    from oh_daemon.contract.status import Usage
+    from oh_daemon.core.ports import (
+        Intent,
+        Model,
+        ModelAnswer,
+        ModelDelta,
+        ModelRequest,
+        Progress,
+        ToolCall,
+        ToolResult,
+        ToolSpec,
+        Traits,
+    )
     from oh_daemon.fronts.library.library_agent import LLM, Agent, Tool
     from oh_daemon.fronts.library.library_conversation import Conversation
     from oh_daemon.fronts.library.snapshot import ConversationStatus, Snapshot
@@ -31,15 +43,23 @@ __all__ = [
     "DaemonError",
     "InputRequest",
     "Intent",
+    "Model",
+    "ModelAnswer",
+    "ModelDelta",
     "ModelError",
+    "ModelRequest",
+    "Progress",
     "Record",
     "Router",
     "Snapshot",
     "StorageError",
     "Tool",
+    "ToolCall",
     "ToolResult",
     "ToolSpec",
+    "Traits",
     "Turn",
+    "Usage",
     "UserError",
     "Workspace",
 ]
@@ -49,7 +69,11 @@ _NAMES = {
     "contract.events": ("Record",),
     "contract.items": ("Turn",),
     "contract.profiles": ("Router",),
-    "core.ports": ("Intent", "ToolResult", "ToolSpec"),
+    "contract.status": ("Usage",),
+    "core.ports": (
+        *("Intent", "ToolCall", "ToolResult", "ToolSpec"),
+        *("Model", "ModelAnswer", "ModelDelta", "ModelRequest", "Progress", "Traits"),
+    ),
     "fronts.library.library_agent": ("LLM", "Agent", "Tool"),
     "fronts.library.library_conversation": ("Conversation",),
     "fronts.library.snapshot": ("ConversationStatus", "Snapshot"),

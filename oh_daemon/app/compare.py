@@ -1,14 +1,14 @@
 """Compares what a conversation did with what it does when it is replayed. Pure.
 
 Left out of every comparison: ids, times, and what only people see of a call. The tolerant one also
-takes folders, ids, dates and durations inside texts for equal.
+takes for equal, inside texts: folders, ids, dates, durations, and facts about the machine.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from typing import cast, get_args
@@ -17,8 +17,9 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.events import StuckPattern
 from oh_daemon.core.landing import is_own
 from oh_daemon.core.notices import EMPTY_ANSWER, code_of
-from oh_daemon.core.ports import Json
+from oh_daemon.core.ports import Json, ModelRequest
 from oh_daemon.core.state import is_tool_item
+from oh_daemon.store.completions import render_completion
 
 OF_CORE = {EMPTY_ANSWER, *get_args(StuckPattern)}
 """Codes of notices that the agent's loop itself makes."""
@@ -27,7 +28,12 @@ _LEFT_OUT = {
     *("usage", "title", "locations", "risk", "toolKind", "terminalId", "outputRef", "delivery"),
 }
 _CUT = {"interrupted", "outcomeUnknown", "notStarted"}
+_SENT = ("messages", "tools", "tool_choice")
+_FOLDERS = re.compile(r"^# This workspace\nFolders, .*:\n((?:- /.*\n)+)", re.MULTILINE)
+"""As `core.prompt` names them."""
 _TOLERATED = (
+    (re.compile(r"^# Environment\n(?:[a-z]+: .*\n?)+", re.MULTILINE), "# Environment\n"),
+    (re.compile(r"\s*<environment>.*?</environment>", re.DOTALL), ""),
     (re.compile(r"\b[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}\b"), "<id>"),
     (re.compile(r"\b\d{4}-\d\d-\d\d(?:T[\d:.]+Z?)?\b"), "<date>"),
     (re.compile(r"\b\d+(?:\.\d+)? ?(?:s|ms|min)\b"), "<duration>"),
@@ -49,7 +55,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What counts as equal; `folders` are those of the recording and those of the replay."""
+    """What counts as equal; `folders` do, whichever of them is named."""
 
     is_strict: bool = False
     folders: Sequence[str] = ()
@@ -57,12 +63,11 @@ class Comparison:
     def difference(self, where: str, recorded: object, replayed: object) -> Difference | None:
         if recorded == replayed:
             return None
-        before, now = ([*map(self._tolerated, lines_of(each))] for each in (recorded, replayed))
+        clean = str if self.is_strict else self._clean
+        before, now = ([*_lines_of(each, clean)] for each in (recorded, replayed))
         return None if before == now else Difference(where, before, now)
 
-    def _tolerated(self, text: str) -> str:
-        if self.is_strict:
-            return text
+    def _clean(self, text: str) -> str:
         for folder in self.folders:
             text = text.replace(folder, "<folder>")
         for pattern, name in _TOLERATED:
@@ -70,16 +75,25 @@ class Comparison:
         return text
 
 
-def lines_of(value: object, path: str = "") -> Iterator[str]:
+def requests_differ(recorded: Json, request: ModelRequest, *, is_strict: bool) -> Difference | None:
+    """Compare a request with one that was kept, which may name other folders in its prompt."""
+    now = json.loads(render_completion({"request": request}))["request"]
+    before, now = ({key: each[key] for key in _SENT} for each in (recorded, now))
+    prompts = (str(each["messages"][0]["content"]) for each in (before, now))
+    folders = [row[2:] for each in prompts for row in "".join(_FOLDERS.findall(each)).splitlines()]
+    return Comparison(is_strict, folders).difference("the request", before, now)
+
+
+def _lines_of(value: object, clean: Callable[[str], str], path: str = "") -> Iterator[str]:
     """Yield a value as lines, each with the path to it, that read well in a diff."""
     if isinstance(value, dict):
         for key, each in cast("Json", value).items():
-            yield from lines_of(each, f"{path}.{key}" if path else key)
+            yield from _lines_of(each, clean, f"{path}.{key}" if path else key)
     elif isinstance(value, list):
         for n, each in enumerate(cast("list[object]", value)):
-            yield from lines_of(each, f"{path}[{n}]")
+            yield from _lines_of(each, clean, f"{path}[{n}]")
     elif isinstance(value, str):
-        yield from (f"{path}: {line}" for line in value.split("\n"))
+        yield from (f"{path}: {line}" for line in clean(value).split("\n"))
     else:
         yield f"{path}: {json.dumps(value)}"
 

@@ -12,6 +12,7 @@ import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import SecretStr, ValidationError
@@ -49,6 +50,8 @@ PROVIDERS: Mapping[str, str] = {
 }
 """By the variable of a provider's key, the model to use when only that key is set."""
 DEMO = DemoModel()
+REPLAY = "replay:"
+"""Begins the name of a model that answers from the log in the folder that follows."""
 _NO_LOGINS: Mapping[str, Login] = {}
 _HELLO = {"role": "user", "content": "Answer with the word yes."}
 _PATIENCE_S = 20
@@ -62,7 +65,7 @@ class Models:
         settings: Callable[[], Settings],
         environment: Mapping[str, str],
         on_key: Callable[[str], None] = lambda _key: None,
-        own: Mapping[str, LLMSettings] | None = None,
+        own: Mapping[str, LLMSettings | Model] | None = None,
         logins: Logins | None = None,
     ) -> None:
         """`on_key` is called with each key before its use, wherever the key came from.
@@ -128,7 +131,7 @@ class Models:
         What is behind a router or through litellm is not known.
         """
         name = self.require_default()
-        if name == DEMO.name or name in self._settings().routers:
+        if is_free(name) or name in self._settings().routers:
             return
         llm = self.llm_of(name)
         provider = _provider_of(llm)
@@ -160,7 +163,7 @@ class Models:
         if router is not None:
             for each in router.names:
                 self.check(each)
-        elif name != DEMO.name:
+        elif not is_free(name):
             check_provider(self.llm_of(name))
 
     def require_price(self, name: str) -> None:
@@ -182,6 +185,8 @@ class Models:
             )
         if name == DEMO.name:
             return DEMO
+        if name.startswith(REPLAY):
+            return self._reused(name, name, lambda: _recorded(name))
         if (router := settings.routers.get(name)) is not None:
             models = {each: self._find(each, path) for each in router.names}
             return self._reused(name, (router, models), lambda: _route(name, router, models))
@@ -194,6 +199,9 @@ class Models:
 
     def _reach(self, name: str) -> Model:
         """Return the one model behind the name of a model or a profile, without fallbacks."""
+        own = (self._own or {}).get(name)
+        if own is not None and not isinstance(own, LLMSettings):
+            return own
         settings = self.llm_of(name)
         if settings.key is not None:
             self._on_key(settings.key)
@@ -211,8 +219,8 @@ class Models:
         """Return how this model or profile is reached. Raises `ModelUnavailableError`."""
         settings = self._settings()
         if self._own is not None:
-            if name in self._own:
-                return self._own[name]
+            if isinstance(llm := self._own.get(name), LLMSettings):
+                return llm
             known = ", ".join(map(repr, (*self._own, *settings.routers)))
             raise ModelUnavailableError(f"this agent has no model {name!r}; it has {known}")
         profile = settings.profiles.get(name)
@@ -340,6 +348,17 @@ def _provider_of(settings: LLMSettings) -> Provider | None:
     from oh_daemon.model.providers import find_provider  # noqa: PLC0415 - likewise.
 
     return find_provider(settings, price_table())
+
+
+def is_free(name: str) -> bool:
+    """Return whether this model asks nobody."""
+    return name == DEMO.name or name.startswith(REPLAY)
+
+
+def _recorded(name: str) -> Model:
+    from oh_daemon.app.recordings import recorded_model  # noqa: PLC0415 - few need it.
+
+    return recorded_model(name, Path(name.removeprefix(REPLAY)).expanduser())
 
 
 def _route(name: str, router: Router, models: Mapping[str, Model]) -> Model:

@@ -7,8 +7,6 @@ condensations, and how turns end.
 
 from __future__ import annotations
 
-import json
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,12 +19,13 @@ from oh_daemon.app.compare import (
     comparable,
     comparable_turn,
     is_compared,
+    requests_differ,
 )
-from oh_daemon.app.replay_script import (
+from oh_daemon.app.recordings import (
     Script,
     Turn,
     queued,
-    sub_agents_in,
+    sub_agents_of,
     without_questions,
 )
 from oh_daemon.contract import plain
@@ -53,11 +52,12 @@ from oh_daemon.core.state import ENDED, State, is_tool_item
 from oh_daemon.core.turns import Rest
 from oh_daemon.model.replay import CUT, Call, Recording, ReplayModel
 from oh_daemon.store.blobs import Blobs
-from oh_daemon.store.completions import read_requests, render_completion
-from oh_daemon.store.log_scan import LOG_NAME, read_log
+from oh_daemon.store.completions import read_requests
+from oh_daemon.store.log_scan import read_log
 from oh_daemon.store.memory_log import MemoryLog
 
 _PATIENCE_S = 60.0
+_DAMAGES = (LookupError, TypeError, AttributeError, ValueError)
 _ENDS = {"finished": "finish", "needsInput": "ask", "hook": ""}
 """Why a turn ended that a tool ended, and which tool; for a hook, any."""
 
@@ -81,12 +81,12 @@ def replay(place: Path, *, is_strict: bool = False) -> Report:
     """
     records = read_log(place)
     try:
-        report = _Replay(place, records, read_requests(place), is_strict=is_strict).run()
-    except (LookupError, TypeError, AttributeError, ValueError) as exc:
-        raise InvalidStateError(f"{str(place / LOG_NAME)!r} is damaged: {exc!r}") from exc
-    for child in sub_agents_in(records):
-        if report.difference is None and (place.parent / child / LOG_NAME).is_file():
-            of_child = replay(place.parent / child, is_strict=is_strict)
+        report = _Replay(place, records, is_strict=is_strict).run()
+    except _DAMAGES as exc:
+        raise InvalidStateError(f"the log in {str(place)!r} cannot be replayed: {exc!r}") from exc
+    for child in sub_agents_of(place, records):
+        if report.difference is None:
+            of_child = replay(child, is_strict=is_strict)
             report = replace(
                 of_child,
                 n_steps=report.n_steps + of_child.n_steps,
@@ -144,15 +144,12 @@ class _Replay:
         self,
         place: Path,
         records: Sequence[plain.Record],
-        requests: Sequence[tuple[str, Json]],
         *,
         is_strict: bool,
     ) -> None:
-        """`requests` are those that were recorded, each with the time of its answer."""
         self.report = Report()
-        self._script, recording = Script(records), Recording(records)
-        self._steps = recording.steps
-        self._requests = deque(requests)
+        recording = Recording(records, read_requests(place))
+        self._script, self._steps = Script(records), recording.steps
         self._comparison = Comparison(is_strict)
         self._turn = Turn(0, {"type": "turn.started", "cause": "message"})
         self._n_checked = 0
@@ -170,7 +167,8 @@ class _Replay:
         delivery = self._conversation.delivery
         delivery.seen_in_editor = lambda: self._next_message().get("editor", {})
         delivery.environment = lambda _options: self._next_message().get("environment", {})
-        model = ReplayModel("replay", [recording], self._before_answer)
+        interrupt = self._conversation.interrupt
+        model = ReplayModel("replay", [recording], self._before_answer, interrupt)
         self._tools: tuple[object, dict[str, Tool]] = None, {}
         self._agent = AgentLoop(
             self._conversation,
@@ -233,10 +231,8 @@ class _Replay:
         self._check_request(call, request)
         if self.report.difference is not None:
             raise ModelError("the replay differs")
-        if call.is_interrupted:
-            self._conversation.interrupt()
-            return
-        self._take_wishes(self._next_seq())
+        if not call.is_interrupted:
+            self._take_wishes(self._next_seq())
 
     def _next_seq(self) -> int:
         """Return where in the log the next answer ends, or the turn if there is none in it."""
@@ -358,15 +354,10 @@ class _Replay:
             self._n_checked += 1
 
     def _check_request(self, call: Call, request: ModelRequest) -> None:
-        recorded: Json | None = None
-        while self._requests and self._requests[0][0] <= call.ts:
-            recorded = self._requests.popleft()[1]
-        if recorded is not None and self.report.difference is None:
+        if call.request is not None and self.report.difference is None:
             self.report.n_requests += 1
-            now = json.loads(render_completion({"request": request}))["request"]
-            keys = ("messages", "tools", "tool_choice")
-            rows = ({key: each.get(key) for key in keys} for each in (recorded, now))
-            self._compare("the request", *rows)
+            found = requests_differ(call.request, request, is_strict=self._comparison.is_strict)
+            self._note(found)
 
     def _check_end(self, recorded: plain.Turn, replayed: plain.Turn) -> None:
         self._check_items()
@@ -376,9 +367,12 @@ class _Replay:
         self._compare("the end of the turn", comparable_turn(recorded), comparable_turn(replayed))
 
     def _compare(self, what: str, recorded: object, replayed: object) -> None:
-        if self.report.difference is None:
-            where = f"step {self.report.n_steps}: {what}"
-            self.report.difference = self._comparison.difference(where, recorded, replayed)
+        self._note(self._comparison.difference(what, recorded, replayed))
+
+    def _note(self, found: Difference | None) -> None:
+        if found is not None and self.report.difference is None:
+            where = f"step {self.report.n_steps}: {found.where}"
+            self.report.difference = replace(found, where=where)
 
 
 def _name(item: plain.Item) -> str:

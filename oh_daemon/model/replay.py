@@ -7,6 +7,7 @@ that were interrupted, and those that did not fit the window.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.landing import is_own
 from oh_daemon.core.ports import (
+    Json,
     ModelAnswer,
     ModelDelta,
     ModelRequest,
@@ -58,6 +60,8 @@ class Call:
     tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
     usage: plain.UsageUpdated | None = None
     stop: Literal["", "length", "content_filter"] = ""
+    request: Json | None = None
+    """If it was kept."""
     error: e.ModelError | None = None
 
     @property
@@ -83,7 +87,10 @@ class Call:
 class Recording:
     """The model calls that stand in one log."""
 
-    def __init__(self, records: Iterable[plain.Record]) -> None:
+    def __init__(
+        self, records: Iterable[plain.Record], requests: Iterable[tuple[str, Json]] = ()
+    ) -> None:
+        """`requests` are those that were kept, each with the time of its answer, in order."""
         self.steps: list[Call] = []
         self.summaries: list[Call] = []
         """Calls that condensed."""
@@ -95,6 +102,10 @@ class Recording:
         self._condenses = self._is_overflowing = self._was_in_tool = False
         for record in standing(records):
             self._take(record)
+        times = [step.ts for step in self.steps]
+        for answered_at, request in requests:
+            if (n := bisect_left(times, answered_at)) < len(times):
+                self.steps[n].request = request
 
     def _take(self, record: plain.Record) -> None:
         event, call = record["event"], self._under_way[self._condenses]
@@ -206,16 +217,18 @@ class ReplayModel:
         self,
         name: str,
         recordings: Sequence[Recording],
-        before: Callable[[Call, ModelRequest], object] | None = None,
+        check: Callable[[Call, ModelRequest], object],
+        on_interrupt: Callable[[], object] | None = None,
     ) -> None:
         """The first of `recordings` is the conversation's own, the others are of sub-agents.
 
-        `before` is called before each step's answer, and may raise; without it, calls that were
-        interrupted are left out.
+        `check` is called before each step's answer, and may raise `ModelError`; `on_interrupt`
+        where a call was interrupted, or such calls are left out.
         """
         self.name = self.label = name
         self.edits_by_patch = recordings[0].edits_by_patch
-        self._before = before
+        self._check = check
+        self._on_interrupt = on_interrupt
         self._lock = threading.Lock()
         self._recordings = [*recordings]
         self._steps: dict[object, deque[Call]] = {}
@@ -237,11 +250,13 @@ class ReplayModel:
             if not calls:
                 raise e.ModelError("the recording ends here; it has no answer to this")
             call = calls.popleft()
-        if request.purpose is None and self._before is not None:
-            self._before(call, request)
-            progress.cancel.raise_if_cancelled()
-        for streamed, retry in call.attempts:
-            _stream(streamed, progress)
+        if request.purpose is None:
+            self._check(call, request)
+        if call.is_interrupted and self._on_interrupt is not None:
+            self._on_interrupt()
+        progress.cancel.raise_if_cancelled()
+        for texts, retry in call.attempts:
+            _stream(texts, progress)
             progress.on_retry(_retry(retry))
         _stream(call.texts, progress)
         if call.error is not None:
@@ -254,12 +269,20 @@ class ReplayModel:
         if request.history not in self._steps:
             task = str(next(m["content"] for m in request.messages if m["role"] == "user"))
             alike = (each for each in self._recordings if each.task and each.task in task)
-            steps = next(alike, self._recordings[0]).steps
-            self._steps[request.history] = deque(
-                step for step in steps if self._before or not step.is_interrupted
-            )
+            self._steps[request.history] = deque(next(alike, self._recordings[0]).steps)
+            if self._on_interrupt is None:
+                self._go_to(self._steps[request.history], request)
         self._next_steps = self._steps[request.history]
         return self._next_steps
+
+    def _go_to(self, steps: deque[Call], request: ModelRequest) -> None:
+        """Leave out what a conversation that goes on here has got, and what was interrupted."""
+        n_answers = sum(message["role"] == "assistant" for message in request.messages)
+        while n_answers and steps:
+            step = steps.popleft()
+            n_answers -= bool(step.texts or step.tool_calls)
+        for call in [step for step in steps if step.is_interrupted]:
+            steps.remove(call)
 
 
 _NO_TEXT: plain.AgentMessageItem = {

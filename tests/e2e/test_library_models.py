@@ -7,7 +7,18 @@ import pytest
 from fake_llm import FakeLLM, Step, call, error, say
 from pydantic import ValidationError
 
-from oh_daemon import LLM, Agent, Conversation, Router
+from oh_daemon import (
+    LLM,
+    Agent,
+    Conversation,
+    ModelAnswer,
+    ModelDelta,
+    ModelRequest,
+    Progress,
+    Router,
+    Traits,
+    Usage,
+)
 from oh_daemon.contract.errors import InvalidParamsError, ModelUnavailableError
 
 Json = dict[str, object]
@@ -71,6 +82,32 @@ def test_a_router_lets_one_of_them_answer(fake: FakeLLM) -> None:
         conversation.set_option("model", "either")
         assert conversation.run("Hello").final_text == "I am main."
         assert conversation.run("Think hard.").final_text == "I am large."
+
+
+class Parrot:
+    """A model that is an object of the program."""
+
+    name = label = "parrot"
+    traits = Traits(context_window=10_000)
+    edits_by_patch = False
+
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
+        said = request.messages[-1]["content"].upper()
+        progress.on_delta(ModelDelta("text", said))
+        return ModelAnswer(text=said, finish_reason="stop", usage=Usage(input_tokens=7, requests=1))
+
+
+def test_a_program_may_answer_itself(fake: FakeLLM) -> None:
+    parrot = Parrot()
+    agent = Agent(llm=parrot)
+    assert Agent.from_json(agent.model_dump_json(), {"parrot": parrot}) == agent
+    agent = Agent(llm=parrot, models={"main": llm(fake, "main")}, fallbacks=("main",))
+    with Conversation(agent) as conversation:
+        turns = [conversation.run("hello"), conversation.run("and you?", model="main")]
+        assert conversation.state.usage.input_tokens > 7
+    assert [turn.final_text for turn in turns] == ["HELLO", "I am main."]
+    with pytest.raises(ValidationError, match="no model 'parrot'; pass it in `callbacks`"):
+        Agent.from_json(agent.model_dump_json(), {})
 
 
 @pytest.mark.parametrize(

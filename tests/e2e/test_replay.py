@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ TASK = {"task": "Count the files", "title": "Count"}
 WORK: list[Step] = [
     reason("A look first.", calls(call("list", path="."), call("grep", pattern="a", path="."))),
     error(503),
-    call("terminal", command="echo $RANDOM; sleep 0.2"),
+    call("terminal", command="pwd; sleep 0.2"),
     call("edit", command="create", path="new.txt", text="one\n"),
     call("edit", command="nonsense"),
     call("delegate", tasks=[TASK]),
@@ -71,3 +72,19 @@ def test_a_replay_touches_nothing_and_finds_the_first_difference(world: World) -
 
     log.write_text(re.sub(r"date: \d{4}-", "date: 1999-", text), "utf-8")
     assert [oh(world, "replay", log.parent, *more).code for more in ((), ("--strict",))] == [0, 6]
+
+
+def test_a_recording_is_a_model_for_other_folders(world: World) -> None:
+    log, n_requests = recorded(world), len(world.llm.requests)
+    env = environment(world.home, **world.environment)
+    args = ("run", "Do it", "--ask", "never", "--model", f"replay:{log.parent}")
+    for name, code in (("same", 0), ("other", 1)):
+        folder = world.project.parent / name
+        shutil.copytree(world.project / ".git", folder / ".git")
+        if name == "other":
+            (folder / "more.txt").write_text("")
+        ran = end(start([SCRIPT, *args], folder, env))
+        assert ran.code == code, ran
+        assert "costs money" not in ran.err
+    assert re.search(r"^\+messages.*more.txt$", ran.out, re.MULTILINE)
+    assert len(world.llm.requests) == n_requests

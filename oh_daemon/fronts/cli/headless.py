@@ -24,7 +24,7 @@ from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.images import read_images, with_images
 from oh_daemon.app.live import Live
-from oh_daemon.app.models import DEMO, Models
+from oh_daemon.app.models import Models, is_free
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, Shared, share_for_user
 from oh_daemon.app.sources import SettingsSources
@@ -222,7 +222,7 @@ def _open(
     live = conversations.open(resumed, folders, recipe=recipe)
     _require_work(request, live)
     watch.skip()
-    if live.conversation.state.options_now["model"] != DEMO.name:
+    if not is_free(live.conversation.state.options_now["model"]):
         warm_up()
     return live
 
@@ -258,7 +258,7 @@ def _announce(request: Request, live: Live) -> None:
     """Say where it works and that it costs money."""
     name = live.conversation.state.options["model"]
     say(f"works in {request.workspace}, on this machine and with your permissions")
-    if name != DEMO.name:
+    if not is_free(name):
         say(f"model {name}; this run costs money, and the sum is shown at the end")
 
 

@@ -40,7 +40,7 @@ from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.profiles import Router
 from oh_daemon.contract.settings import Condenser, Layer, Settings, merge_settings
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Progress, ToolSpec
+from oh_daemon.core.ports import Json, Model, ModelAnswer, ModelRequest, Progress, ToolSpec
 from oh_daemon.core.rules import check_rules
 from oh_daemon.core.tool_calls import render_function, schema_flaw
 from oh_daemon.fronts.library.callbacks import plain
@@ -134,6 +134,24 @@ Callback = Annotated[
 ]
 
 
+def _find_model(value: object, info: ValidationInfo) -> LLM | Model:
+    """Return an `LLM`, or a model of the program's own, which JSON has by its name."""
+    context = cast("dict[str, Any]", info.context or {})
+    own: Mapping[str, object] = context.get("callbacks", {})
+    model = own.get(value) if isinstance(value, str) else value
+    if isinstance(value, str) and model is None:
+        raise ValueError(f"no model {value!r}; pass it in `callbacks` when loading from JSON")
+    is_own = not isinstance(model, type) and callable(getattr(model, "complete", None))
+    return cast("Model", model) if is_own else LLM.model_validate(model)
+
+
+OwnModel = Annotated[
+    LLM | Model,
+    PlainValidator(_find_model),
+    PlainSerializer(lambda model: model if isinstance(model, LLM) else model.name),
+]
+
+
 class _Loadable(Contract):
     """A value with callbacks, of which its JSON holds only the names.
 
@@ -143,7 +161,7 @@ class _Loadable(Contract):
     model_config = ConfigDict(extra="forbid")
 
     @classmethod
-    def from_json(cls, text: str, callbacks: Mapping[str, Callable[..., object]]) -> Self:
+    def from_json(cls, text: str, callbacks: Mapping[str, Callable[..., object] | Model]) -> Self:
         """Load the output of `model_dump_json`; `callbacks` maps names to functions.
 
         Raises pydantic's `ValidationError`, which is a `ValueError`.
@@ -280,7 +298,8 @@ def _check_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 class Agent(_Loadable):
     """Who answers: its model, tools, instructions and policy. Frozen; the same after JSON."""
 
-    llm: LLM
+    llm: OwnModel
+    """An `LLM`, or a `Model` of your own: whatever has its attributes and its `complete`."""
     models: Mapping[str, LLM | Router] = Field(default_factory=dict[str, Any])
     """More models under names of your own, for single messages, `set_option` and `fallbacks`. A
     `Router` chooses one of the models for each request."""
@@ -324,6 +343,11 @@ class Agent(_Loadable):
     """Other settings by name: `mode`, `rules`, `hooks`, `titles` (off unless given),
     `logCompletions`, `hosts`, `sandboxReads`, `maxCostUsdPerConversation`, `maxMinutes`."""
 
+    @property
+    def main_model(self) -> str:
+        """The name of `llm`."""
+        return self.llm.model if isinstance(self.llm, LLM) else self.llm.name
+
     @model_validator(mode="after")
     def _check_tools(self) -> Self:
         counts = Counter(tool.name for tool in self.tools if isinstance(tool, Tool))
@@ -334,7 +358,7 @@ class Agent(_Loadable):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         """Check that every model exists that `fallbacks` and routers name."""
-        main = self.llm.model
+        main = self.main_model
         if main in self.models:
             raise ValueError(f"models: {main!r} is the name of `llm`; choose another")
         routers = [router for router in self.models.values() if isinstance(router, Router)]

@@ -50,7 +50,7 @@ def recipe_of(agent: Agent) -> Recipe:
         more_tools=own,
         tool_choice=agent.tool_choice,
         result_schema=agent.result_schema,
-        options={"model": agent.llm.model, "approval": agent.approval},
+        options={"model": agent.main_model, "approval": agent.approval},
     )
 
 
@@ -74,7 +74,7 @@ def shared_of(
         mcp=_servers_of(agent, surroundings),
         spawner=spawner,
         model_for=_models_of(agent, settings, masker.add).model_for,
-        default_model=lambda: agent.llm.model,
+        default_model=lambda: agent.main_model,
         trust=TrustBook(trusted=dict.fromkeys(folders, True)),
         views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
         sandbox=_sandbox_of(own.sandbox if own else "auto", spawner, environment),
@@ -94,7 +94,7 @@ def _settings_of(agent: Agent) -> Settings:
     """Return the agent as the settings of a process that has no other sources of settings."""
     more = merge_settings([Layer("user", {"titles": False, **agent.settings})]).settings
     own = {name: value for name, value in agent if name in _OWN}
-    main = agent.llm.model
+    main = agent.main_model
     profiles = {main: Profile(model=main, fallbacks=agent.fallbacks)} if agent.fallbacks else {}
     routers = {name: model for name, model in agent.models.items() if isinstance(model, Router)}
     named = {"model": main, "profiles": profiles, "routers": routers}
@@ -113,7 +113,7 @@ def _servers_of(agent: Agent, around: Surroundings) -> McpServers:
 def _models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:
     """Return the agent's models, joined by its `settings`; see `Models` for `on_key`."""
     more = {name: model for name, model in agent.models.items() if isinstance(model, LLM)}
-    return Models(lambda: settings, {}, on_key, {agent.llm.model: agent.llm, **more})
+    return Models(lambda: settings, {}, on_key, {agent.main_model: agent.llm, **more})
 
 
 def _sandbox_of(

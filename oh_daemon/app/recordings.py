@@ -1,21 +1,27 @@
-"""What a replay takes from a log instead of making it: what came from outside of the agent's loop.
+"""What a log has for a replay: the model that answers from it, and what came from outside.
 
-That is what the user said, the surroundings told, and tools returned.
+That is what the user said, what the surroundings told the agent, and what tools returned.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from oh_daemon.app.compare import is_compared
+from oh_daemon.app.compare import is_compared, requests_differ
 from oh_daemon.contract import plain
+from oh_daemon.contract.errors import ModelError, ModelUnavailableError, ReadOnlyError
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import QueuedMessage, UserMessageItem
 from oh_daemon.core.folding import apply
+from oh_daemon.core.ports import ModelRequest
 from oh_daemon.core.records import standing
 from oh_daemon.core.state import State, is_tool_item
+from oh_daemon.model.replay import Call, Recording, ReplayModel
+from oh_daemon.store.completions import read_requests
+from oh_daemon.store.log_scan import LOG_NAME, read_log
 
 
 @dataclass(slots=True)
@@ -98,10 +104,33 @@ class Script:
             self.observations[item["call"]["id"]] = record["seq"], item
 
 
-def sub_agents_in(records: Sequence[plain.Record]) -> list[str]:
-    """Return the ids of the conversations of sub-agents, in the order of their start."""
+def sub_agents_of(place: Path, records: Iterable[plain.Record]) -> list[Path]:
+    """Return the folders of the sub-agents' logs that are there, in the order of their start."""
     items = (r["event"]["item"] for r in records if r["event"]["type"] == "item.started")
-    return [*dict.fromkeys(i["conversationId"] for i in items if i["kind"] == "subagent")]
+    ids = dict.fromkeys(item["conversationId"] for item in items if item["kind"] == "subagent")
+    folders = (place.parent / Path(each).name for each in ids)
+    return [folder for folder in folders if (folder / LOG_NAME).is_file()]
+
+
+def recorded_model(name: str, place: Path) -> ReplayModel:
+    """Return a model that answers as in the log of this folder, and in those of its sub-agents.
+
+    It refuses requests that differ from those that were kept, but for folders, ids and dates.
+    Raises `ModelUnavailableError`.
+    """
+    try:
+        records = read_log(place)
+        places = [place, *sub_agents_of(place, records)]
+        recordings = [Recording(read_log(each), read_requests(each)) for each in places]
+    except (OSError, ReadOnlyError) as exc:
+        raise ModelUnavailableError(f"{name!r} names no folder with a log: {exc}") from exc
+
+    def check(call: Call, request: ModelRequest) -> None:
+        recorded = call.request
+        if recorded and (found := requests_differ(recorded, request, is_strict=False)):
+            raise ModelError("\n".join(("the request is not the recorded one", *found.lines())))
+
+    return ReplayModel(name, recordings, check)
 
 
 def _first_run(records: Sequence[plain.Record]) -> int:
