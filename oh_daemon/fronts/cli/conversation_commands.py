@@ -28,7 +28,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import MAX_TITLE
 from oh_daemon.core.plain_text import clipped, display_escaped
 from oh_daemon.fronts.cli.logs import find_id
-from oh_daemon.fronts.cli.terminal_user import status_line
+from oh_daemon.fronts.cli.status_line import status_line
 from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 DONE, LEFT_SOME = 0, 1

@@ -40,7 +40,8 @@ from oh_daemon.core.turns import may_resume
 from oh_daemon.fronts.cli.conversation_commands import lines_at_end
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.process import say
-from oh_daemon.fronts.cli.terminal_user import TerminalUser, on_signals, status_line
+from oh_daemon.fronts.cli.status_line import status_line
+from oh_daemon.fronts.cli.terminal_user import TerminalUser, on_signals
 from oh_daemon.fronts.cli.turn_watch import INTERRUPTED, TurnWatch
 from oh_daemon.model.warm_up import warm_up
 

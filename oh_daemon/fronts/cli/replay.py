@@ -11,7 +11,7 @@ from oh_daemon.app.replay import replay
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.fronts.cli.logs import find_log
 from oh_daemon.fronts.cli.process import say
-from oh_daemon.fronts.cli.terminal_user import status_line
+from oh_daemon.fronts.cli.status_line import status_line
 
 SAME, DIFFERS = 0, 6
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Collection, Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 import orjson
 from rich.console import Console
-from rich.control import Control
 from rich.prompt import Prompt
-from rich.segment import ControlType
-from rich.text import Text
 
 from oh_daemon.app.event_lines import EventPrinter, print_lines
 from oh_daemon.app.live import Live
@@ -28,7 +24,6 @@ from oh_daemon.core.journal import History, Journal
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
 _OFFERS_S = 60.0
-_ERASE = Control(ControlType.CARRIAGE_RETURN, (ControlType.ERASE_IN_LINE, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,16 +122,3 @@ def on_signals(act: Handler) -> dict[signal.Signals, Handler]:
         else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     )
     return {number: signal.signal(number, act) for number in ends}
-
-
-@contextmanager
-def status_line(text: str, console: Console) -> Generator[None]:
-    """Show the line, and erase it at the end; where it could not be erased, show nothing."""
-    if not console.is_terminal or console.is_dumb_terminal:
-        yield
-        return
-    console.print(Text(text, "dim"), end="", no_wrap=True, overflow="crop", width=console.width - 1)
-    try:
-        yield
-    finally:
-        console.control(_ERASE)

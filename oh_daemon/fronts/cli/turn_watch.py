@@ -15,7 +15,8 @@ from oh_daemon.contract.settings import LIMITS
 from oh_daemon.core.journal import History, Listener
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.cli.process import say
-from oh_daemon.fronts.cli.terminal_user import TerminalUser, status_line
+from oh_daemon.fronts.cli.status_line import status_line
+from oh_daemon.fronts.cli.terminal_user import TerminalUser
 
 DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
 _MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
