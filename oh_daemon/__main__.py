@@ -11,12 +11,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from oh_daemon.fronts.lsp.boot import Opening
     from oh_daemon.fronts.lsp.client_facts import ClientFacts
-    from oh_daemon.fronts.lsp.lifecycle import Server, Service
+    from oh_daemon.fronts.lsp.lifecycle import Server
     from oh_daemon.fronts.lsp.recording import Recording
+    from oh_daemon.fronts.wire.main_loop import Service
 
 _CANNOT_START = 4
 
@@ -25,10 +26,10 @@ def main() -> None:
     """Run the command line; does not return, but ends the process."""
     _use_no_plugins()
     if sys.argv[1:] == ["acp"]:
-        _serve_acp()
+        _serve(_serve_acp)
     record = _parse_serving([word for word in sys.argv[1:] if word != "--stdio"])
     if record is not None:
-        _serve(record)
+        _serve(lambda: _serve_lsp(record))
     from oh_daemon.fronts.cli.app import run  # noqa: PLC0415 - the daemon needs none of it.
 
     run()
@@ -57,7 +58,24 @@ def _parse_serving(words: list[str]) -> str | None:
             return None
 
 
-def _serve(record: str) -> None:
+def _serve(serve: Callable[[], int]) -> None:
+    try:
+        exit_code = serve()
+    except OSError as exc:
+        sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
+        exit_code = _CANNOT_START
+    # Threads stuck in foreign code must not keep the process alive; everything is flushed by now.
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def _serve_acp() -> int:
+    from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - not for other commands.
+
+    return serve()
+
+
+def _serve_lsp(record: str) -> int:
     if sys.stdin is not None and sys.stdin.isatty() and "--stdio" not in sys.argv:
         sys.stderr.write(
             "oh-daemon speaks JSON-RPC on stdin and stdout and is started by editors.\n"
@@ -67,30 +85,11 @@ def _serve(record: str) -> None:
     from oh_daemon.fronts.lsp import boot  # noqa: PLC0415 - not for other commands.
     from oh_daemon.fronts.wire import stdio as wire  # noqa: PLC0415 - as above.
 
-    try:
-        stdio = wire.claim_stdio()
-        wire.end_at_once_when_told()
-        # A recording has every message, and is made by the full path.
-        opening = boot.Opening() if record else boot.answer_first(stdio, os.environ)
-        exit_code = _serve_fully(stdio, opening, record)
-    except OSError as exc:
-        sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
-        exit_code = _CANNOT_START
-    # Threads stuck in foreign code must not keep the process alive; everything is flushed by now.
-    sys.stderr.flush()
-    os._exit(exit_code)
-
-
-def _serve_acp() -> None:
-    from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - not for other commands.
-
-    try:
-        exit_code = serve()
-    except OSError as exc:
-        sys.stderr.write(f"oh-daemon cannot start: {exc}\n")
-        exit_code = _CANNOT_START
-    sys.stderr.flush()
-    os._exit(exit_code)
+    stdio = wire.claim_stdio()
+    wire.end_at_once_when_told()
+    # A recording has every message, and is made by the full path.
+    opening = boot.Opening() if record else boot.answer_first(stdio, os.environ)
+    return _serve_fully(stdio, opening, record)
 
 
 def _serve_fully(stdio: tuple[int, int], opening: Opening, record: str) -> int:

@@ -323,15 +323,19 @@ class Conversations:
                 catalog.remove(conversation_id, permanent=permanent)
                 self.shared.own_logs.forget(conversation_id)
 
+    def cancel_all(self) -> None:
+        """Cancel all work under way, without waiting for its end."""
+        for live in self.all_live():
+            live.agent.close(0)
+
     def close_all(self, deadline_s: float) -> None:
         """Close all conversations at once; a turn under way is recorded as interrupted."""
+        self.cancel_all()
         with self._lock:
             live = list(self._live.values())
             self._live.clear()
         for followed in self.all_followed():
             followed.leave()
-        for each in live:
-            each.agent.close(0)
         for each in live:
             each.close(deadline_s / 2)
             self._keep_summary(each)

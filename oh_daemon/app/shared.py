@@ -109,6 +109,11 @@ class Shared:
     """Adds to what the user spent today, and returns the sum."""
     listeners: Sequence[Listener] = ()
 
+    def close(self) -> None:
+        """End every process that is left, and write what waits for the disk."""
+        self.spawner.close()
+        self.commit.close()
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:

@@ -16,8 +16,9 @@ from oh_daemon.app.sources import SettingsSources
 from oh_daemon.fronts.acp.client_facts import ClientFacts
 from oh_daemon.fronts.acp.connection import Connection
 from oh_daemon.fronts.acp.prompts import Prompts
-from oh_daemon.fronts.acp.server import Server, Service
+from oh_daemon.fronts.acp.server import Server
 from oh_daemon.fronts.acp.sessions import Sessions
+from oh_daemon.fronts.wire.main_loop import Service
 
 
 def compose(server: Server, facts: ClientFacts) -> Service:

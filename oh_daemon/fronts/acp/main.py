@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from oh_daemon.fronts.acp.client_facts import ClientFacts
-from oh_daemon.fronts.acp.server import Server, Service
+from oh_daemon.fronts.acp.server import Server
+from oh_daemon.fronts.wire.main_loop import Service
 from oh_daemon.fronts.wire.stdio import claim_stdio, end_at_once_when_told
 
 

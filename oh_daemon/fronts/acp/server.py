@@ -6,14 +6,7 @@ causes the end, all work is cancelled and the process is gone within a second.
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
-import threading
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from queue import SimpleQueue
+from collections.abc import Callable
 
 from oh_daemon.contract.errors import (
     InvalidRequestError,
@@ -25,12 +18,10 @@ from oh_daemon.contract.version import VERSION
 from oh_daemon.fronts.acp.chunks import UPDATE, SentText, gap_params
 from oh_daemon.fronts.acp.client_facts import ClientFacts, client_facts
 from oh_daemon.fronts.wire.client import Client
-from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, Method, Notification, RequestContext
-from oh_daemon.fronts.wire.framing import Frame, Lines, read_frames
+from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, RequestContext
+from oh_daemon.fronts.wire.framing import Lines, read_frames
+from oh_daemon.fronts.wire.main_loop import MainLoop, Service, Stop
 from oh_daemon.fronts.wire.outbox import Notifications, Outbox
-from oh_daemon.fronts.wire.stdio import signal_numbers
-
-log = logging.getLogger(__name__)
 
 PROTOCOL_VERSION = 1
 KEY_IN_ENVIRONMENT, LOGIN = "environment", "login"
@@ -39,28 +30,6 @@ _CANCEL = ("$/cancel_request", "requestId")
 _CODES = {-31008: -32000, -31002: -32002, -31021: -32002}
 """What ACP has own codes for: sign in first; there is no such session."""
 _STOP_S = 0.9
-_HANG_S = 5.0
-_MAX_WAITING_FRAMES = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The end of the main loop."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What answers the methods after `initialize`. Called on the main thread, `mask` on any."""
-
-    methods: Mapping[str, Method]
-    notifications: Mapping[str, Notification]
-    cancel: Callable[[], object]
-    """Cancels all work, without waiting for its end."""
-    stop: Callable[[float], object]
-    """Ends everything within this many seconds."""
-    mask: Callable[[str], str]
 
 
 class Server:
@@ -70,14 +39,9 @@ class Server:
         self, stdio: tuple[int, int], compose: Callable[[Server, ClientFacts], Service]
     ) -> None:
         inbound, outbound = stdio
-        self._inbound = inbound
-        self._inbox: SimpleQueue[Frame | Stop] = SimpleQueue()
-        # Messages that come faster than we handle them wait in the pipe, not in our memory.
-        self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
+        self._frames = read_frames(inbound, Lines())
         self._compose = compose
-        self._service: Service | None = None
         self._facts: ClientFacts | None = None
-        self._has_stopped = threading.Event()
         self.streams = SentText()
         notifications = Notifications(
             cancel=_CANCEL[0],
@@ -90,10 +54,10 @@ class Server:
             repeatable=frozenset(),
         )
         self.outbox = Outbox(
-            outbound, Lines(), notifications, on_gone=lambda: self.stop("the client is gone")
+            outbound, Lines(), notifications, on_gone=lambda: self._loop.stop("the client is gone")
         )
         self.client = Client(self.outbox)
-        self._dispatcher = Dispatcher(
+        dispatcher = Dispatcher(
             self.outbox,
             self.client,
             self._why_not_now,
@@ -102,54 +66,21 @@ class Server:
             methods={"initialize": self._initialize},
             own_codes=_CODES,
         )
+        self._loop = MainLoop(dispatcher, _STOP_S)
 
     def run(self) -> int:
         """Serve until the end; return the exit code, with which the caller exits at once."""
-        # With Python's default of 5 ms, eight busy threads delay an answer by 0.25 s.
-        sys.setswitchinterval(0.0005)
-        threading.Thread(target=self._read_frames, name="reader", daemon=True).start()
-        while True:
-            entry = self._inbox.get()
-            if isinstance(entry, Stop):
-                self._run_stop(entry)
-                return 0
-            self._dispatcher.dispatch(entry)
-            self._room.release()
-            if self._facts is not None and self._service is None:
-                self._begin(self._facts)
-
-    def stop(self, reason: str) -> None:
-        """End the main loop once what was received so far is handled. Any thread may call this."""
-        self._inbox.put(Stop(reason))
-
-    def _begin(self, facts: ClientFacts) -> None:
-        """Make what the answer to `initialize` does not wait for; until then signals end us."""
-        self._service = service = self._compose(self, facts)
-        self._dispatcher.methods |= service.methods
-        self._dispatcher.notifications |= service.notifications
-        self._dispatcher.mask = service.mask
-        args = (signal_numbers(),)
-        threading.Thread(target=self._await_signal, args=args, name="signals", daemon=True).start()
-
-    def _await_signal(self, descriptor: int) -> None:
-        self.stop(f"signal {os.read(descriptor, 1)[0]}")
-
-    def _read_frames(self) -> None:
-        reason = "end of input"
-        try:
-            for frame in read_frames(self._inbound, Lines()):
-                self._room.acquire()
-                self.outbox.wait_for_room()
-                self._inbox.put(frame)
-        except OSError as error:
-            reason = f"input: {error}"
-        self.stop(reason)
-        # Even if something hangs on the main loop, a daemon without its editor must not live on.
-        if not self._has_stopped.wait(_HANG_S):
-            os._exit(0)
+        self._loop.start(self._frames)
+        while not isinstance(entry := self._loop.next(), Stop):
+            self._loop.handle(entry)
+            if self._loop.is_composing and self._facts is not None:
+                # The answer to `initialize` does not wait for this; until now signals end us.
+                self._loop.handle(self._compose(self, self._facts))
+                self._loop.heed_signals()
+        return self._loop.end(entry)
 
     def _why_not_now(self, method: str) -> UserError | None:
-        if self._has_stopped.is_set():
+        if self._loop.has_stopped:
             return ShuttingDownError("the agent is stopping")
         if self._facts is None and method != "initialize":
             return NotInitializedError(method)
@@ -159,6 +90,7 @@ class Server:
 
     def _initialize(self, params: Json, _context: RequestContext) -> Json:
         self._facts = client_facts(params)
+        self._loop.is_composing = True
         return {
             "protocolVersion": PROTOCOL_VERSION,
             "_meta": {"steering": {"supported": True}},
@@ -177,25 +109,6 @@ class Server:
             },
             "authMethods": _auth_methods(self._facts),
         }
-
-    def _run_stop(self, stop: Stop) -> None:
-        log.info("stopping: %s", stop.reason)
-        self._has_stopped.set()
-        deadline = time.monotonic() + _STOP_S
-        last_resort = threading.Timer(_STOP_S, os._exit, (0,))
-        last_resort.name, last_resort.daemon = "last-resort", True
-        last_resort.start()
-        try:
-            if self._service is not None:
-                self._service.cancel()
-            # Only after all work is cancelled, or an agent would tell its model of the failure.
-            self.client.on_gone()
-            if self._service is not None:
-                self._service.stop(deadline - time.monotonic() - 0.2)
-        except Exception:
-            log.exception("while stopping")
-        self._dispatcher.abandon()
-        self.outbox.close(max(0.0, deadline - time.monotonic() - 0.1))
 
 
 def _auth_methods(facts: ClientFacts) -> list[Json]:

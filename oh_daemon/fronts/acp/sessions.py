@@ -80,19 +80,17 @@ class Sessions:
     def cancel(self) -> None:
         """Cancel all work under way, without waiting for its end."""
         for session in list(self._open.values()):
-            for live in session.conversations.all_live():
-                live.agent.close(0)
+            session.conversations.cancel_all()
 
     def stop(self, left_s: float) -> None:
         """End all sessions within about this many seconds, then every process that is left."""
         for session in list(self._open.values()):
-            session.conversations.close_all(max(0.1, left_s - 0.3))
+            session.conversations.close_all(max(0.1, left_s - 0.5))
         # What they had left to say comes before the answers to their prompts, or not at all.
         self._to.projector.end(_LAST_WORDS_S)
         for session_id in list(self._open):
             self._to.outbox.flush(session_id)
-        self._shared.spawner.close()
-        self._shared.commit.close()
+        self._shared.close()
 
     # Signing in
 

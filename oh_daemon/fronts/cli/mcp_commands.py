@@ -42,8 +42,7 @@ def serve_mcp(folder: Path) -> int:
         tools = ServedTools(shared, [folder])
         run_on_loop(serve_descriptors(inbound, outbound, tools), CancelToken())
     finally:
-        shared.spawner.close()
-        shared.commit.close()
+        shared.close()
     return 0
 
 
@@ -62,8 +61,7 @@ def sign_in(name: str) -> None:
         info = servers.sign_in(name, _show)
     finally:
         servers.close()
-        shared.spawner.close()
-        shared.commit.close()
+        shared.close()
     sys.stdout.write(f"{name!r} is connected, with {len(info.tools)} tools\n")
 
 

@@ -367,8 +367,7 @@ class Conversation:
 
     def _release(self) -> None:
         self._shared.mcp.close()
-        self._shared.spawner.close()
-        self._shared.commit.close()
+        self._shared.close()
         self._calls.close()
 
     def __repr__(self) -> str:

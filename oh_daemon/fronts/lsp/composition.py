@@ -28,13 +28,14 @@ from oh_daemon.fronts.lsp.client_tool_calls import ClientTools
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.editor import ClientEditor, ClientServers, EditorContext
 from oh_daemon.fronts.lsp.handlers_standard import standard_methods
-from oh_daemon.fronts.lsp.lifecycle import Server, Service
+from oh_daemon.fronts.lsp.lifecycle import Server
 from oh_daemon.fronts.lsp.method_calls import bind
 from oh_daemon.fronts.lsp.publisher import Publisher, conversation_of
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.fronts.wire.client import Client, ClientAnswer
 from oh_daemon.fronts.wire.dispatch import Method, Notification, RequestContext
 from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.main_loop import Service
 from oh_daemon.fronts.wire.outbox import Outbox
 from oh_daemon.mcp_servers.servers import McpServers as Servers
 from oh_daemon.model.warm_up import warm_up
@@ -95,7 +96,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         },
         on_lost_frame=documents.on_lost_frame,
         stop=stop,
-        cancel=daemon.cancel,
+        cancel=daemon.conversations.cancel_all,
         mask=shared.masker.mask,
     )
 

@@ -83,16 +83,10 @@ class Daemon:
                 raise ConversationLockedError(followed.id, followed.owner)
         raise ApprovalNotFoundError(request_id)
 
-    def cancel(self) -> None:
-        """Cancel all work under way in every conversation, without waiting for its end."""
-        for live in self.conversations.all_live():
-            live.agent.close(0)
-
     def stop(self, left_s: float) -> None:
         """End all conversations within about `left_s`, then every process that is left."""
         self.conversations.close_all(max(0.1, left_s - 0.8))
-        self.shared.spawner.close()
-        self.shared.commit.close()
+        self.shared.close()
 
 
 def _started_pool(n_threads: int) -> ThreadPoolExecutor:

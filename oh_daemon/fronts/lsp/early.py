@@ -12,7 +12,7 @@ from oh_daemon.app.places import Places
 from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.summaries import ListParams, ListResult
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.lsp.lifecycle import Service
+from oh_daemon.fronts.wire.main_loop import Service
 from oh_daemon.fronts.wire.serial import on_own_thread
 from oh_daemon.workspace.paths import parse_folder, path_from_uri
 

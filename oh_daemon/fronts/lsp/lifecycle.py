@@ -1,8 +1,7 @@
-"""From start to exit: `initialize`, which methods are allowed when, the main loop, the stop.
+"""From start to exit: `initialize`, which methods are allowed when, and what waits for its method.
 
 Invariant: `initialize` is answered before anything slow is imported, and the main loop makes no
-services. Whatever causes the end (exit, end of input, signal, editor gone), the same stop runs once
-and takes at most two seconds.
+services. The stop takes at most two seconds.
 """
 
 from __future__ import annotations
@@ -10,13 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import select
-import signal
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from queue import SimpleQueue
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 from oh_daemon.contract import protocol
@@ -32,19 +26,17 @@ from oh_daemon.fronts.lsp.boot import Opening, answer
 from oh_daemon.fronts.lsp.client_facts import ClientFacts, parse_client_facts
 from oh_daemon.fronts.lsp.methods import OUTGOING, URGENT
 from oh_daemon.fronts.wire.client import Client
-from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, Method, Notification, RequestContext
+from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, RequestContext
 from oh_daemon.fronts.wire.framing import (
     ContentLength,
     Frame,
-    FramingLost,
     Message,
     RequestId,
-    TooLarge,
     read_frames,
     unrecorded,
 )
+from oh_daemon.fronts.wire.main_loop import EXIT_CLEAN, MainLoop, Service, Stop
 from oh_daemon.fronts.wire.outbox import Outbox
-from oh_daemon.fronts.wire.stdio import signal_numbers
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.lsp.recording import Recording
@@ -52,25 +44,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PROTOCOL_VERSION = {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR}
-EXIT_CLEAN = 0
 EXIT_WITHOUT_SHUTDOWN = 1
-EXIT_FRAMING_LOST = 3
 EXIT_CANNOT_START = 4
-_STOP_DEADLINE_S = 2.0
-_HANG_DEADLINE_S = 5.0
-_IMPORT_DEADLINE_S = 60.0
-"""On a busy machine imports take longer, and what was asked before the end of input waits."""
-_MAX_WAITING_FRAMES = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The end of the main loop."""
-
-    reason: str
-    exit_code: int
-    awaits_answers: bool
-    """Whether requests that wait are served first."""
+_STOP_S = 2.0
 
 
 class Waiting:
@@ -113,24 +89,6 @@ def message_of(entry: object) -> Json:
     return cast("Json", value) if isinstance(value, dict) else {}
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
-    """Serves the client after `initialize`. All but `mask` is called on the main thread only."""
-
-    methods: Mapping[str, Method]
-    notifications: Mapping[str, Notification] = field(default_factory=dict[str, Notification])
-    on_lost_frame: Callable[[bytes], None] = lambda _head: None
-    """A message was too large to read; this is its beginning."""
-    stop: Callable[[float], None] = lambda _left_s: None
-    """End everything within this many seconds."""
-    cancel: Callable[[], object] = lambda: None
-    """Cancel all running work, without waiting for its end."""
-    mask: Callable[[str], str] = str
-    """Hides secrets in error answers and in the recording."""
-    is_complete: bool = True
-    """Whether no other service comes that has more methods."""
-
-
 class Server:
     """One client on one pair of descriptors. Create and run it on the main thread."""
 
@@ -149,9 +107,6 @@ class Server:
         """
         inbound, outbound = stdio
         opening = opening or Opening()
-        self._inbox: SimpleQueue[Frame | Stop | Service] = SimpleQueue()
-        # Messages that come faster than we handle them wait in the pipe, not in our memory.
-        self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
         received = recording.received if recording else unrecorded
         self._frames = read_frames(inbound, ContentLength(), received, unread=opening.unread)
         self._is_answered = opening.is_answered
@@ -159,16 +114,14 @@ class Server:
         self._make_services = make_services
         self._report_sandbox = report_sandbox
         self._recording = recording
-        self._service: Service | None = None
         self._waiting = Waiting()
         self._is_initialized = False
         self._is_shut_down = False
-        self._has_stopped = threading.Event()
         self.outbox = Outbox(
             outbound,
             ContentLength(),
             OUTGOING,
-            on_gone=lambda: self.stop("the client stopped reading"),
+            on_gone=lambda: self._loop.stop("the client stopped reading"),
             on_frame=recording.sent if recording else unrecorded,
         )
         self.client = Client(self.outbox)
@@ -177,49 +130,42 @@ class Server:
         )
         self._dispatcher.methods |= {"initialize": self._initialize, "shutdown": self._shutdown}
         self._dispatcher.notifications["exit"] = self._exit
+        self._loop = MainLoop(self._dispatcher, _STOP_S)
 
     def run(self) -> int:
         """Serve until the end; return the exit code, with which the caller exits at once."""
-        # With Python's default of 5 ms, eight busy threads delay an answer by 0.25 s.
-        sys.setswitchinterval(0.0005)
-        args = (signal_numbers(),)
-        threading.Thread(target=self._await_signal, args=args, name="signals", daemon=True).start()
-        threading.Thread(target=self._read_frames, name="reader", daemon=True).start()
+        self._loop.heed_signals()
+        self._loop.start(self._frames)
         for entry in self._entries():
             if isinstance(entry, Stop):
-                self._run_stop(entry)
-                return entry.exit_code
-            if isinstance(entry, TooLarge) and self._service is not None:
-                self._service.on_lost_frame(entry.head)
-            self._dispatcher.dispatch(entry)
-            self._room.release()
+                waiting = self._waiting.take()
+                return self._loop.end(entry, [e for e in waiting if not isinstance(e, Stop)])
+            self._loop.handle(entry)
         raise AssertionError("the entries never end")
 
     def _entries(self) -> Iterator[Frame | Stop]:
         """Yield what came, in order; while the service is being made, what needs it waits."""
         while True:
-            entry = self._inbox.get()
+            entry = self._loop.next()
             if isinstance(entry, Service):
-                self._use(entry)
+                self._loop.handle(entry)
+                if self._recording is not None and entry.is_complete:
+                    self._recording.mask = entry.mask
                 waiting = self._waiting.take()
                 yield from (each for each in waiting if not self._waits(each))
             elif self._is_answered:
                 self._is_answered = False
-                self._room.release()
+                self._loop.make_room()
                 self._begin(parse_client_facts(message_of(entry)["params"]))
             elif not self._waits(entry):
                 yield entry
 
     def _waits(self, entry: Frame | Stop) -> bool:
         """Let it wait, if it must: for its method, or for what came before it."""
-        must_wait = self._is_composing and self._has_to_wait(entry)
+        must_wait = self._loop.is_composing and self._has_to_wait(entry)
         if must_wait:
             self._waiting.add(entry)
         return must_wait
-
-    @property
-    def _is_composing(self) -> bool:
-        return self._is_initialized and self._service is None
 
     def _has_to_wait(self, entry: Frame | Stop) -> bool:
         if isinstance(entry, Stop):
@@ -228,7 +174,7 @@ class Server:
         if message.get("method") == OUTGOING.cancel:
             cancelled = self._waiting.cancel(message.get("params"))
             if cancelled is not None:
-                self._room.release()
+                self._loop.make_room()
                 self._dispatcher.refuse(cancelled, RequestCancelledError("cancelled by the client"))
             return False
         if message.get("method") in {"shutdown", "exit"}:
@@ -237,41 +183,10 @@ class Server:
         is_there = message.get("method") in self._dispatcher.methods
         return not is_there or self._waiting.has_request or self._waiting.changes_folders
 
-    def stop(
-        self, reason: str, exit_code: int = EXIT_CLEAN, *, awaits_answers: bool = False
-    ) -> None:
-        """End the main loop once what was received so far is handled. Any thread may call this.
-
-        What waits for the service to be made is served first if `awaits_answers`, else refused.
-        """
-        self._inbox.put(Stop(reason, exit_code, awaits_answers))
-
-    def _await_signal(self, descriptor: int) -> None:
-        self.stop(signal.Signals(os.read(descriptor, 1)[0]).name)
-
-    def _read_frames(self) -> None:
-        exit_code, reason = EXIT_CLEAN, "end of input"
-        try:
-            for frame in self._frames:
-                self._room.acquire()
-                self.outbox.wait_for_room()
-                self._inbox.put(frame)
-        except FramingLost as lost:
-            sys.stderr.write(f"oh-daemon: the input is not a message stream: {lost}\n")
-            exit_code, reason = EXIT_FRAMING_LOST, f"framing lost: {lost}"
-        except OSError as error:
-            reason = f"input: {error}"
-        self.stop(reason, exit_code, awaits_answers=True)
-        # Even if something hangs on the main loop, a daemon without its editor must not live on.
-        if self._has_stopped.wait(_HANG_DEADLINE_S):
-            return
-        if not self._is_composing or not self._has_stopped.wait(_IMPORT_DEADLINE_S):
-            os._exit(exit_code)
-
     def _why_not_now(self, method: str) -> UserError | None:
         if method == "exit":
             return None
-        if self._has_stopped.is_set():
+        if self._loop.has_stopped:
             return ShuttingDownError("the daemon is stopping")
         if self._is_shut_down:
             return InvalidRequestError(f"{method!r} came after `shutdown`; only `exit` may follow")
@@ -295,58 +210,26 @@ class Server:
 
     def _begin(self, facts: ClientFacts) -> None:
         """Start what the answer to `initialize` does not wait for."""
-        self._is_initialized = True
+        self._is_initialized = self._loop.is_composing = True
         if facts.process_id is not None:
-            _watch_parent(facts.process_id, lambda: self.stop("the editor is gone"))
+            _watch_parent(facts.process_id, lambda: self._loop.stop("the editor is gone"))
 
         def make() -> None:
             try:
                 for service in self._make_services(self, facts):
-                    self._inbox.put(service)
+                    self._loop.put(service)
             except Exception:
                 # Without its methods the daemon would refuse everything and never say why.
                 log.exception("the daemon cannot start")
-                self.stop("cannot start", EXIT_CANNOT_START)
+                self._loop.stop("cannot start", EXIT_CANNOT_START)
 
         threading.Thread(target=make, name="composition", daemon=True).start()
-
-    def _use(self, service: Service) -> None:
-        self._dispatcher.methods |= service.methods
-        self._dispatcher.notifications |= service.notifications
-        if service.is_complete:
-            self._service = service
-            self._dispatcher.mask = service.mask
-            if self._recording is not None:
-                self._recording.mask = service.mask
 
     def _shutdown(self, _params: Json, _context: RequestContext) -> None:
         self._is_shut_down = True
 
     def _exit(self, _params: Json) -> None:
-        self.stop("exit", EXIT_CLEAN if self._is_shut_down else EXIT_WITHOUT_SHUTDOWN)
-
-    def _run_stop(self, stop: Stop) -> None:
-        log.info("stopping: %s", stop.reason)
-        self._has_stopped.set()
-        for entry in self._waiting.take():
-            if not isinstance(entry, Stop):
-                self._dispatcher.dispatch(entry)
-        deadline = time.monotonic() + _STOP_DEADLINE_S
-        last_resort = threading.Timer(_STOP_DEADLINE_S, os._exit, (stop.exit_code,))
-        last_resort.name, last_resort.daemon = "last-resort", True
-        last_resort.start()
-        try:
-            if self._service is not None:
-                self._service.cancel()
-            # Only after all work is cancelled, or an agent would tell its model of the failure.
-            self.client.on_gone()
-            if self._service is not None:
-                self._service.stop(deadline - time.monotonic())
-        except Exception:
-            log.exception("while stopping")
-        self._dispatcher.abandon()
-        if not self.outbox.close(max(0.0, deadline - time.monotonic() - 0.1)):
-            log.warning("the client did not take the last %d bytes", self.outbox.queued_bytes)
+        self._loop.stop("exit", EXIT_CLEAN if self._is_shut_down else EXIT_WITHOUT_SHUTDOWN)
 
 
 def _watch_parent(process_id: int, on_end: Callable[[], None]) -> None:
