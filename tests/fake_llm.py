@@ -163,6 +163,11 @@ def first_user_text(request: Json) -> str:
     return "".join(part.get("text", "") for part in content)
 
 
+def tool_results(request: Json) -> list[str]:
+    """Return the outputs of all tool calls that a request quotes."""
+    return [m["content"] for m in request["messages"] if m["role"] == "tool"]
+
+
 # Requests
 
 

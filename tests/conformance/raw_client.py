@@ -14,33 +14,16 @@ import time
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from ordering import OrderingChecker
+from rpc_process import WITHIN_S, Json, Predicate, RpcError, RpcProcess
 
-Json = dict[str, Any]
-Predicate = Callable[[Json], bool]
 Popen = Callable[..., subprocess.Popen[bytes]]
-WITHIN_S = 90.0
 SURVIVORS_WITHIN_S = 60.0
 """The promise is two seconds, but a process that was really left behind outlives any deadline."""
-
-
-class RpcError(Exception):
-    """The error that a request was answered with. A handler raises it to answer with an error."""
-
-    def __init__(self, error: Json) -> None:
-        super().__init__(json.dumps(error))
-        self.code: int = error["code"]
-        self.message: str = error["message"]
-        self.data: Json = error.get("data") or {}
-
-
-class NoAnswer(Exception):  # noqa: N818 - not an error but a habit of clients.
-    """Raised by a handler to leave the daemon waiting."""
 
 
 def frame(body: bytes | Json | list[Any]) -> bytes:
@@ -48,7 +31,7 @@ def frame(body: bytes | Json | list[Any]) -> bytes:
     return b"Content-Length: %d\r\n\r\n%b" % (len(data), data)
 
 
-class RawClient:
+class RawClient(RpcProcess):
     """One daemon process and the client's end of its pipes. Any thread may send and wait."""
 
     def __init__(
@@ -64,35 +47,18 @@ class RawClient:
         """An environment variable of the daemon and of all that it starts."""
         self.capabilities: Json = {}
         """The capabilities in the daemon's answer to `initialize`."""
-        self.messages: list[Json] = []
         self.event_bodies: list[bytes] = []
         """The frames of all conversation/event so far, as they came."""
         self.ordering = OrderingChecker()
         self._problems: list[str] = []
         self._expected: Counter[str] = Counter()
         self._answers: defaultdict[str, list[Json]] = defaultdict(list)
-        self._handlers: dict[str, Callable[[Json], Any]] = {}
-        self._ids = count(1)
-        self._changed = threading.Condition()
-        self._is_at_end = False
         self.was_shut_down = False
         """Whether it was asked to end, which may take it a moment."""
-        self._write_lock = threading.Lock()
-        self._may_read = threading.Event()
-        self._stderr: list[bytes] = []
         pipe = subprocess.PIPE
         tagged = {**env, **dict([self.tag.split("=")])}
-        self.process = popen(
-            argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=tagged, bufsize=0
-        )
-        self._threads = [
-            threading.Thread(target=target, daemon=True)
-            for target in (self._read_messages, self._read_stderr)
-        ]
-        for thread in self._threads:
-            thread.start()
-        if reading:
-            self._may_read.set()
+        process = popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=tagged, bufsize=0)
+        super().__init__(process, reading=reading)
 
     @classmethod
     def start(
@@ -157,34 +123,21 @@ class RawClient:
     def notify(self, method: str, params: Any = None) -> None:
         self.send({"jsonrpc": "2.0", "method": method, "params": params or {}})
 
-    def send(self, body: bytes | Json | list[Any]) -> None:
+    def send(self, message: bytes | Json | list[Any]) -> None:
         """Send one well-formed frame; its body decides which answer must come."""
-        message = body if isinstance(body, dict) else _parsed(body)
-        answered, is_due = _due_answer(message)
+        content = message if isinstance(message, dict) else _parsed(message)
+        answered, is_due = _due_answer(content)
         if is_due:
             self.expect(answered)
         with self._changed:
-            if isinstance(message, dict):
-                self.ordering.on_sent(message)
-        self.send_raw(frame(body))
+            if isinstance(content, dict):
+                self.ordering.on_sent(content)
+        self.send_raw(frame(message))
 
     def expect(self, request_id: Any) -> None:
         """Expect one more answer with this id, for a message that is sent with `send_raw`."""
         with self._changed:
             self._expected[json.dumps(request_id)] += 1
-
-    def send_raw(self, data: bytes) -> None:
-        with self._write_lock:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(self._pipe("stdin").fileno(), rest) :]
-
-    def answer(self, method: str, handler: Callable[[Json], Any]) -> None:
-        """Answer the daemon's requests of this method with what `handler` returns for their params.
-
-        It may return a future, or raise `RpcError` or `NoAnswer`. No handler means error -32601.
-        """
-        self._handlers[method] = handler
 
     def forget(self) -> None:
         """Forget the messages and handlers, for the next test on this connection.
@@ -216,20 +169,6 @@ class RawClient:
 
     def notifications(self, method: str) -> list[Json]:
         return [m["params"] for m in list(self.messages) if m.get("method") == method]
-
-    def wait_for(self, predicate: Predicate, within_s: float = WITHIN_S, *, nth: int = 1) -> Json:
-        """Wait for the `nth` message of the whole connection for which `predicate` holds."""
-        index = n_found = 0
-
-        def is_found() -> bool:
-            nonlocal index, n_found
-            while index < len(self.messages) and n_found < nth:
-                n_found += bool(predicate(self.messages[index]))
-                index += 1
-            return n_found == nth
-
-        self._wait(is_found, within_s)
-        return self.messages[index - 1]
 
     def wait_for_event(
         self, wanted: str | Predicate, within_s: float = WITHIN_S, *, nth: int = 1
@@ -269,14 +208,6 @@ class RawClient:
         return len(self._answers[json.dumps(request_id)])
 
     # Ending
-
-    @property
-    def stderr(self) -> str:
-        return b"".join(self._stderr).decode("utf-8", "replace")
-
-    def read_on(self) -> None:
-        """Begin to read, if the client was started with `reading=False`."""
-        self._may_read.set()
 
     def close_stdin(self) -> None:
         self._pipe("stdin").close()
@@ -339,28 +270,6 @@ class RawClient:
                 continue
         return [pid for pid in found if pid != self.process.pid or self.process.poll() is None]
 
-    def _pipe(self, name: str) -> IO[bytes]:
-        return cast("IO[bytes]", getattr(self.process, name))
-
-    def _wait(self, is_done: Callable[[], bool], within_s: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: is_done() or self._is_at_end, within_s)
-            assert is_done(), (
-                f"it did not come within {within_s} s; at end: {self._is_at_end};"
-                f" last messages: {self.messages[-5:]}; stderr: {self.stderr[-2000:]}"
-            )
-
-    def _read_messages(self) -> None:
-        self._may_read.wait()
-        stream = self._pipe("stdout")
-        if not stream.closed:
-            with open(stream.fileno(), "rb", closefd=False) as buffered:
-                while (message := self._read_message(buffered)) is not None:
-                    self._on_message(message)
-        with self._changed:
-            self._is_at_end = True
-            self._changed.notify_all()
-
     def _read_message(self, stream: IO[bytes]) -> Json | None:
         header = stream.readline()
         if not header:
@@ -380,41 +289,10 @@ class RawClient:
     def _on_constant(self, name: str) -> None:
         self._problems.append(f"{name} is not JSON")
 
-    def _on_message(self, message: Json) -> None:
-        with self._changed:
-            self.messages.append(message)
-            self.ordering.on_received(message)
-            if "method" not in message:
-                self._answers[json.dumps(message["id"])].append(message)
-            self._changed.notify_all()
-        if "method" in message and "id" in message:
-            # A handler may wait for the test, and the test for other messages.
-            threading.Thread(target=self._run_handler, args=(message,), daemon=True).start()
-
-    def _run_handler(self, message: Json) -> None:
-        reply: Json = {"jsonrpc": "2.0", "id": message["id"]}
-        handler = self._handlers.get(message["method"], _refuse)
-        try:
-            result = handler(message.get("params") or {})
-            reply["result"] = result.result(WITHIN_S) if isinstance(result, Future) else result
-        except RpcError as error:
-            reply["error"] = {"code": error.code, "message": error.message}
-        except NoAnswer:
-            return
-        try:
-            self.send(reply)
-        except (OSError, ValueError):
-            return  # The daemon has ended meanwhile.
-
-    def _read_stderr(self) -> None:
-        while data := os.read(self._pipe("stderr").fileno(), 65536):
-            with self._changed:
-                self._stderr.append(data)
-                self._changed.notify_all()
-
-
-def _refuse(_params: Json) -> None:
-    raise RpcError({"code": -32601, "message": "this client cannot do that"})
+    def _take(self, message: Json) -> None:
+        self.ordering.on_received(message)
+        if "method" not in message:
+            self._answers[json.dumps(message["id"])].append(message)
 
 
 def _parsed(body: bytes | list[Any]) -> Any:

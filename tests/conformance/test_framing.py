@@ -6,7 +6,8 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from raw_client import NoAnswer, RawClient, RpcError, frame
+from raw_client import RawClient, frame
+from rpc_process import NoAnswer, RpcError
 
 pytestmark = pytest.mark.one_daemon
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_client import WITHIN_S, RawClient
+from raw_client import RawClient
+from rpc_process import WITHIN_S
 
 Spawn = Callable[..., RawClient]
 

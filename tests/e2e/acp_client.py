@@ -11,19 +11,15 @@ import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from itertools import count
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
 import starts
 from jsonschema import Draft202012Validator
+from rpc_process import WITHIN_S, Json, NoAnswer, RpcError, RpcProcess
 
-Json = dict[str, Any]
-Handler = Callable[[Json], Any]
-WITHIN_S = 90.0
 SCHEMA: Json = json.loads(
     Path(__file__).parents[1].joinpath("data/acp/schema.json").read_text("utf-8")
 )
@@ -34,20 +30,6 @@ AT_ANY_TIME = {
 """The updates that clients take outside a prompt, too."""
 BEGINNINGS = {"session/new", "session/load", "session/resume", "session/fork"}
 FS: Json = {"fs": {"readTextFile": True, "writeTextFile": True}}
-
-
-class AcpError(Exception):
-    """The error that a request was answered with; a handler raises it to answer with one."""
-
-    def __init__(self, error: Json) -> None:
-        super().__init__(json.dumps(error))
-        self.code: int = error["code"]
-        self.message: str = error["message"]
-        self.data: Json = error.get("data") or {}
-
-
-class NoAnswer(Exception):  # noqa: N818 - a habit of clients.
-    """Raised by a handler to leave the agent waiting."""
 
 
 @cache
@@ -66,28 +48,21 @@ def _named(method: str, suffix: str) -> str | None:
     return next(found, None)
 
 
-class AcpClient:
+class AcpClient(RpcProcess):
     """One agent process and the client's end of its pipes. Any thread may send and wait."""
 
     def __init__(self, cwd: Path, env: Mapping[str, str], *, without: Sequence[str] = ()) -> None:
         """Start with `env` laid over our environment, but for the variables that are left out."""
-        self.messages: list[Json] = []
         self.problems: list[str] = []
-        self._handlers: dict[str, Handler] = {}
         self._asked: dict[int, tuple[str, Json]] = {}
         """The method and params of each request, by its id."""
         self._answers: dict[int, Json] = {}
         self._announced: set[str] = set()
         self._begun: set[str] = set()
         self._in_prompt: set[str] = set()
-        self._ids = count(1)
-        self._changed = threading.Condition()
-        self._is_at_end = False
-        self._writing = threading.Lock()
-        self._may_read = threading.Event()
         argv = (sys.executable, "-m", "oh_daemon", "acp")
         pipe = subprocess.PIPE
-        self.process = starts.start(
+        process = starts.start(
             argv,
             env={key: value for key, value in {**os.environ, **env}.items() if key not in without},
             stdin=pipe,
@@ -96,10 +71,7 @@ class AcpClient:
             cwd=cwd,
             bufsize=0,
         )
-        self._stderr: list[bytes] = []
-        for target in (self._read, self._read_stderr):
-            threading.Thread(target=target, daemon=True).start()
-        self._may_read.set()
+        super().__init__(process)
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +109,7 @@ class AcpClient:
     def request(self, method: str, params: Json | None = None) -> Any:
         return self.result_of(self.send_request(method, params))
 
-    def error(self, method: str, params: Json | None = None) -> AcpError:
+    def error(self, method: str, params: Json | None = None) -> RpcError:
         return self.error_of(self.send_request(method, params))
 
     def send_request(self, method: str, params: Json | None = None) -> int:
@@ -147,22 +119,17 @@ class AcpClient:
             if method == "session/prompt":
                 self._in_prompt.add((params or {}).get("sessionId", ""))
         message = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}}
-        self.send_line(json.dumps(message).encode())
+        self.send(message)
         return request_id
 
     def notify(self, method: str, params: Json) -> None:
-        message = {"jsonrpc": "2.0", "method": method, "params": params}
+        self.send({"jsonrpc": "2.0", "method": method, "params": params})
+
+    def send(self, message: Json) -> None:
         self.send_line(json.dumps(message).encode())
 
     def send_line(self, line: bytes) -> None:
-        with self._writing:
-            rest = memoryview(line + b"\n")
-            while rest:
-                rest = rest[os.write(self._pipe("stdin").fileno(), rest) :]
-
-    def answer(self, method: str, handler: Handler) -> None:
-        """Answer the agent's requests of this method with what `handler` makes of the params."""
-        self._handlers[method] = handler
+        self.send_raw(line + b"\n")
 
     def allow(self, kind: str = "allow_once") -> None:
         """Answer all permissions with the option of this kind."""
@@ -183,19 +150,6 @@ class AcpClient:
         """Return the params of the agent's requests of this method so far."""
         return [m["params"] for m in list(self.messages) if m.get("method") == method]
 
-    def wait_for(self, predicate: Callable[[Json], bool], within_s: float = WITHIN_S) -> Json:
-        """Wait for the first message of the connection for which `predicate` holds."""
-        index = 0
-
-        def is_there() -> bool:
-            nonlocal index
-            while index < len(self.messages) and not predicate(self.messages[index]):
-                index += 1
-            return index < len(self.messages)
-
-        self._wait(is_there, within_s)
-        return self.messages[index]
-
     def wait_for_update(self, kind: str) -> Json:
         wanted = lambda m: is_update(m) and m["params"]["update"]["sessionUpdate"] == kind  # noqa: E731 - one use.
         return self.wait_for(wanted)["params"]["update"]
@@ -206,13 +160,13 @@ class AcpClient:
     def result_of(self, request_id: int) -> Any:
         answer = self._answer_to(request_id)
         if "error" in answer:
-            raise AcpError(answer["error"])
+            raise RpcError(answer["error"])
         return answer["result"]
 
-    def error_of(self, request_id: int) -> AcpError:
+    def error_of(self, request_id: int) -> RpcError:
         answer = self._answer_to(request_id)
         assert "error" in answer, answer
-        return AcpError(answer["error"])
+        return RpcError(answer["error"])
 
     def has_answer(self, request_id: int) -> bool:
         return request_id in self._answers
@@ -221,26 +175,7 @@ class AcpClient:
         self._wait(lambda: request_id in self._answers, WITHIN_S)
         return self._answers[request_id]
 
-    def _wait(self, is_done: Callable[[], bool], within_s: float) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: is_done() or self._is_at_end, within_s)
-            assert is_done(), (
-                f"it did not come; last messages: {self.messages[-5:]};"
-                f" stderr: {self.stderr[-2000:]}"
-            )
-
     # Ending
-
-    @property
-    def stderr(self) -> str:
-        return b"".join(self._stderr).decode("utf-8", "replace")
-
-    def stop_reading(self) -> None:
-        """Read nothing from now on but what is in the buffer already, until `read_on`."""
-        self._may_read.clear()
-
-    def read_on(self) -> None:
-        self._may_read.set()
 
     def kill(self) -> None:
         """Kill the agent; what it was asked then needs no answer."""
@@ -268,26 +203,16 @@ class AcpClient:
 
     # Reading and checking
 
-    def _read(self) -> None:
-        with open(self._pipe("stdout").fileno(), "rb", closefd=False) as stream:
-            for line in stream:
-                self._may_read.wait()
-                if not line.endswith(b"\n"):
-                    break  # An agent that is killed, or that gives up, may leave half a frame.
-                with self._changed:
-                    self._take(line)
-                    self._changed.notify_all()
-        with self._changed:
-            self._is_at_end = True
-            self._changed.notify_all()
+    def _read_message(self, stream: IO[bytes]) -> Json | None:
+        # An agent that is killed, or that gives up, may leave half a frame.
+        while (line := stream.readline()).endswith(b"\n"):
+            try:
+                return json.loads(line)
+            except ValueError:
+                self.problems.append(f"not JSON: {line[:200]!r}")
+        return None
 
-    def _take(self, line: bytes) -> None:
-        try:
-            message: Json = json.loads(line)
-        except ValueError:
-            self.problems.append(f"not JSON: {line[:200]!r}")
-            return
-        self.messages.append(message)
+    def _take(self, message: Json) -> None:
         method, params = message.get("method"), message.get("params")
         if method is None:
             self._take_answer(message)
@@ -297,7 +222,6 @@ class AcpClient:
         elif "id" in message:
             self._check(message, _named(method, "Request"), params)
             self._check_question(method, cast("Json", params))
-            threading.Thread(target=self._run_handler, args=(message,), daemon=True).start()
         elif method == "$/cancel_request":
             self._check(message, "CancelRequestNotification", params)
         else:
@@ -363,31 +287,6 @@ class AcpClient:
                 self.problems.append(f"a question about a call that was not announced: {params}")
             if len(set(kinds)) < len(kinds) or not {"allow_once", "reject_once"} <= set(kinds):
                 self.problems.append(f"options of the kinds {kinds}")
-
-    def _run_handler(self, message: Json) -> None:
-        reply: Json = {"jsonrpc": "2.0", "id": message["id"]}
-        handler = self._handlers.get(message["method"], _refuse)
-        try:
-            reply["result"] = handler(message["params"])
-        except AcpError as error:
-            reply["error"] = {"code": error.code, "message": error.message}
-        except NoAnswer:
-            return
-        try:
-            self.send_line(json.dumps(reply).encode())
-        except (OSError, ValueError):
-            return  # The agent has ended meanwhile.
-
-    def _read_stderr(self) -> None:
-        while data := os.read(self._pipe("stderr").fileno(), 65536):
-            self._stderr.append(data)
-
-    def _pipe(self, name: str) -> IO[bytes]:
-        return cast("IO[bytes]", getattr(self.process, name))
-
-
-def _refuse(_params: Json) -> None:
-    raise AcpError({"code": -32601, "message": "Method not found"})
 
 
 def is_update(message: Json) -> bool:

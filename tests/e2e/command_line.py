@@ -4,6 +4,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,24 @@ def end(
         process.send_signal(send)
     out, err = process.communicate(timeout=within_s)
     return Ran(process.returncode, out, err)
+
+
+def run_python(
+    words: Sequence[str | Path], env: Mapping[str, str], folder: Path | None = None
+) -> str:
+    """Run a program to its end, with `env` laid over ours; return what it prints."""
+    ran = subprocess.run(
+        [sys.executable, *words],
+        check=False,
+        cwd=folder,
+        env={**os.environ, **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
 
 
 def type_into(

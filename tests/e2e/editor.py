@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from raw_client import NoAnswer
+from rpc_process import NoAnswer
 from world import World
 
 Json = dict[str, Any]

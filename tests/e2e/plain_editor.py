@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from raw_client import RawClient, RpcError
+from raw_client import RawClient
+from rpc_process import RpcError
 
 Json = dict[str, Any]
 

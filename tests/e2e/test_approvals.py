@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from editor import Editor, ignore
 from fake_llm import Step, call, calls, say
-from raw_client import WITHIN_S, NoAnswer, RawClient
+from raw_client import RawClient
+from rpc_process import WITHIN_S, NoAnswer
 from world import World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fake_llm import call, error, held, say
+from fake_llm import call, error, held, say, tool_results
 from plain_editor import CLIENTS, PlainEditor
 from world import World
 
@@ -73,7 +73,7 @@ def test_a_chat_that_is_not_open_is_written_on_the_disk_and_is_nobody_s_context(
     assert text == path.read_text()
     assert "- `view .openhands/chat/fix.md` — " in text
     assert "- [b.py](../../b.py) +1 −0\n" in text
-    seen = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    seen = tool_results(world.llm.requests[-1].body)
     assert "closed to tools" in seen[0]
     assert "fix.md" not in seen[1]
     listed = ["git", "-C", world.project, "status", "--porcelain", "-uall"]

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from fake_llm import Step, call, say
-from raw_client import NoAnswer, RawClient, RpcError
+from fake_llm import Step, call, say, tool_results
+from raw_client import RawClient
+from rpc_process import NoAnswer, RpcError
 from world import World, content_of, items
 
 Json = dict[str, Any]
@@ -53,7 +54,7 @@ def test_a_call_goes_to_the_client_and_its_result_to_the_model(world: World) -> 
     tools = {t["function"]["name"]: t["function"] for t in world.llm.requests[0].body["tools"]}
     assert tools["ticket_read"]["parameters"] == SCHEMA
     assert tools["ticket_read"]["description"].startswith("A ticket by its number.\n")
-    told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    told = tool_results(world.llm.requests[-1].body)
     assert told == ["ticket 7: open"]
 
 
@@ -136,7 +137,7 @@ def test_a_client_that_goes_away_ends_the_turn_and_the_model_is_told(world: Worl
     world.script(call("ticket_read", id=7), say("Done."))
     client.request("conversation/resume", named)
     world.turn(client)
-    told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    told = tool_results(world.llm.requests[-1].body)
     cut_off = "[The daemon closed this.]\nIt was cut off and may have had effects."
     assert told == [cut_off, "open"]
 

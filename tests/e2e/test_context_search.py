@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from fake_llm import call, say
-from raw_client import NoAnswer, RawClient
+from raw_client import RawClient
+from rpc_process import NoAnswer
 from world import World
 
 pytestmark = pytest.mark.one_daemon

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from command_line import end, environment, start
 from fake_llm import Step, call, calls, error, first_user_text, hang, held, keyed, say
-from raw_client import NoAnswer, RawClient
+from raw_client import RawClient
+from rpc_process import NoAnswer
 from starts import SCRIPT
 from world import World, content_of, items, wait_for_status
 

@@ -1,13 +1,11 @@
 """The programs of examples/, each run as a reader would run it, with the scripted model."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from fake_llm import FakeLLM, Json, Script, Step, call, first_user_text, keyed, say
+from command_line import run_python
+from fake_llm import FakeLLM, Json, Script, Step, call, first_user_text, keyed, say, tool_results
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -15,22 +13,9 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def run_example(name: str, script: Script, *args: str) -> tuple[str, list[Json]]:
     """Return what the program prints, and the bodies of its requests to the model."""
     with FakeLLM(script) as llm:
-        environment = {**os.environ, "OPENAI_API_KEY": "sk-example", "OPENAI_BASE_URL": llm.url}
-        ran = subprocess.run(
-            [sys.executable, EXAMPLES / name, *args],
-            check=False,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert (ran.returncode, ran.stderr) == (0, "")
-        return ran.stdout, [request.body for request in llm.requests]
-
-
-def tool_results(request: Json) -> list[str]:
-    return [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        env = {"OPENAI_API_KEY": "sk-example", "OPENAI_BASE_URL": llm.url}
+        printed = run_python([EXAMPLES / name, *args], env)
+        return printed, [request.body for request in llm.requests]
 
 
 def patch(*lines: str) -> Step:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from editor import Buffer, Editor
 from fake_llm import call, say
-from raw_client import NoAnswer, RawClient
+from raw_client import RawClient
+from rpc_process import NoAnswer
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon

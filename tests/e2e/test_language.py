@@ -8,7 +8,7 @@ import pytest
 from editor import Editor
 from fake_llm import Step, call, say
 from language_server import FEATURES, LanguageServer, python_file
-from raw_client import WITHIN_S, NoAnswer, RpcError
+from rpc_process import WITHIN_S, NoAnswer, RpcError
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from editor import Editor, late, pretend, refuse, typing
-from fake_llm import Step, call, calls, say
+from fake_llm import Step, call, calls, say, tool_results
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
@@ -203,7 +203,7 @@ def test_what_builds_on_a_failed_edit_of_the_same_answer_is_not_done(world: Worl
     assert world.turn(client)["finalText"] == "I see."
     assert path.read_text() == "two\n"
     assert not (world.project / "ran").exists()
-    told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    told = tool_results(world.llm.requests[-1].body)
     assert [text.startswith("Skipped: it builds on 'edit a.txt' of the same") for text in told] == [
         *(False, False),
         *(True, True, True),

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from editor import Editor, ignore
-from fake_llm import call, say
+from fake_llm import call, say, tool_results
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon
@@ -148,7 +148,7 @@ def test_a_kill_in_the_middle_leaves_each_file_old_or_new_and_says_which(world: 
     world.script(say("I look."))
     again.client.request("conversation/resume", named)
     world.turn(again.client)
-    told = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    told = tool_results(world.llm.requests[-1].body)
     assert "outcome is unknown" in told[-1]
     assert "Of 4 files these are as the edit wanted them: a.py." in told[-1]
 

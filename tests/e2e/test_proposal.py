@@ -4,14 +4,13 @@ They are as in the proposal but for what is no Python there (`new`, `push`) and 
 it misspells. What it uses and leaves to the reader (how to sleep, which MCP servers) is in `run`.
 """
 
-import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import mcp_server
-from fake_llm import FakeLLM, Json, Script, call, first_user_text, keyed, say
+from command_line import run_python
+from fake_llm import FakeLLM, Json, Script, call, first_user_text, keyed, say, tool_results
 
 PAGE = Path(__file__).parents[2] / "docs/python.md"
 LLM = """
@@ -165,22 +164,9 @@ def run(program: str, script: Script, folder: Path) -> tuple[str, list[Json]]:
         whole = whole.replace("/tmp/", f"{folder}/")  # A folder that is no other test's.
         # "git clone" of the proposal's repository takes one that is here.
         git = {"COUNT": "1", "KEY_0": f"url.{folder}/.insteadOf", "VALUE_0": "https://github.com/"}
-        ran = subprocess.run(
-            [sys.executable, "-c", readers + whole],
-            check=False,
-            cwd=folder,
-            env={**os.environ, **{f"GIT_CONFIG_{name}": value for name, value in git.items()}},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert (ran.returncode, ran.stderr) == (0, "")
-        return ran.stdout, [request.body for request in llm.requests]
-
-
-def tool_results(request: Json) -> list[str]:
-    return [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        env = {f"GIT_CONFIG_{name}": value for name, value in git.items()}
+        printed = run_python(["-c", readers + whole], env, folder)
+        return printed, [request.body for request in llm.requests]
 
 
 def test_a_tool_with_a_schema_of_a_text_gets_it_as_its_only_argument(tmp_path: Path) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from fake_llm import call, calls, say
-from raw_client import WITHIN_S, NoAnswer, RawClient
+from raw_client import RawClient
+from rpc_process import WITHIN_S, NoAnswer
 from world import KEY, World, content_of, items, text, wait_for_status
 
 pytestmark = pytest.mark.one_daemon

@@ -9,7 +9,7 @@ import pytest
 from editor import Buffer, Editor, refuse
 from fake_llm import Step, call, say
 from language_server import FEATURES, LanguageServer, python_file
-from raw_client import WITHIN_S
+from rpc_process import WITHIN_S
 from world import World, content_of, items
 
 pytestmark = pytest.mark.one_daemon

@@ -26,7 +26,7 @@ from fake_llm import (
     stream_parts,
 )
 from model_calls import KEY, ask, complete, settings_for
-from raw_client import WITHIN_S
+from rpc_process import WITHIN_S
 
 from oh_daemon.contract.errors import (
     AuthRequiredError,

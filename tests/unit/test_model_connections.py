@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from fake_llm import FakeLLM, say
 from model_calls import KEY, ask, complete, retrying
-from raw_client import WITHIN_S
+from rpc_process import WITHIN_S
 from tls import Listener, Proxy, make_authority, passing_to
 
 from oh_daemon.contract.errors import NetworkError

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp_client import AcpClient, AcpError, choose, wait_for_answer
+from acp_client import AcpClient, choose, wait_for_answer
 from fake_llm import call, hang, say
+from rpc_process import RpcError
 from world import World
 
 Json = dict[str, Any]
@@ -47,7 +48,7 @@ def read_buffer(buffer: Buffer, path: str) -> Json:
     if Path(path) == buffer.path and buffer.unsaved is not None:
         return {"content": buffer.unsaved}
     if not Path(path).exists():
-        raise AcpError({"code": -32002, "message": "Resource not found"})
+        raise RpcError({"code": -32002, "message": "Resource not found"})
     return {"content": Path(path).read_text()}
 
 

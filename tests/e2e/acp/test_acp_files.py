@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acp_client import FS, AcpClient, AcpError, choose
+from acp_client import FS, AcpClient, choose
 from fake_llm import call, say
+from rpc_process import RpcError
 from world import World
 
 Json = dict[str, Any]
@@ -30,7 +31,7 @@ class Buffers:
     def read(self, params: Json) -> Json:
         path = params["path"]
         if path not in self.texts and not Path(path).exists():
-            raise AcpError({"code": -32002, "message": "Resource not found"})
+            raise RpcError({"code": -32002, "message": "Resource not found"})
         return {"content": self.show(self.texts.get(path) or Path(path).read_text())}
 
     def write(self, params: Json) -> Any:
@@ -170,7 +171,7 @@ def test_what_a_client_says_of_a_write_is_checked(
 
 def test_a_client_that_fails_at_reads_is_passed_over(start: Start, world: World) -> None:
     def refuse(_params: Json) -> Json:
-        raise AcpError({"code": -32603, "message": "it broke"})
+        raise RpcError({"code": -32603, "message": "it broke"})
 
     (world.project / "a.py").write_text("x = 1\n")
     client = begun(start, Buffers())

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from acp_client import AcpClient, Json
+from acp_client import AcpClient
 from command_line import environment, type_into
 from fake_llm import say
+from rpc_process import Json
 from starts import SCRIPT
 from world import World
 
