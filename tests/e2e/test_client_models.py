@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from raw_client import RpcError
+from rpc_process import RpcError
 from world import World, items, wait_for_status
 
 Json = dict[str, Any]
