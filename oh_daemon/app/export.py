@@ -1,4 +1,4 @@
-"""Exports a conversation as one text to share: its log, Markdown, or an HTML page (`export_page`).
+"""Exports a conversation as one text: its log, Markdown, a page (`export_page`) or `export_atif`.
 
 Secrets are masked in the records before they are rendered, including secrets that became known only
 after the log was written. Images of the agent's become links: they would tell a server who reads.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import orjson
 
 from oh_daemon.app import transcript
+from oh_daemon.app.export_atif import render_trajectory
 from oh_daemon.app.transcript import ReadBlob
 from oh_daemon.contract import plain
 from oh_daemon.core.folding import fold
@@ -26,7 +27,7 @@ from oh_daemon.store.blobs import Blobs
 if TYPE_CHECKING:
     from oh_daemon.app.conversations import Conversations
 
-Format = Literal["jsonl", "markdown", "html"]
+Format = Literal["jsonl", "markdown", "html", "atif"]
 _MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
 
 
@@ -69,6 +70,8 @@ def render_export(
     state = fold(conversation_id, masked)
     if form == "markdown":
         return render_markdown(state, masked)
+    if form == "atif":
+        return render_trajectory(state, masked)
     # The page needs a Markdown parser, which is slow to import.
     from oh_daemon.app.export_page import render_page  # noqa: PLC0415
 

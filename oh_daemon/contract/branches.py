@@ -13,7 +13,7 @@ from oh_daemon.contract.messages import Conflict, ConversationInfo, OfConversati
 class ExportParams(OfConversation):
     """Export a whole conversation as one text, without opening or locking it."""
 
-    format: Literal["jsonl", "markdown", "html"] = "markdown"
+    format: Literal["jsonl", "markdown", "html", "atif"] = "markdown"
 
 
 class ExportResult(Contract):

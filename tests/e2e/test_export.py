@@ -5,6 +5,7 @@ from base64 import b64decode, b64encode
 from html.parser import HTMLParser
 
 import pytest
+from atif import Trajectory
 from command_line import end, environment, start
 from fake_llm import call, say
 from starts import SCRIPT
@@ -60,7 +61,7 @@ class Page(HTMLParser):
         self.words += data
 
 
-def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
+def test_a_conversation_is_exported_in_four_forms(world: World) -> None:
     (world.project / "a.txt").write_text("old\n")
     (world.project / "key").write_text(f"{KEY}\n")
     world.script(
@@ -96,6 +97,14 @@ def test_a_conversation_is_exported_in_three_forms(world: World) -> None:
     log = client.request("conversation/export", {**named, "format": "jsonl"})["text"]
     conversation = named["conversationId"]
     assert [json.loads(line) for line in log.splitlines()] == world.records_of(conversation)
+
+    text = client.request("conversation/export", {**named, "format": "atif"})["text"]
+    trajectory = Trajectory.model_validate_json(text)
+    calls = [step.tool_calls or [] for step in trajectory.steps]
+    names = [[each.function_name for each in of_step] for of_step in calls]
+    assert names == [[], [], ["terminal"], ["edit"], ["edit"], []]
+    assert trajectory.steps[-1].message == MARKDOWN.strip()
+    assert KEY not in text
 
     env = environment(world.home, **world.environment)
     argv = [SCRIPT, "export", conversation[:8], "--format", "html"]

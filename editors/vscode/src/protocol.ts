@@ -219,7 +219,7 @@ export interface EventsParams {
 /** Export a whole conversation as one text, without opening or locking it. */
 export interface ExportParams {
   conversationId: string;
-  format?: "jsonl" | "markdown" | "html";
+  format?: "jsonl" | "markdown" | "html" | "atif";
 }
 
 /** Start a new conversation with the first part of this one, which does not change. */

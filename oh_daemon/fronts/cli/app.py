@@ -271,7 +271,8 @@ def export_conversation(
     conversation: Id,
     workspace: Folder = Path(),
     form: Annotated[
-        Literal["jsonl", "markdown", "html"], typer.Option("--format", help="Output format.")
+        Literal["jsonl", "markdown", "html", "atif"],
+        typer.Option("--format", help="Output format."),
     ] = "markdown",
 ) -> None:
     """Print a conversation as Markdown, a web page, or its log."""

@@ -200,7 +200,7 @@
 --- Export a whole conversation as one text, without opening or locking it.
 ---@class (exact) oh.protocol.ExportParams
 ---@field conversationId string
----@field format? "jsonl" | "markdown" | "html"
+---@field format? "jsonl" | "markdown" | "html" | "atif"
 
 --- Start a new conversation with the first part of this one, which does not change.
 ---@class (exact) oh.protocol.ForkParams
