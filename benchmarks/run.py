@@ -50,10 +50,15 @@ from measure import (
     timed,
 )
 
+from oh_daemon.app.replay import replay as replay_log
 from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.folding import fold
 from oh_daemon.sandbox.changes import collect
+from oh_daemon.store.log_scan import read_log
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
+
+N_REPLAYED = 50
 
 
 def main() -> None:
@@ -279,6 +284,28 @@ def _open_s(at: Bench, conversation_id: str) -> float:
     return opened_s
 
 
+def replays() -> Iterator[Figure]:
+    """Replay 50 steps of which each has one call; no tool runs."""
+    with bench(lambda request: _look(len(request["messages"])), apart=True) as at:
+        conversation_id = at.start(maxSteps=N_REPLAYED)
+        at.wait_for_turns(1)
+        at.client.request("conversation/close", {"conversationId": conversation_id})
+        place = at.project / ".openhands" / "conversations" / conversation_id
+        assert replay_log(place).n_steps == N_REPLAYED
+        times = [timed(lambda: replay_log(place)) for _ in range(7)]
+        floors = [timed(lambda: fold(conversation_id, read_log(place))) for _ in range(7)]
+        command = [Path(sys.executable).parent / "oh-daemon", "replay", place]
+        whole = timed(lambda: subprocess.run(command, check=True, capture_output=True))
+    spent = f"{ms(p50(times))}, {whole:.2f} s with the command's start"
+    yield Figure(
+        f"replay of {N_REPLAYED} steps", spent, "< 300 ms", f"read and fold {ms(p50(floors))}"
+    )
+
+
+def _look(n: int) -> Step:
+    return call("grep", pattern=f"word {n}", path=".")
+
+
 def terminal() -> Iterator[Figure]:
     process = psutil.Process()
     with tempfile.TemporaryDirectory() as folder:
@@ -392,6 +419,7 @@ MEASURES: tuple[Callable[[], Iterator[Figure]], ...] = (
     interrupt,
     burst,
     logs,
+    replays,
     terminal,
     search,
     many,

@@ -26,6 +26,8 @@ OF_CORE = {EMPTY_ANSWER, *get_args(StuckPattern)}
 _LEFT_OUT = {
     *("id", "messageId", "clientMessageId", "batch", "startedAt", "endedAt", "durationMs", "meta"),
     *("usage", "title", "locations", "risk", "toolKind", "terminalId", "outputRef", "delivery"),
+    # Estimates, which depend on the length of paths in the prompt.
+    *("tokensBefore", "tokensAfter"),
 }
 _CUT = {"interrupted", "outcomeUnknown", "notStarted"}
 _SENT = ("messages", "tools", "tool_choice")
@@ -78,7 +80,7 @@ class Comparison:
 def requests_differ(recorded: Json, request: ModelRequest, *, is_strict: bool) -> Difference | None:
     """Compare a request with one that was kept, which may name other folders in its prompt."""
     now = json.loads(render_completion({"request": request}))["request"]
-    before, now = ({key: each[key] for key in _SENT} for each in (recorded, now))
+    before, now = ({key: each[key] for key in _SENT if key in recorded} for each in (recorded, now))
     prompts = (str(each["messages"][0]["content"]) for each in (before, now))
     folders = [row[2:] for each in prompts for row in "".join(_FOLDERS.findall(each)).splitlines()]
     return Comparison(is_strict, folders).difference("the request", before, now)

@@ -4,25 +4,13 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from command_line import Ran, end, environment, start
-from fake_llm import Step, call, calls, error, first_user_text, keyed, reason, say
+from fake_llm import first_user_text, keyed
+from replays.record import WORK
 from starts import SCRIPT
 from world import World
 
-Json = dict[str, Any]
-TASK = {"task": "Count the files", "title": "Count"}
-WORK: list[Step] = [
-    reason("A look first.", calls(call("list", path="."), call("grep", pattern="a", path="."))),
-    error(503),
-    call("terminal", command="pwd; sleep 0.2"),
-    call("edit", command="create", path="new.txt", text="one\n"),
-    call("edit", command="nonsense"),
-    call("delegate", tasks=[TASK]),
-    calls(say("Done with it."), call("finish", message="It is done.")),
-]
-COUNTING = [call("list", path="."), say("There are two files.")]
 N_STEPS = 8
 
 
@@ -38,8 +26,7 @@ def logs(world: World) -> list[Path]:
 def recorded(world: World) -> Path:
     """Let the agent work with tools, a retry, thinking and a sub-agent; return the log."""
     (world.home / "settings.json").write_text(json.dumps({"logCompletions": True}))
-    scripts = {"Do": WORK, "Count": COUNTING}
-    world.llm.play(keyed(lambda request: first_user_text(request).split()[0], scripts))
+    world.llm.play(keyed(lambda request: first_user_text(request).split()[0], WORK))
     ran = oh(world, "run", "Do it", "--ask", "never")
     assert ran.code == 0, ran
     [own] = [log for log in logs(world) if b'"parentId"' not in log.read_bytes()]

@@ -1,0 +1,182 @@
+"""Records the conversations beside this file again: `.venv/bin/python tests/replays/record.py`.
+
+Each is the work of the real agent with real tools; only the model is a script. `test_replays.py`
+replays them, so what the agent's loop makes of them cannot change unnoticed. Record them again only
+if such a change is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+sys.path.append(str(HERE.parent))
+
+from fake_llm import (  # noqa: E402 - it lies in a folder of its own.
+    FakeLLM,
+    Step,
+    call,
+    calls,
+    error,
+    first_user_text,
+    keyed,
+    reason,
+    say,
+    with_usage,
+)
+
+from oh_daemon import LLM, Agent, Conversation, Record, Tool, Workspace  # noqa: E402
+from oh_daemon.contract.events import ApprovalRequested, ItemCompleted  # noqa: E402
+from oh_daemon.contract.items import UserMessageItem  # noqa: E402
+
+Json = dict[str, Any]
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+COUNT = {"task": "Count the files", "title": "Count"}
+WORK: dict[str, list[Step]] = {
+    "Do": [
+        reason("A look first.", calls(call("list", path="."), call("grep", pattern="a", path="."))),
+        error(503),
+        call("terminal", command="pwd; sleep 0.2"),
+        call("edit", command="create", path="new.txt", text="one\n"),
+        call("edit", command="nonsense"),
+        call("delegate", tasks=[COUNT]),
+        calls(say("Done with it."), call("finish", message="It is done.")),
+    ],
+    "Count": [call("list", path="."), say("There are two files.")],
+}
+"""Parallel calls, thinking, a retry, tools, a wrong call and a sub-agent, by the first word."""
+
+
+def work(folder: Path, url: str, llm: FakeLLM) -> None:
+    """See `WORK`."""
+    llm.play(keyed(lambda request: first_user_text(request).split()[0], WORK))
+    with conversation(folder, url) as talk:
+        talk.run("Do it")
+
+
+def condense(folder: Path, url: str, llm: FakeLLM) -> None:
+    """Fill a small window: results are cut, older steps pruned and summarized, one call refused."""
+    for n in range(4):
+        lines = (f"def function_{line}_of_m{n}(x): return {line}\n" for line in range(40))
+        (folder / f"m{n}.py").write_text("".join(lines))
+
+    def script(request: Json) -> Step:
+        n, size = len(llm.requests), len(json.dumps(request["messages"])) // 3
+        usage = {"prompt_tokens": size, "completion_tokens": 10}
+        if not request.get("tools"):
+            return with_usage(say("Read some of the files; go on with the next."), usage)
+        if n == 4:
+            return error(400, "This model's maximum context length is 2000 tokens")
+        view = call("edit", command="view", path=f"m{n % 4}.py", start_line=1 + n)
+        return with_usage(view if n < 14 else say("Read."), usage)
+
+    llm.play(script)
+    small: Json = {"context_window": 4000, "system_prompt": "Work.", "tools": ("edit",)}
+    with conversation(folder, url, **small) as talk:
+        talk.run("Read all")
+
+
+def interfere(folder: Path, url: str, llm: FakeLLM) -> None:
+    """Reject an action, steer, interrupt, go on, condense by hand, and take a turn back."""
+    steps = [
+        call("terminal", command="echo no > no.txt"),
+        call("remark"),
+        call("stop"),
+        say("On it again."),
+        say("A summary."),
+        say("A turn to take back."),
+        say("The end."),
+    ]
+    llm.add(*steps)
+
+    def remark() -> str:
+        """Let the user say something while the agent works."""
+        talk.send_message("And be brief.", "steer")
+        return "said"
+
+    def stop() -> None:
+        """Let the user interrupt the agent."""
+        with suppress(TimeoutError):
+            talk.interrupt(0)
+
+    def answer(record: Record) -> None:
+        if isinstance(record.event, ApprovalRequested):
+            approval = record.event.approval
+            talk.respond(approval, allow="no.txt" not in approval.title, feedback="Not now.")
+
+    own = (Tool.from_function(remark, read_only=True), Tool.from_function(stop, read_only=True))
+    tools = (*Workspace(folder).tools, *own)
+    with conversation(folder, url, tools=tools, approval="askAlways") as talk:
+        talk.register_callback(answer)
+        talk.run("Do it")
+        talk.run(None)
+        talk.condense("Keep the names.")
+        talk.run("Take this back")
+        items = [r.event.item for r in talk.history if isinstance(r.event, ItemCompleted)]
+        talk.rollback(next(i.id for i in reversed(items) if isinstance(i, UserMessageItem)))
+        talk.run("And now?")
+
+
+def demo(folder: Path, _url: str, _llm: FakeLLM) -> None:
+    argv = [sys.executable, "-m", "oh_daemon", "demo", "--keep", str(folder)]
+    folder.rmdir()
+    env = {**ENVIRONMENT, "OH_DAEMON_MODEL": "demo", "OH_DAEMON_HOME": f"{folder}-home"}
+    subprocess.run(argv, env=env, check=True, stdout=subprocess.DEVNULL)
+
+
+def conversation(
+    folder: Path, url: str, context_window: int | None = None, **agent: Any
+) -> Conversation:
+    llm = LLM(model="openai/fake", base_url=url, api_key="sk-0", context_window=context_window)
+    settings = {"logCompletions": True}
+    workspace = Workspace(folder, ENVIRONMENT, sandbox="off")
+    return Conversation(Agent(llm=llm, settings=settings, **agent), workspace)
+
+
+RECORDINGS = (demo, work, condense, interfere)
+
+
+def main(names: Sequence[str]) -> None:
+    for record in RECORDINGS:
+        if not names or record.__name__ in names:
+            with tempfile.TemporaryDirectory(prefix="oh-record-") as home, FakeLLM() as llm:
+                folder = Path(home, "project")
+                folder.mkdir()
+                record(folder, llm.url, llm)
+                keep(folder, llm.url, HERE / record.__name__)
+
+
+def keep(folder: Path, url: str, place: Path) -> None:
+    """Copy the logs, the last request of each, without the paths and ports of this machine."""
+    shutil.rmtree(place, ignore_errors=True)
+    logs = sorted(folder.glob(".openhands/conversations/*/events.jsonl"), key=_is_child)
+    for log in logs:
+        # The conversation itself, and its sub-agents under their ids.
+        kept = place / (log.parent.name if _is_child(log) else "main")
+        kept.mkdir(parents=True)
+        (kept / "events.jsonl").write_text(_plain(log, folder, url))
+        for file in sorted(log.parent.glob("completions/*-step.json"))[-1:]:
+            (kept / "completions").mkdir()
+            value = json.loads(_plain(file, folder, url))
+            del value["request"]["tools"]
+            (kept / "completions" / file.name).write_text(json.dumps(value, indent=1) + "\n")
+
+
+def _is_child(log: Path) -> bool:
+    return b'"parentId"' in log.read_bytes()
+
+
+def _plain(file: Path, folder: Path, url: str) -> str:
+    return file.read_text("utf-8").replace(str(folder), "/project").replace(url, "http://model")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

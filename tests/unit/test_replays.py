@@ -1,0 +1,18 @@
+"""The agent's loop does on each recorded conversation what it did when that was recorded."""
+
+from pathlib import Path
+
+import pytest
+
+from oh_daemon.app.replay import replay
+
+PLACES = sorted(Path(__file__).parents[1].glob("replays/*/main"))
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.parent.name)
+def test_a_replay_makes_no_difference(place: Path) -> None:
+    """If one is meant, `tests/replays/record.py` records the conversations again."""
+    report = replay(place, is_strict=True)
+    found = report.difference
+    assert found is None, "\n".join((found.where, *found.lines()))
+    assert (report.left_out, report.n_steps > 0) == ("", True)
