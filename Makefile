@@ -37,6 +37,8 @@ GATE := tests/unit/test_architecture.py tests/unit/test_repository.py
 # The programs that the tests start, each with the Debian package that has it.
 BASIC := bash:bash git:git rg:ripgrep
 PROGRAMS := $(BASIC) chattr:e2fsprogs emacs:emacs-nox,elpa-eglot less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
+# Where systemd runs, the package would start a server that everybody can reach.
+PROGRAMS += $(if $(wildcard /run/systemd/system),,sshd:openssh-server)
 # These may install Debian packages, if that needs no password; all others name what is missing and stop.
 demo test test-full system: export OH_INSTALL := 1
 # root owns all files in this namespace too, but has none of root's rights.

@@ -3,7 +3,14 @@
 The other machine is a namespace with its own processes, no network, and a home of its own.
 """
 
+import io
+import os
+import shutil
+import socket
+import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +18,7 @@ import psutil
 import pytest
 from editor import Editor
 from fake_llm import call, chunks, error, hang, say
+from raw_client import WITHIN_S
 from world import KEY, World, content_of, items
 
 Json = dict[str, Any]
@@ -109,6 +117,88 @@ def test_an_interrupt_ends_the_call_to_the_model_and_what_the_model_refuses_is_t
     world.send(client, conversation, "again")
     refused = world.turn(client, nth=2)["error"]
     assert (refused["kind"], "oh-daemon login" in refused["hint"]) == ("authRequired", True)
+
+
+@dataclass
+class Host:
+    """An sshd on this machine, and what `ssh` needs to know to reach it."""
+
+    port: int
+    key: Path
+
+
+@pytest.fixture
+def host(world: World, tmp_path: Path) -> Iterator[Host]:
+    sshd = shutil.which("sshd", path="/usr/sbin")
+    if sshd is None:
+        pytest.skip("there is no sshd")
+    for name in ("key", "host"):
+        subprocess.run(
+            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True
+        )
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = {
+        "ListenAddress": f"127.0.0.1:{port}",
+        "HostKey": tmp_path / "host",
+        "AuthorizedKeysFile": tmp_path / "key.pub",
+        "PidFile": "none",
+        "StrictModes": "no",
+        "UsePAM": "no",
+    }
+    words = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    # ssh reads no configuration from HOME, so one of ours is in its place.
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {tmp_path}/config "$@"\n')
+    ssh.chmod(0o755)
+    (tmp_path / "config").write_text(
+        f"IdentityFile {tmp_path}/key\nIdentitiesOnly yes\nUserKnownHostsFile {tmp_path}/known\n"
+        "StrictHostKeyChecking accept-new\nGlobalKnownHostsFile none\n"
+    )
+    world.variables["PATH"] = f"{ssh.parent}:{BIN}:/usr/bin:/bin"
+    # As root, it wants a folder that only the package's service makes.
+    private = [
+        "unshare",
+        "--mount",
+        "sh",
+        "-c",
+        'mount -t tmpfs x /run && mkdir /run/sshd; exec "$@"',
+        "-",
+    ]
+    prefix = private if os.geteuid() == 0 else []
+    argv = [*prefix, sshd, "-D", "-e", "-f", "/dev/null", *words]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE) as server:
+        assert b"Server listening" in (server.stderr or io.BytesIO()).readline()
+        yield Host(port, tmp_path / "key")
+        server.terminate()
+        server.wait()
+
+
+def test_over_ssh_a_cut_connection_ends_what_runs_on_the_host(
+    world: World, tmp_path: Path, host: Host
+) -> None:
+    program = tmp_path / "program"
+    variables = f"OH_DAEMON_HOME={tmp_path} OH_DAEMON_TITLES=false OH_DAEMON_SANDBOX=off"
+    program.write_text(f'#!/bin/sh\nexec env {variables} {BIN}/oh-daemon "$@"\n')
+    program.chmod(0o755)
+    target = f"ssh://127.0.0.1:{host.port}"
+    world.product = (sys.executable, "-m", "oh_daemon", "remote", target, "--program", str(program))
+    world.script(call("terminal", command="echo here; sleep 1000", timeout_s=600))
+    client = world.daemon()
+    client.request("workspace/setTrust", {"folder": world.project.as_uri(), "trusted": "full"})
+    world.start(client)
+    client.wait_for(lambda m: "here" in (m.get("params") or {}).get("text", ""))
+    daemon = psutil.Process(client.request("daemon/status")["pid"])
+    started = [daemon, *daemon.children(recursive=True)]
+    tree = psutil.Process(client.process.pid).children(recursive=True)
+    next(child for child in tree if child.name() == "ssh").kill()
+    assert client.exit_code() == 1
+    assert psutil.wait_procs(started, timeout=WITHIN_S)[1] == []
+    host.key.unlink()
+    refused = world.raw().error("initialize", {"processId": None, "capabilities": {}})
+    assert "Permission denied" in refused.message
+    assert "without a question: ssh -T" in refused.data["hint"]
 
 
 @pytest.mark.parametrize(
