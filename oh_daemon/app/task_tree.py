@@ -63,8 +63,22 @@ class TaskTree:
 
     def patch(self, files: str) -> bytes:
         """Return the patch from the base to what `write` returned, for `git apply`."""
+        return self._patch(files)
+
+    def patch_as_text(self, files: str) -> str:
+        """Return the same as text: files that are not UTF-8 are in it as binary ones."""
+        try:
+            return self._patch(files).decode()
+        except UnicodeDecodeError:
+            with tempfile.NamedTemporaryFile("w", prefix="oh-attributes-") as attributes:
+                attributes.write("* -diff\n")
+                attributes.flush()
+                setting = f"core.attributesFile={attributes.name}"
+                return self._patch(files, "-c", setting).decode()
+
+    def _patch(self, files: str, *settings: str) -> bytes:
         options = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")
-        return self.git.run("diff-tree", "-r", *options, self.base, files)
+        return self.git.run(*settings, "diff-tree", "-r", *options, self.base, files)
 
     def changes(self, files: str) -> Iterator[Changed]:
         rows = self.git.run("diff-tree", "-r", "-z", "--no-renames", "--numstat", self.base, files)

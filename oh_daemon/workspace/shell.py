@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from oh_daemon.contract.daemon_messages import TerminalInfo
 from oh_daemon.contract.errors import ToolError
@@ -189,6 +189,11 @@ class Shells:
     def are_held(self) -> bool:
         """Whether they are in a view, unless one is wanted outside."""
         return self._view is not None
+
+    @property
+    def level(self) -> Literal["view", "landlock", "none"]:
+        """What holds them."""
+        return "view" if self._view is not None else "landlock" if self._reader else "none"
 
     def take_why_ended(self) -> str:
         """Return once why all in the view was ended, if what ran there is the reason; else ""."""

@@ -44,7 +44,8 @@ LAYERS: dict[str, set[str]] = {
 }
 """Folder -> the lower folders that it may import; "" is the package's top level."""
 FRONTS = {
-    "cli": {"lsp", "acp", "remote", "wire"},
+    "cli": {"lsp", "acp", "fleet", "remote", "wire"},
+    "fleet": {"library"},
     "lsp": {"wire"},
     "acp": {"wire"},
     "remote": {"lsp", "wire"},
@@ -60,6 +61,7 @@ PROCESSES = (
     *("sandbox/landlock", "sandbox/entry"),
     "model/litellm_calls",
     "sandbox/keeper",
+    "fronts/fleet/engines",
 )
 OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("model/litellm_child",),

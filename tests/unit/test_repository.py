@@ -307,7 +307,10 @@ PAGES = (
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
-    *(f"docs/{name}.md" for name in ("cli", "neovim", "python", "questions", "resolve", "vscode")),
+    *(
+        f"docs/{name}.md"
+        for name in ("cli", "fleet", "neovim", "python", "questions", "resolve", "vscode")
+    ),
     *(f"docs/{name}.md" for name in ("safety", "settings", "skills")),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -9,6 +10,8 @@ import typer
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.fronts.cli.options import (
+    ApiKey,
+    AsJson,
     Folder,
     MaxCost,
     MaxSteps,
@@ -17,7 +20,21 @@ from oh_daemon.fronts.cli.options import (
     chosen,
 )
 
+Sandbox = Annotated[
+    Literal["view", "off"], typer.Option(help="`off` needs a boundary of your own.")
+]
+Boundary = Annotated[
+    Literal["container", "vm"] | None, typer.Option(help="What holds commands instead.")
+]
 unattended = typer.Typer(rich_markup_mode=None)
+_SHARD = re.compile(r"(\d+)/(\d+)")
+
+
+def _check_shard(shard: str) -> str:
+    match = _SHARD.fullmatch(shard)
+    if shard and not (match and int(match[1]) < int(match[2])):
+        raise InvalidParamsError(f"--shard {shard}: the first of 16 shards is 0/16, the last 15/16")
+    return shard
 
 
 @unattended.command("resolve")
@@ -40,12 +57,8 @@ def resolve_issue(  # noqa: PLR0913, PLR0917 - one parameter per option of the c
     settings: SettingsFile = None,
     max_steps: MaxSteps = None,
     max_cost: MaxCost = None,
-    sandbox: Annotated[
-        Literal["view", "off"], typer.Option(help="`off` needs a boundary of your own.")
-    ] = "view",
-    boundary: Annotated[
-        Literal["container", "vm"] | None, typer.Option(help="What holds commands instead.")
-    ] = None,
+    sandbox: Sandbox = "view",
+    boundary: Boundary = None,
 ) -> int:
     """Solve an issue without questions, on a branch of its own."""
     from oh_daemon.fronts.cli.resolve import Request, run_resolve  # noqa: PLC0415 - slow.
@@ -86,3 +99,57 @@ def replay_conversation(
     from oh_daemon.fronts.cli.replay import run_replay  # noqa: PLC0415
 
     return run_replay(workspace, recording, is_strict=strict)
+
+
+@unattended.command("fleet")
+def run_fleet(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line.
+    tasks: Annotated[str, typer.Argument(help="A file of tasks (JSON); or `status`, `merge`.")],
+    folder: Annotated[
+        Path | None, typer.Argument(help="For `status` and `merge`: what was --out.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Where everything is kept.")
+    ] = None,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Tasks at a time.")] = 4,
+    executor: Annotated[
+        Literal["threads", "processes"], typer.Option(help="What runs the tasks.")
+    ] = "threads",
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", callback=_check_shard, help="Only every Nth task.")
+    ] = "",
+    model: ModelName = None,
+    repo: Annotated[str, typer.Option(help="The repository of tasks that name none.")] = "",
+    max_steps: MaxSteps = None,
+    max_cost: MaxCost = None,
+    max_total: Annotated[
+        float | None, typer.Option(min=0.001, help="US dollars for all tasks, over all runs.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Also go on with tasks that did not pass.")
+    ] = False,
+    sandbox: Sandbox = "view",
+    boundary: Boundary = None,
+    as_json: AsJson = False,
+    api_key: ApiKey = None,  # noqa: ARG001 - always refused.
+) -> int:
+    """Work on many tasks, each in a clone of its own; the same command goes on after a kill."""
+    from oh_daemon.fronts.cli import fleet as fleets  # noqa: PLC0415 - slow.
+    from oh_daemon.fronts.fleet.engines import engine  # noqa: PLC0415
+    from oh_daemon.fronts.fleet.fleet import Request  # noqa: PLC0415
+    from oh_daemon.fronts.fleet.tasks import read_tasks  # noqa: PLC0415
+    from oh_daemon.fronts.fleet.work import Plan  # noqa: PLC0415
+
+    if tasks in {"status", "merge"}:
+        place = folder or out
+        if place is None or not place.is_dir():
+            raise InvalidParamsError(f"say which folder: oh-daemon fleet {tasks} DIR")
+        return (
+            fleets.merge(place) if tasks == "merge" else fleets.print_status(place, as_json=as_json)
+        )
+    if out is None or folder is not None:
+        raise InvalidParamsError("say where everything is kept: --out DIR")
+    plan = Plan(model or "", sandbox, boundary, max_steps or 100, max_cost, resumes=resume)
+    request = Request(read_tasks(Path(tasks), repo), out.absolute(), plan, jobs, max_total)
+    if shard:
+        request = fleets.shard_of(request, shard)
+    return fleets.run(request, engine(executor, jobs))

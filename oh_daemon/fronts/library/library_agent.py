@@ -13,6 +13,7 @@ from inspect import getdoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
+import orjson
 from pydantic import (
     AfterValidator,
     AliasChoices,
@@ -28,9 +29,11 @@ from pydantic import (
     validate_call,
 )
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import to_json
 
 from oh_daemon.app.models import Models, provider_name
 from oh_daemon.app.places import Places
+from oh_daemon.app.sources import SettingsSources
 from oh_daemon.app.workbench import BuiltinName, render_tool_info
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import AuthRequiredError
@@ -52,6 +55,9 @@ _MORE = (
     *("mode", "rules", "hooks", "titles", "logCompletions", "hosts", "sandboxReads"),
     *("maxCostUsdPerConversation", "maxMinutes"),
 )
+
+_OF_USER = {"rules", "hooks", "hosts", "sandbox_reads"}
+"""The settings of the user that an agent of theirs has in a program, too."""
 
 
 class LLM(LLMSettings):
@@ -347,6 +353,27 @@ class Agent(_Loadable):
     def main_model(self) -> str:
         """The name of `llm`."""
         return self.llm.model if isinstance(self.llm, LLM) else self.llm.name
+
+    @classmethod
+    def from_user(cls, model: str = "", **fields: Any) -> Agent:
+        """Return the agent that `oh-daemon run` has in any folder, by default with its model.
+
+        That is: the key, rules, hooks, hosts, MCP servers and instructions of the user's settings,
+        variables and login. Raises `ModelError` when no model is known, or not this one, and
+        `InvalidParamsError` when a limit of cost would not hold for lack of a price.
+        """
+        places = Places(os.environ)
+        settings = SettingsSources(os.environ, places.settings_file).merged().settings
+        models = Models(lambda: settings, os.environ, logins=Logins(places.logins_file))
+        name = model or models.require_default()
+        models.check(name)
+        of_user = orjson.loads(to_json(settings, include=_OF_USER, exclude_none=True))
+        more = {**of_user, **fields.pop("settings", {})}
+        own = {"instructions": settings.instructions, "mcp_servers": settings.mcp_servers}
+        if fields.get("max_cost_usd") or more.get("maxCostUsdPerConversation"):
+            models.require_price(name)
+        llm = LLM.model_validate(dict(models.llm_of(name)))
+        return cls.model_validate({"llm": llm, "settings": more, **own, **fields})
 
     @model_validator(mode="after")
     def _check_tools(self) -> Self:

@@ -41,13 +41,11 @@ from oh_daemon.core.ports import Json, Model
 from oh_daemon.core.skills import typed
 from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, checked, plain
 from oh_daemon.fronts.library.library_agent import Agent
-from oh_daemon.fronts.library.program import recipe_of, shared_of
+from oh_daemon.fronts.library.program import recipe_of, run_held, shared_of
 from oh_daemon.fronts.library.snapshot import Isolated, Snapshot, isolated_of, snapshot_of
-from oh_daemon.fronts.library.workspace import Workspace
+from oh_daemon.fronts.library.workspace import CommandResult, Workspace
 
 T = TypeVar("T")
-
-
 QuestionCallback = Callable[[InputRequest], str | None]
 
 
@@ -75,8 +73,7 @@ class Conversation:
         `on_question` returns the user's answer to the agent's question, or None; it runs on the
         callbacks' thread. Without it, a question ends the turn and becomes its final text.
         With `isolated`, edits and commands change nothing in the workspace until `isolated.land()`.
-        With `moved`, a conversation whose folder was moved works in `workspace` from now on;
-        otherwise it is refused.
+        With `moved`, one whose folder was moved works in `workspace`; otherwise it is refused.
         Raises `UserError`, `ModelUnavailableError` or `StorageError`.
         """
         path = workspace.path if isinstance(workspace, Workspace) else workspace
@@ -299,6 +296,13 @@ class Conversation:
         """All events so far, read from the log. Raises `StorageError`."""
         lines = self._live.conversation.journal.lines()
         return tuple(model_of(Record, orjson.loads(line)) for line in lines)
+
+    def run_command(self, command: str, timeout_s: float | None = None) -> CommandResult:
+        """Run a command of the program's as the agent's are run; in a view, it changes nothing.
+
+        The agent must be at rest. What runs on when the time is up ends with the conversation.
+        """
+        return run_held(self._live, command, timeout_s)
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
         """Copy this conversation, or its part up to an item, and return the copy's id.

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import cast
 
 from oh_daemon.app.io_loop import run_on_loop
+from oh_daemon.app.live import Live
 from oh_daemon.app.models import Models
-from oh_daemon.app.places import Places
 from oh_daemon.app.shared import Recipe, Shared
 from oh_daemon.app.trust import TrustBook
 from oh_daemon.app.views import Views
 from oh_daemon.contract.messages import ToolFilter
 from oh_daemon.contract.profiles import Profile, Router
-from oh_daemon.contract.settings import Layer, Merged, SandboxSetting, Settings, merge_settings
+from oh_daemon.contract.settings import Layer, Merged, Settings, merge_settings
 from oh_daemon.core.journal import Listener
 from oh_daemon.core.ports import ApprovalPolicy, RiskAnalyzer
 from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.library.library_agent import LLM, Agent, Tool
-from oh_daemon.fronts.library.workspace import Workspace
+from oh_daemon.fronts.library.workspace import CommandResult, Workspace, run_in, sandbox_of
 from oh_daemon.mcp_servers.connections import Surroundings
 from oh_daemon.mcp_servers.offer import tool_name
 from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
 from oh_daemon.store.private_files import PrivateValues
 from oh_daemon.workspace.spawner import Spawner
 
@@ -77,7 +75,7 @@ def shared_of(
         default_model=lambda: agent.main_model,
         trust=TrustBook(trusted=dict.fromkeys(folders, True)),
         views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
-        sandbox=_sandbox_of(own.sandbox if own else "auto", spawner, environment),
+        sandbox=sandbox_of(own.sandbox if own else "auto", environment),
         user_folder=Path(os.devnull),
         user_memory=agent.memory,
         client_name="python",
@@ -116,15 +114,14 @@ def _models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) 
     return Models(lambda: settings, {}, on_key, {agent.main_model: agent.llm, **more})
 
 
-def _sandbox_of(
-    setting: SandboxSetting, spawner: Spawner, environment: Mapping[str, str]
-) -> Callable[[Sequence[Path]], Sandbox]:
-    """Return what finds the sandbox of the commands; levels are tried when it is first needed."""
-    if setting == "off":
-        return lambda _folders: Sandbox("off", "none")
-
-    @cache
-    def rows() -> Sequence[Row]:
-        return try_levels(spawner, Places(environment).state_folder, environment)
-
-    return lambda folders: choose(setting, with_mounts(rows(), folders))
+def run_held(live: Live, command: str, timeout_s: float | None) -> CommandResult:
+    """See `Conversation.run_command`."""
+    live.conversation.require_rest()
+    landings = live.workbench.landings
+    if landings is None:
+        return run_in(live.workbench.shells, command, timeout_s)
+    landings.begin()
+    try:
+        return run_in(live.workbench.shells, command, timeout_s)
+    finally:
+        landings.drop()

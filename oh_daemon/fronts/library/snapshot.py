@@ -15,6 +15,7 @@ from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import NamedHunk
 from oh_daemon.contract.status import Usage
+from oh_daemon.sandbox.levels import Level
 from oh_daemon.workspace.paths import uri_from_path
 
 
@@ -41,6 +42,8 @@ class Snapshot:
     usage: Usage
     pending: tuple[Approval, ...]
     """Approvals that wait for `respond`, including those of sub-agents."""
+    sandbox: Level
+    """What holds the agent's commands."""
 
 
 def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
@@ -53,7 +56,8 @@ def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
     states = [each.conversation.state for each in all_live]
     waiting = (a for state in states for a in tuple(state.approvals.values()))
     pending = tuple(model_of(Approval, approval) for approval in waiting)
-    return Snapshot(ConversationStatus(status), title, usage, pending)
+    level = live.workbench.shells.level
+    return Snapshot(ConversationStatus(status), title, usage, pending, level)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Self
 
+from oh_daemon.app.places import Places
+from oh_daemon.app.task_tree import TaskTree
 from oh_daemon.app.workbench import BUILTIN, BuiltinName
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.secrets import SecretSource
+from oh_daemon.sandbox.git_commands import Git, Repository
+from oh_daemon.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
 from oh_daemon.workspace.shell import Shells
 from oh_daemon.workspace.spawner import Spawner
 
@@ -69,13 +75,22 @@ class Workspace:
         The shell keeps its folder and variables between commands. Callable from any thread, also
         from a tool's callback; raises `ToolError` while another command runs in it.
         """
-        limit_s = _FOREVER_S if timeout_s is None else timeout_s
-        ran = self._shells.open().run(command, timeout_s=limit_s, cancel=CancelToken())
-        output = ran.output
-        cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
-        if output.spill is not None:
-            output.spill.unlink(missing_ok=True)
-        return CommandResult(f"{output.head}{cut}{output.tail}", ran.exit_code)
+        return run_in(self._shells, command, timeout_s)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why no command of an agent may run here: `sandbox` names a level that is not there."""
+        return sandbox_of(self.sandbox, self.environment)([self.path]).refusal
+
+    def patch_since(self, commit: str) -> str:
+        """Return what changed in the files of this clone since a commit, for `git apply`.
+
+        Without `.openhands`, without what git ignores, whatever was staged or committed meanwhile.
+        Raises `ToolError`.
+        """
+        git = Git(self._spawner, Repository(self.path / ".git", self.path))
+        tree = TaskTree(git, self.path, commit)
+        return tree.patch_as_text(tree.write())
 
     def close(self) -> None:
         """End the shell and every process in it."""
@@ -87,3 +102,32 @@ class Workspace:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+
+def run_in(shells: Shells, command: str, timeout_s: float | None) -> CommandResult:
+    """Run the command in the main one of the shells, and wait."""
+    limit_s = _FOREVER_S if timeout_s is None else timeout_s
+    ran = shells.open().run(command, timeout_s=limit_s, cancel=CancelToken())
+    output = ran.output
+    cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
+    if output.spill is not None:
+        output.spill.unlink(missing_ok=True)
+    return CommandResult(f"{output.head}{cut}{output.tail}", ran.exit_code)
+
+
+def sandbox_of(
+    setting: SandboxSetting, environment: Mapping[str, str]
+) -> Callable[[Sequence[Path]], Sandbox]:
+    """Return what finds the sandbox of the commands; levels are tried when it is first needed."""
+    if setting == "off":
+        return lambda _folders: Sandbox("off", "none")
+    variables = tuple(sorted(environment.items()))
+    return lambda folders: choose(setting, with_mounts(_levels(variables), folders))
+
+
+@cache
+def _levels(variables: tuple[tuple[str, str], ...]) -> Sequence[Row]:
+    """Try the levels, once for all conversations of this process that have the same variables."""
+    environment = dict(variables)
+    with closing(Spawner()) as spawner:
+        return try_levels(spawner, Places(environment).state_folder, environment)

@@ -1,0 +1,156 @@
+"""Fleets: many tasks, each in a clone of its own, from the command line."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from command_line import end
+from fake_llm import USAGE, call, hang, say, with_usage
+from fleet_world import UNHELD, FleetWorld, git
+from world import World
+
+NEW = {"command": "create", "path": "new.txt", "text": "new\n"}
+
+
+@pytest.fixture
+def fleet(world: World, tmp_path: Path) -> FleetWorld:
+    repo = tmp_path / "repo"
+    repo.mkdir()
+    (repo / "a.txt").write_text("one\n")
+    git(repo, "init", "-q")
+    git(repo, "add", ".")
+    git(repo, "commit", "-qm", "base")
+    return FleetWorld(world, repo, tmp_path / "out")
+
+
+def test_each_task_has_its_clone_its_check_and_its_result(fleet: FleetWorld) -> None:
+    write = call("edit", **NEW)
+    fleet.script(good=[write, say("Done.")], bad=[say("Nothing to do.")], other=[])
+    file = fleet.tasks("good", "bad", setup="echo ready > ../ready", check="cat new.txt")
+    with Path(file).open("a") as rows:
+        broken = {"id": "other", "folder": str(fleet.repo), "prompt": "Do other."}
+        rows.write(json.dumps({**broken, "setup": "echo no such tool; exit 3"}) + "\n")
+    ran = fleet.run(file, "-j", "2")
+    assert (ran.code, ran.out) == (1, "")
+    for said in (
+        "✓ good: endTurn, check 0, 2 steps, cost unknown\n",
+        "✗ bad: endTurn, check 1, 1 steps, cost unknown\n",
+        "3 of 3 tasks: 1 error, 1 failed, 1 passed, $0.00, ",
+        f"results are in {fleet.out}/results.jsonl\n",
+    ):
+        assert said in ran.err
+    results = fleet.results()
+    good, bad, other = (results[name] for name in ("good", "bad", "other"))
+    assert (good["status"], good["check"], good["steps"]) == ("passed", 0, 2)
+    assert (bad["status"], bad["check"], bad["patch"]) == ("failed", 1, "")
+    assert "the setup ended with exit code 3" in other["reason"]
+    assert (good["sandbox"], good["boundary"]) == ("view", None)
+    assert good["base"] == git(fleet.repo, "rev-parse", "HEAD")
+    assert fleet.results("predictions")["good"] == {
+        "instance_id": "good",
+        "model_name_or_path": "oh-daemon openai/fake",
+        "model_patch": good["patch"],
+    }
+    folder = fleet.out / "tasks" / "good"
+    git(fleet.repo, "apply", str(folder / "patch.diff"))
+    assert (fleet.repo / "new.txt").read_text() == "new\n"
+    assert (folder / "ready").read_text() == "ready\n"
+    assert (folder / "check.log").read_text() == "new\n"
+    shown = end(fleet.begin("status", str(fleet.out)))
+    assert (shown.code, [line.split()[:2] for line in shown.out.splitlines()]) == (
+        1,
+        [["task", "status"], ["bad", "failed"], ["good", "passed"], ["other", "error"]],
+    )
+    shutil.rmtree(fleet.repo)
+    again = fleet.run(file, *UNHELD)
+    assert (again.code, "goes on in" in again.err) == (1, True), "nothing is done twice"
+
+
+def test_a_patch_is_all_that_changed_since_the_base_whatever_the_agent_did_with_git(
+    fleet: FleetWorld,
+) -> None:
+    log = fleet.repo / ".openhands" / "conversations" / "shipped"
+    log.mkdir(parents=True)
+    (log / "events.jsonl").write_text("{}\n")
+    git(fleet.repo, "add", "-f", ".")
+    git(fleet.repo, "commit", "-qm", "ships a log")
+    script = r"""printf 'caf\351\n' > latin.txt; printf 'a\r\nb\r\n' > crlf.txt
+        printf '\0\1\2' > bin; touch .openhands/more; echo two >> a.txt; git add a.txt
+        git -c user.name=a -c user.email=a commit -qm 'mine'; git rm -q --cached a.txt"""
+    fleet.script(task=[call("terminal", command=script), say("Done.")])
+    assert fleet.run(fleet.tasks("task"), *UNHELD).code == 0
+    row = fleet.results()["task"]
+    assert (row["sandbox"], row["boundary"]) == ("none", "vm")
+    assert ".openhands" not in row["patch"]
+    assert row["conversation"] != "shipped"
+    patch = fleet.out / "p.diff"
+    patch.write_text(row["patch"])
+    git(fleet.repo, "apply", str(patch))
+    tree = fleet.out / "tasks" / "task" / "tree"
+    for name in ("latin.txt", "crlf.txt", "bin", "a.txt"):
+        assert (fleet.repo / name).read_bytes() == (tree / name).read_bytes()
+
+
+def test_after_a_kill_the_same_command_goes_on_inside_each_conversation(
+    fleet: FleetWorld,
+) -> None:
+    names = ("one", "two")
+    look = call("terminal", command="ls")
+    fleet.script(**{name: [look, look, hang()] for name in names})
+    command = (fleet.tasks(*names), "--out", str(fleet.out), "-j", "2", *UNHELD)
+    driver = fleet.begin(*command)
+    fleet.world.llm.wait_for_requests(6)
+    second = end(fleet.begin(*command))
+    assert (second.code, "another fleet is at work in" in second.err) == (2, True)
+    driver.kill()
+    driver.communicate(timeout=60)
+    (fleet.out / "results.jsonl").write_bytes(b'{"id": "torn')
+    shown = end(fleet.begin("status", str(fleet.out)))
+    assert [line.split()[:4] for line in shown.out.splitlines()[1:]] == [
+        ["one", "unfinished", "2", "$0.00"],
+        ["two", "unfinished", "2", "$0.00"],
+    ]
+    fleet.script(**{name: [look, say("Done.")] for name in names})
+    assert fleet.run(*command[:1], "-j", "2", *UNHELD).code == 0
+    assert len(fleet.world.llm.requests) == 6 + 4
+    for name in names:
+        row = fleet.results()[name]
+        assert (row["status"], row["steps"], row["nCut"]) == ("passed", 4, 1)
+        assert [e["type"] for e in fleet.events(name)].count("conversation.created") == 1
+
+
+def test_a_limit_of_cost_holds_over_all_kills_and_an_unknown_price_is_refused(
+    fleet: FleetWorld,
+) -> None:
+    step = with_usage(call("terminal", command="ls"), {**USAGE, "cost": 0.25})
+    file, limit = fleet.tasks("task"), ("--max-cost", "1", *UNHELD)
+    refused = fleet.run(file, *limit)
+    assert (refused.code, "the price of 'openai/fake' is not known" in refused.err) == (2, True)
+    assert not (fleet.out / "tasks").exists()
+    fleet.set({"llm": {"inputCostPerToken": 1e-6, "outputCostPerToken": 1e-6}})
+    fleet.script(task=[step, hang()])
+    for n_requests in (2, 3):
+        driver = fleet.begin(file, "--out", str(fleet.out), *limit)
+        fleet.world.llm.wait_for_requests(n_requests)
+        driver.send_signal(signal.SIGKILL)
+        driver.communicate(timeout=60)
+        fleet.script(task=[hang()])
+    fleet.script(task=[step] * 9)
+    ran = fleet.run(file, *limit)
+    assert (ran.code, "✗ task: maxCostUsdPerConversation" in ran.err) == (1, True)
+    paid = [e["usage"]["cost"]["amount"] for e in fleet.events("task") if "usage" in e]
+    assert sum(paid) == 0.5, "each call that a kill cut off counts as another one"
+
+
+def test_the_limit_of_all_tasks_leaves_those_waiting_that_may_not_fit(fleet: FleetWorld) -> None:
+    paid = with_usage(say("Done."), {**USAGE, "cost": 0.9})
+    fleet.set({"llm": {"inputCostPerToken": 1e-6, "outputCostPerToken": 1e-6}})
+    names = ("a", "b", "c", "d", "e")
+    fleet.script(**{name: [paid] for name in names})
+    ran = fleet.run(
+        fleet.tasks(*names), "-j", "8", "--max-cost", "1", "--max-total", "3.5", *UNHELD
+    )
+    assert (ran.code, len(fleet.world.llm.requests)) == (1, 3)
+    assert "2 tasks did not begin: --max-total leaves too little for them" in ran.err
