@@ -18,6 +18,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
+import fleet
 import light
 import mcp_server
 import orjson
@@ -63,7 +64,8 @@ N_REPLAYED = 50
 
 def main() -> None:
     wanted = sys.argv[1:]
-    if wanted and (apart := {"light": light.main, "replay": replay.main}.get(wanted[0])):
+    apart_from_these = {"fleet": fleet.main, "light": light.main, "replay": replay.main}
+    if wanted and (apart := apart_from_these.get(wanted[0])):
         apart(wanted[1:])
         return
     # The client reads on a thread of its own. Switch threads often, so that this interpreter delays

@@ -1,15 +1,19 @@
 """Fleets: many tasks, each in a clone of its own, from the command line."""
 
+import fcntl
 import json
+import os
 import shutil
 import signal
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 from command_line import end
 from fake_llm import USAGE, call, hang, say, with_usage
 from fleet_world import UNHELD, FleetWorld, git
-from world import World
+from world import KEY, World
 
 NEW = {"command": "create", "path": "new.txt", "text": "new\n"}
 
@@ -154,3 +158,79 @@ def test_the_limit_of_all_tasks_leaves_those_waiting_that_may_not_fit(fleet: Fle
     )
     assert (ran.code, len(fleet.world.llm.requests)) == (1, 3)
     assert "2 tasks did not begin: --max-total leaves too little for them" in ran.err
+
+
+def test_shards_have_folders_of_their_own_and_are_merged(fleet: FleetWorld) -> None:
+    names = ("a", "b", "c")
+    fleet.script(**{name: [say("Done.")] for name in names})
+    file = fleet.tasks(*names)
+    for shard, n_passed in (("0/2", 2), ("1/2", 1)):
+        ran = fleet.run(file, "--shard", shard, *UNHELD)
+        assert (ran.code, f"{n_passed} passed" in ran.err) == (0, True)
+    merged = end(fleet.begin("merge", str(fleet.out)))
+    assert (merged.code, fleet.results().keys()) == (0, {*names})
+    shown = end(fleet.begin("status", str(fleet.out), "--json"))
+    assert [json.loads(line)["id"] for line in shown.out.splitlines()] == ["a", "c", "b"]
+    assert fleet.run(file, "--shard", "2/2").code == 2
+
+
+def test_a_half_made_clone_is_made_again_and_no_file_has_the_key(fleet: FleetWorld) -> None:
+    junk = fleet.out / "tasks" / "task" / "tree.new" / "junk"
+    junk.mkdir(parents=True)
+    fleet.script(task=[call("terminal", command="cat a.txt"), say("Done.")])
+    assert fleet.run(fleet.tasks("task", setup="test ! -e junk"), *UNHELD).code == 0
+    for file in fleet.out.rglob("*"):
+        assert not file.is_file() or KEY.encode() not in file.read_bytes()
+
+
+def test_a_task_waits_for_a_worker_that_is_just_being_killed(fleet: FleetWorld) -> None:
+    fleet.script(task=[say("Done.")])
+    lock = fleet.out / "tasks" / "task" / "lock"
+    lock.parent.mkdir(parents=True)
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        driver = fleet.begin(fleet.tasks("task"), "--out", str(fleet.out), *UNHELD)
+        inode = f":{lock.stat().st_ino} "
+        while not any("->" in row and inode in row for row in locks()):
+            assert driver.poll() is None
+    assert end(driver).code == 0
+
+
+def locks() -> list[str]:
+    """Return the locks that processes have, and after an arrow those that they wait for."""
+    return Path("/proc/locks").read_text().splitlines()
+
+
+@pytest.mark.full
+def test_the_task_of_a_worker_that_is_killed_goes_on_in_another_and_all_end_with_the_driver(
+    fleet: FleetWorld,
+) -> None:
+    names, look = ("one", "two"), call("terminal", command="ls")
+    fleet.script(**{name: [look, hang()] for name in names})
+    command = ("--out", str(fleet.out), "--executor", "processes", "-j", "2", *UNHELD)
+    driver = fleet.begin(fleet.tasks(*names), *command)
+    fleet.world.llm.wait_for_requests(4)
+    fleet.script(**{name: [hang()] for name in names})
+    first = workers(driver.pid)
+    os.kill(min(first), signal.SIGKILL)
+    fleet.world.llm.wait_for_requests(6)
+    second = workers(driver.pid)
+    assert first.isdisjoint(second)
+    driver.kill()
+    driver.communicate(timeout=60)
+    for pid in second:
+        wait_until_gone(pid)
+    fleet.script(**{name: [say("Done.")] for name in names})
+    assert fleet.run(fleet.tasks(*names), *command[2:]).code == 0
+    assert [row["nCut"] for row in fleet.results().values()] == [2, 2]
+
+
+def workers(driver: int) -> set[int]:
+    """Return the processes that work on tasks."""
+    rows = [psutil.Process(driver), *psutil.Process(driver).children()]
+    return {row.pid for row in rows if "spawn_main" in " ".join(row.cmdline())}
+
+
+def wait_until_gone(pid: int) -> None:
+    with suppress(psutil.NoSuchProcess):
+        psutil.Process(pid).wait(timeout=60)

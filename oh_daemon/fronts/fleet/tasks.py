@@ -24,7 +24,7 @@ class Task(Contract):
     model_config = ConfigDict(extra="forbid")
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-    repo: str
+    repo: Annotated[str, Field(min_length=1)]
     """A folder with a git repository, or what else `git clone` takes."""
     base: str = ""
     """The commit to begin with; by default the one that a clone checks out."""

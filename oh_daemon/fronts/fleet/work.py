@@ -83,24 +83,27 @@ def work(task: Task, path: Path, plan: Plan) -> Result:
 
 def _run(task: Task, folder: TaskFolder, plan: Plan) -> Result:
     folder.take(task)
+    require_hold(folder.path, plan)
+    # Its shell and what starts that would weigh more than the conversation.
     with Workspace(folder.path) as host:
-        require_hold(host.path, plan)
         _prepare(task, folder, host, plan)
-        base = (folder.path / "base").read_text().strip()
-        agent = agent_for(plan, folder.ledger.lost_usd)
-        with (
-            Workspace(folder.tree, sandbox=plan.sandbox) as place,
-            Conversation(agent, place, conversation_id=folder.conversation_id) as conversation,
-        ):
-            turn = conversation.continue_or_run(task.prompt)
-            patch = place.patch_since(base)
-            write_whole(folder.path / "patch.diff", patch.encode())
-            check = None
-            if task.check and _is_done(turn):
-                outcome = conversation.run_command(f"(\n{task.check}\n)", plan.check_timeout_s)
-                check = TIMED_OUT if outcome.exit_code is None else outcome.exit_code
-                write_whole(folder.path / "check.log", outcome.output.encode())
-            state = conversation.state
+    base = (folder.path / "base").read_text().strip()
+    agent = agent_for(plan, folder.ledger.lost_usd)
+    with (
+        Workspace(folder.tree, sandbox=plan.sandbox) as place,
+        Conversation(agent, place, conversation_id=folder.conversation_id) as conversation,
+    ):
+        turn = conversation.continue_or_run(task.prompt)
+        if plan.resumes and conversation.state.status == "paused":
+            turn = conversation.run()
+        patch = place.patch_since(base)
+        write_whole(folder.path / "patch.diff", patch.encode())
+        check = None
+        if task.check and _is_done(turn):
+            outcome = conversation.run_command(f"(\n{task.check}\n)", plan.check_timeout_s)
+            check = TIMED_OUT if outcome.exit_code is None else outcome.exit_code
+            write_whole(folder.path / "check.log", outcome.output.encode())
+        state = conversation.state
     status: Status = "passed" if _is_done(turn) and not check else "failed"
     return Result(
         id=task.id,
