@@ -97,7 +97,7 @@ def _asked(approval: plain.Approval) -> str:
     title, (text, _) = display_escaped(approval["title"]), before_user(approval)
     reason = approval.get("reason")
     why = f" ({one_line(reason)})" if reason else ""
-    head = f"> **May it?** {one_line(title)}. Risk: {approval['risk']}{why}"
+    head = f"> **May it?** {one_line(title).removesuffix('.')}. Risk: {approval['risk']}{why}"
     if text is None:
         return f"{head}. It is too long to be shown here, so it can only be rejected here."
     return head if text in title else f"{head}\n\n{fenced(text)}"

@@ -156,6 +156,7 @@ def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(
     editor.open(path)
     [asked] = editor.run("ohDaemon.approve")["pending"]
     assert asked["subject"]["kind"] == "trust"
+    assert "change files there. Risk: " in path.read_text("utf-8")
     editor.click(editor.actions(path)[f"Trust this folder: {asked['title']}"])
     editor.run("ohDaemon.resume")
     editor.wait_for(path, "> **May it?** Run touch made. ")
