@@ -19,7 +19,7 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.journal import History, Listener
+from oh_daemon.core.journal import History, Journal, Listener
 from oh_daemon.core.ports import Json
 from oh_daemon.core.skills import COMMANDS
 from oh_daemon.fronts.acp.chunks import UPDATE, chunk, update_params
@@ -167,7 +167,9 @@ class Session(Listener):
         self._to.projector.put(partial(act, history, record))
 
     def on_halted(self, history: History, error: StorageError) -> None:
-        if history.id == self.id:
+        # A slow worker finds the log of a closed session closed, after its prompts are answered.
+        is_closing = isinstance(history, Journal) and history.is_closing
+        if history.id == self.id and not is_closing:
             self._to.projector.put(partial(self.say, f"\n\n[{error.with_hint}]\n"))
 
     def on_delta(
