@@ -14,6 +14,11 @@ from oh_schema.editor_types import formatted
 
 _SCHEMA = Path(__file__).parents[1] / "tests/data/acp/schema.json"
 _ROOTS = ("SessionNotification", "RequestPermissionRequest")
+_UNSENT = {
+    *("Annotations", "AudioContent", "ResourceLink", "EmbeddedResource", "Terminal"),
+    *("SessionConfigBoolean", "SessionConfigSelectGroup", "CompactionSummaryChunk"),
+}
+"""What we never send, and so no type of ours names."""
 _SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
 _HEAD = '''"""What we send to ACP clients; `make schema` writes it from the official schema.
 
@@ -32,12 +37,36 @@ Json = dict[str, Any]
 
 def render_acp() -> str:
     """Render the definitions that the roots need, each after those that it needs itself."""
-    definitions: Json = json.loads(_SCHEMA.read_text("utf-8"))["$defs"]
+    definitions: Json = _sent(json.loads(_SCHEMA.read_text("utf-8"))["$defs"])
     lines: dict[str, list[str]] = {}
     for root in _ROOTS:
         _add(root, definitions, lines)
     text = "\n".join(f"    {line}" for each in lines.values() for line in each)
     return formatted(f"{_HEAD}{text}\n")
+
+
+def _sent(schema: Any) -> Any:
+    """Return the schema without the fields and variants that we never send."""
+    if isinstance(schema, list):
+        return [_sent(each) for each in cast("list[Any]", schema) if not _is_unsent(each)]
+    if not isinstance(schema, dict):
+        return schema
+    fields = cast("Json", schema).items()
+    return {key: _sent(value) for key, value in fields if not _is_unsent(value)}
+
+
+def _is_unsent(schema: Any) -> bool:
+    match schema:
+        case {"$ref": str(name)}:
+            return name.rpartition("/")[2] in _UNSENT
+        case {"allOf": [*parts]}:
+            return any(map(_is_unsent, parts))
+        case {"anyOf": [*parts]}:
+            return all(each == {"type": "null"} or _is_unsent(each) for each in parts)
+        case {"items": part}:
+            return _is_unsent(part)
+        case _:
+            return False
 
 
 def _add(name: str, definitions: Json, lines: dict[str, list[str]]) -> None:

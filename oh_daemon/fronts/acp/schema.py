@@ -9,52 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
     SessionId = str
-    Role = Literal["assistant", "user"]
-
-    class Annotations(TypedDict):
-        audience: NotRequired[list[Role]]
-        lastModified: NotRequired[str]
-        priority: NotRequired[float]
 
     class TextContent(TypedDict):
-        annotations: NotRequired[Annotations]
         text: str
 
     class ImageContent(TypedDict):
-        annotations: NotRequired[Annotations]
         data: str
         mimeType: str
         uri: NotRequired[str]
-
-    class AudioContent(TypedDict):
-        annotations: NotRequired[Annotations]
-        data: str
-        mimeType: str
-
-    class ResourceLink(TypedDict):
-        annotations: NotRequired[Annotations]
-        description: NotRequired[str]
-        mimeType: NotRequired[str]
-        name: str
-        size: NotRequired[int]
-        title: NotRequired[str]
-        uri: str
-
-    class TextResourceContents(TypedDict):
-        mimeType: NotRequired[str]
-        text: str
-        uri: str
-
-    class BlobResourceContents(TypedDict):
-        blob: str
-        mimeType: NotRequired[str]
-        uri: str
-
-    EmbeddedResourceResource = TextResourceContents | BlobResourceContents
-
-    class EmbeddedResource(TypedDict):
-        annotations: NotRequired[Annotations]
-        resource: EmbeddedResourceResource
 
     class ContentBlockText(TextContent):
         type: Literal["text"]
@@ -62,22 +24,7 @@ if TYPE_CHECKING:
     class ContentBlockImage(ImageContent):
         type: Literal["image"]
 
-    class ContentBlockAudio(AudioContent):
-        type: Literal["audio"]
-
-    class ContentBlockResourceLink(ResourceLink):
-        type: Literal["resource_link"]
-
-    class ContentBlockResource(EmbeddedResource):
-        type: Literal["resource"]
-
-    ContentBlock = (
-        ContentBlockText
-        | ContentBlockImage
-        | ContentBlockAudio
-        | ContentBlockResourceLink
-        | ContentBlockResource
-    )
+    ContentBlock = ContentBlockText | ContentBlockImage
     MessageId = str
 
     class ContentChunk(TypedDict):
@@ -92,21 +39,13 @@ if TYPE_CHECKING:
         oldText: NotRequired[str]
         path: str
 
-    TerminalId = str
-
-    class Terminal(TypedDict):
-        terminalId: TerminalId
-
     class ToolCallContentContent(Content):
         type: Literal["content"]
 
     class ToolCallContentDiff(Diff):
         type: Literal["diff"]
 
-    class ToolCallContentTerminal(Terminal):
-        type: Literal["terminal"]
-
-    ToolCallContent = ToolCallContentContent | ToolCallContentDiff | ToolCallContentTerminal
+    ToolCallContent = ToolCallContentContent | ToolCallContentDiff
     ToolKind = Literal[
         "read",
         "edit",
@@ -185,21 +124,11 @@ if TYPE_CHECKING:
         name: str
         value: SessionConfigValueId
 
-    SessionConfigGroupId = str
-
-    class SessionConfigSelectGroup(TypedDict):
-        group: SessionConfigGroupId
-        name: str
-        options: list[SessionConfigSelectOption]
-
-    SessionConfigSelectOptions = list[SessionConfigSelectOption] | list[SessionConfigSelectGroup]
+    SessionConfigSelectOptions = list[SessionConfigSelectOption]
 
     class SessionConfigSelect(TypedDict):
         currentValue: SessionConfigValueId
         options: SessionConfigSelectOptions
-
-    class SessionConfigBoolean(TypedDict):
-        currentValue: bool
 
     SessionConfigOptionCategory = str
     SessionConfigId = str
@@ -213,10 +142,7 @@ if TYPE_CHECKING:
     class SessionConfigOptionSelect(SessionConfigOptionBase, SessionConfigSelect):
         type: Literal["select"]
 
-    class SessionConfigOptionBoolean(SessionConfigOptionBase, SessionConfigBoolean):
-        type: Literal["boolean"]
-
-    SessionConfigOption = SessionConfigOptionSelect | SessionConfigOptionBoolean
+    SessionConfigOption = SessionConfigOptionSelect
 
     class ConfigOptionUpdate(TypedDict):
         configOptions: list[SessionConfigOption]
@@ -249,10 +175,6 @@ if TYPE_CHECKING:
         error: NotRequired[str]
         status: CompactionStatus
         summary: NotRequired[list[ContentBlock]]
-
-    class CompactionSummaryChunk(TypedDict):
-        compactionId: CompactionId
-        content: ContentBlock
 
     class SessionUpdateUserMessageChunk(ContentChunk):
         sessionUpdate: Literal["user_message_chunk"]
@@ -293,9 +215,6 @@ if TYPE_CHECKING:
     class SessionUpdateCompactionUpdate(CompactionUpdate):
         sessionUpdate: Literal["compaction_update"]
 
-    class SessionUpdateCompactionSummaryChunk(CompactionSummaryChunk):
-        sessionUpdate: Literal["compaction_summary_chunk"]
-
     SessionUpdate = (
         SessionUpdateUserMessageChunk
         | SessionUpdateAgentMessageChunk
@@ -310,7 +229,6 @@ if TYPE_CHECKING:
         | SessionUpdateUsageUpdate
         | SessionUpdateNotice
         | SessionUpdateCompactionUpdate
-        | SessionUpdateCompactionSummaryChunk
     )
 
     class SessionNotification(TypedDict):
