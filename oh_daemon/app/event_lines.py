@@ -12,10 +12,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from oh_daemon.app.transcript import message_text
+from oh_daemon.app.transcript import ENDS, PAUSES, message_text
 from oh_daemon.contract import plain
-from oh_daemon.contract.items import StopReason
-from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.plain_text import OF_EMOJI, display_escaped
 from oh_daemon.core.state import changes_made
 
@@ -24,34 +22,6 @@ _WORTH_SAYING_MS = 100
 _MARKS = {"completed": "✓", "inProgress": "▸", "pending": "·"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 _DECISIONS = {"allow": "allowed", "reject": "rejected"}
-_ENDS: dict[StopReason, str] = {
-    "finished": "Done",
-    "endTurn": "Done",
-    "needsInput": "Needs your answer",
-    "maxSteps": "Stopped at the limit of steps",
-    "maxCostUsd": "Stopped at the limit of cost",
-    "maxCostUsdPerConversation": "Stopped at the limit of cost of this conversation",
-    "maxCostUsdPerDay": "Stopped at the limit of cost of this day",
-    "maxMinutes": "Stopped at the limit of time",
-    "stuck": "Stopped: the agent went in circles",
-    "maxTokens": "Stopped: the answer was cut",
-    "toolErrors": "Stopped: too many calls were wrong",
-    "noAnswer": "Stopped: the model gave no answer",
-    "refusal": "Stopped: the model refused to answer",
-    "hook": "Stopped by a hook",
-    "cancelled": "Interrupted",
-    "error": "Failed",
-}
-
-_PAUSES: dict[PauseReason, str] = {
-    "user": "on request",
-    "budget": "a limit of cost, steps or time is reached",
-    "network": "the model cannot be reached",
-    "rateLimit": "the provider takes no more requests for now",
-    "storage": "the log cannot be written",
-    "daemonRestarted": "its process had ended",
-    "stuck": "the agent went in circles",
-}
 
 
 class EventPrinter:
@@ -285,12 +255,12 @@ def _turn(event: plain.TurnCompleted) -> Iterator[Text]:
     if "result" in turn:
         yield _text(f"\n{json.dumps(turn['result'], indent=2, ensure_ascii=False)}")
     stop = turn.get("stopReason")
-    how = _ENDS.get(stop, stop) if stop else turn["status"]
+    how = ENDS.get(stop, stop) if stop else turn["status"]
     yield _text(f"\n{how} · {render_usage(turn)}", "dim")
 
 
 def _paused(event: plain.TurnPaused) -> Iterator[Text]:
-    yield _text(f"\nPaused: {_PAUSES.get(event['reason'], event['reason'])}", "yellow")
+    yield _text(f"\nPaused: {PAUSES.get(event['reason'], event['reason'])}", "yellow")
 
 
 def _rolled_back(event: plain.ConversationRolledBack) -> Iterator[Text]:

@@ -1,4 +1,4 @@
-"""What the exported forms of a conversation say alike: its facts, its items and their outcomes."""
+"""What people are told of a conversation alike, whatever shows it: its facts, items, outcomes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,40 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 from oh_daemon.contract import plain
+from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.status import PauseReason
 from oh_daemon.core.state import State, changes_made
 from oh_daemon.tools.control import question_text
+
+ENDS: dict[StopReason, str] = {
+    "finished": "Done",
+    "endTurn": "Done",
+    "needsInput": "Needs your answer",
+    "maxSteps": "Stopped at the limit of steps",
+    "maxCostUsd": "Stopped at the limit of cost",
+    "maxCostUsdPerConversation": "Stopped at the limit of cost of this conversation",
+    "maxCostUsdPerDay": "Stopped at the limit of cost of this day",
+    "maxMinutes": "Stopped at the limit of time",
+    "stuck": "Stopped: the agent went in circles",
+    "maxTokens": "Stopped: the answer was cut",
+    "toolErrors": "Stopped: too many calls were wrong",
+    "noAnswer": "Stopped: the model gave no answer",
+    "refusal": "Stopped: the model refused to answer",
+    "hook": "Stopped by a hook",
+    "cancelled": "Interrupted",
+    "error": "Failed",
+}
+"""How a turn ended."""
+PAUSES: dict[PauseReason, str] = {
+    "user": "on request",
+    "budget": "a limit of cost, steps or time is reached",
+    "network": "the model cannot be reached",
+    "rateLimit": "the provider takes no more requests for now",
+    "storage": "the log cannot be written",
+    "daemonRestarted": "its process had ended",
+    "stuck": "the agent went in circles",
+}
+"""Why a turn waits."""
 
 ReadBlob = Callable[[str], bytes]
 """Returns what is kept beside the log under this hash."""

@@ -153,20 +153,7 @@ def _continue(session: Session, prompt: Prompt, conversation: Conversation) -> N
 
 def _await(session: Session, prompt: Prompt, conversation: Conversation, turn_id: str) -> None:
     """Answer when this turn has ended or paused."""
-
-    def read(record: plain.Record) -> plain.Turn | None:
-        event = record["event"]
-        if record.get("turnId") != turn_id:
-            return None
-        if event["type"] == "turn.completed":
-            return event["turn"]
-        is_paused = event["type"] == "turn.paused"
-        return (
-            {"id": turn_id, "status": "paused", "startedAt": "", "nSteps": 0} if is_paused else None
-        )
-
-    with conversation.journal.changed:
-        ended = conversation.journal.await_record(read)
+    ended = conversation.turns.ended("", turn_id)
     _follow(session, prompt, ended, conversation.interrupt)
 
 

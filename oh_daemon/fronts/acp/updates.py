@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oh_daemon.app import transcript
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.approval import whole_text
@@ -40,25 +41,8 @@ _PLAN_STATUS: Mapping[str, acp.PlanEntryStatus] = {
     "inProgress": "in_progress",
     "completed": "completed",
 }
-_STOPPED = {
-    "maxCostUsd": "the turn reached its limit of cost",
-    "maxCostUsdPerConversation": "the conversation reached its limit of cost",
-    "maxCostUsdPerDay": "today's limit of cost is reached",
-    "maxMinutes": "the turn reached its limit of time",
-    "maxSteps": "the turn reached its limit of steps",
-    "stuck": "the agent went in circles",
-    "toolErrors": "too many calls were wrong",
-    "noAnswer": "the model gave no answer",
-    "hook": "a hook ended the turn",
-}
-_PAUSED = {
-    "budget": "a limit is reached",
-    "network": "the model cannot be reached",
-    "rateLimit": "the provider refuses more requests for now",
-    "storage": "the log cannot be written",
-    "daemonRestarted": "the agent was ended in the middle of its work",
-    "stuck": "the agent went in circles",
-}
+_NEEDS_NO_WORDS = frozenset({"endTurn", "error", "maxTokens", "refusal"})
+"""Ends that ACP has a reason for, or that were shown already."""
 REPEATED = "\n\n[The answer broke off; here it is from the start.]\n\n"
 
 CHANNELS = {"agentMessage": "text", "reasoning": "reasoning"}
@@ -151,7 +135,7 @@ def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.Ses
         case _:
             yield from updates_of_item(item, shows, False, read)
             if is_tool_item(item) and item["tool"] == "finish" and item["status"] == "completed":
-                yield chunk("text", text_of(item.get("content", ())), item["id"])
+                yield chunk("text", transcript.text_of(item.get("content", ())), item["id"])
 
 
 def _said(part: plain.Part) -> str:
@@ -258,16 +242,12 @@ def text_block(text: str) -> acp.ToolCallContent:
 def _blocks(content: Iterable[Mapping[str, Any]]) -> list[acp.ToolCallContent]:
     """Return what a tool gave: all texts in one block, and images."""
     parts = list(content)
-    blocks = [text_block(text)] if (text := text_of(parts)) else []
+    blocks = [text_block(text)] if (text := transcript.text_of(parts)) else []
     for part in parts:
         if part.get("type") == "image" and "data" in part:
             image: acp.ImageContent = {"data": part["data"], "mimeType": part["mimeType"]}
             blocks.append({"type": "content", "content": {"type": "image", **image}})
     return blocks
-
-
-def text_of(content: Iterable[Mapping[str, Any]]) -> str:
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")
 
 
 def shown_subject(approval: plain.Approval, read: ReadText) -> list[acp.ToolCallContent]:
@@ -287,19 +267,21 @@ def shown_subject(approval: plain.Approval, read: ReadText) -> list[acp.ToolCall
 
 def end_of(turn: plain.Turn) -> tuple[str, str]:
     """Return ACP's reason why a turn stopped, and what to say about it besides; perhaps nothing."""
-    stop, status = turn.get("stopReason", ""), turn["status"]
+    stop, status = turn.get("stopReason"), turn["status"]
     if status == "interrupted" or stop == "cancelled":
         return "cancelled", ""
     if stop in {"finished", "needsInput"}:
         return "end_turn", turn.get("finalText", "")
-    words = f"[Stopped: {_STOPPED[stop]}. Send /continue to go on.]" if stop in _STOPPED else ""
-    if stop.startswith("max"):
+    words = ""
+    if stop is not None and stop not in _NEEDS_NO_WORDS:
+        words = f"[{transcript.ENDS.get(stop, stop)}. Send /continue to go on.]"
+    if stop is not None and stop.startswith("max"):
         return ("max_tokens" if stop == "maxTokens" else "max_turn_requests"), words
     return ("refusal" if stop == "refusal" else "end_turn"), words
 
 
 def paused_for(reason: str | None) -> str:
-    why = f": {_PAUSED[reason]}" if reason in _PAUSED else ""
+    why = f": {transcript.PAUSES[reason]}" if reason in transcript.PAUSES else ""
     return f"[Paused{why}. Send /continue to go on.]"
 
 
