@@ -7,8 +7,8 @@ the next prompt. Only an option that was offered allows; anything else rejects.
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,7 +24,7 @@ from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.acp.connection import Connection
 from oh_daemon.fronts.acp.reading import field_in
 from oh_daemon.fronts.acp.updates import locations, reader_of, shown_subject
-from oh_daemon.fronts.wire.client import ClientAnswer
+from oh_daemon.fronts.wire.client import ClientAnswer, OpenQuestions
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.acp import schema as acp
@@ -51,8 +51,7 @@ class Asker:
         self._session_id = session_id
         self._is_heard = is_heard
         self._announce = announce
-        self._lock = threading.Lock()
-        self._open: dict[str, Callable[[], None]] = {}
+        self._questions = OpenQuestions(connection.outbox, connection.client)
         self._refused: set[str] = set()
         """The digests of folders that the user does not trust."""
 
@@ -66,9 +65,9 @@ class Asker:
             case "input.requested":
                 self._ask(history, event["input"])
             case "approval.resolved":
-                self._withdraw(event["approvalId"])
+                self._questions.withdraw([event["approvalId"]])
             case "input.resolved":
-                self._withdraw(event["inputId"])
+                self._questions.withdraw([event["inputId"]])
             case _:
                 pass
 
@@ -80,48 +79,20 @@ class Asker:
             for request in pending:
                 self._ask(history, request)
 
-    def _withdraw(self, request_id: str) -> None:
-        with self._lock:
-            withdraw = self._open.pop(request_id, None)
-        if withdraw is not None:
-            withdraw()
-
     def _ask(self, history: History, request: Asked) -> None:
         if not self._is_heard() or not isinstance(history, Journal):
             return
-        with self._lock:
-            if request["id"] in self._open:
-                return
-            self._open[request["id"]] = lambda: None
         if "prompt" in request:
             form = "elicitation/create", self._elicitation(request)
             take = partial(_take_answer, history, request)
         elif request["digest"] in self._refused:
-            reject_unasked(history, request["id"], request["digest"], _REFUSED)
+            with suppress(DaemonError):  # It may have been decided meanwhile.
+                reject_unasked(history, request["id"], request["digest"], _REFUSED)
             return
         else:
             form = "session/request_permission", self._permission(history, request)
             take = partial(self._take_decision, history, request)
-        self._to.outbox.in_order(self._session_id, lambda: self._send(request["id"], *form, take))
-
-    def _send(
-        self, request_id: str, method: str, params: object, take: Callable[[ClientAnswer], None]
-    ) -> None:
-        def on_answer(answer: ClientAnswer) -> None:
-            with self._lock:
-                self._open.pop(request_id, None)
-            try:
-                take(answer)
-            except DaemonError as exc:
-                # Fail closed: it stays pending, and the next prompt asks again.
-                log.warning("request %s: the answer does not count: %s", request_id, exc)
-
-        withdraw = self._to.client.request_async(method, params, on_answer)
-        with self._lock:
-            if request_id in self._open:
-                self._open[request_id] = withdraw
-                return
-        withdraw()  # It was decided elsewhere meanwhile.
+        self._questions.ask(request["id"], self._session_id, form, partial(_take, request, take))
 
     def _permission(
         self, history: History, approval: plain.Approval
@@ -150,8 +121,6 @@ class Asker:
     def _take_decision(
         self, journal: Journal, approval: plain.Approval, answer: ClientAnswer
     ) -> None:
-        if answer.outcome == "gone":
-            return
         chosen = field_in(answer.result, "outcome", "optionId")
         offered = {option["optionId"] for option in options_of(approval)}
         found = [o for o in approval["options"] if o["id"] == chosen and chosen in offered]
@@ -183,9 +152,17 @@ def options_of(approval: plain.Approval) -> list[acp.PermissionOption]:
     return found
 
 
-def _take_answer(journal: Journal, question: plain.InputRequest, answer: ClientAnswer) -> None:
+def _take(request: Asked, take: Callable[[ClientAnswer], None], answer: ClientAnswer) -> None:
     if answer.outcome == "gone":
         return
+    try:
+        take(answer)
+    except DaemonError as exc:
+        # Fail closed: it stays pending, and the next prompt asks again.
+        log.warning("request %s: the answer does not count: %s", request["id"], exc)
+
+
+def _take_answer(journal: Journal, question: plain.InputRequest, answer: ClientAnswer) -> None:
     content = field_in(answer.result, "content", _ANSWER)
     is_given = (
         field_in(answer.result, "action") == "accept" and isinstance(content, str) and content

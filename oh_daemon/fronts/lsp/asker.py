@@ -6,8 +6,7 @@ Only an option that was offered decides an approval; any other answer leaves it 
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 
 from oh_daemon.contract import plain
@@ -23,7 +22,7 @@ from oh_daemon.core.journal import History, Journal
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
-from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.client import Client, ClientAnswer, OpenQuestions
 from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.fronts.wire.outbox import Outbox
 
@@ -40,7 +39,6 @@ class Asker:
 
     def __init__(self, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
         self._outbox = outbox
-        self._client = client
         self._features = facts.features
         # LSP has the request since its beginnings and the capability only for its details.
         self._asks_lsp = facts.is_plain or facts.offers("window", "showMessage")
@@ -48,8 +46,8 @@ class Asker:
         self._is_panel = facts.is_panel
         self.shown_in_chat: set[str] = set()
         """Conversations whose user sees what is asked in a file, and answers by code action."""
-        self._lock = threading.Lock()
-        self._open: dict[str, Callable[[], None]] = {}
+        self._questions = OpenQuestions(outbox, client)
+        self.withdraw = self._questions.withdraw
 
     def can_ask(self) -> bool:
         asks = "approvalRequests" in self._features or self._asks_lsp or self._is_panel
@@ -73,23 +71,11 @@ class Asker:
             case _:
                 pass
 
-    def withdraw(self, request_ids: Iterable[str]) -> None:
-        """Withdraw requests that are decided by now, or whose conversation was closed."""
-        with self._lock:
-            open_ones = [self._open.pop(each) for each in request_ids if each in self._open]
-        for withdraw in open_ones:
-            withdraw()
-
     def ask(self, history: History, request: Asked) -> None:
         """Ask the client, after the events so far, unless this request is open already."""
-        form = self._form_of(request)
-        if form is None:
-            return
-        with self._lock:
-            if request["id"] in self._open:
-                return
-            self._open[request["id"]] = lambda: None
-        self._outbox.in_order(history.id, lambda: self._send(history, request, form))
+        if (form := self._form_of(request)) is not None:
+            take = partial(self._take, history, request, form)
+            self._questions.ask(request["id"], history.id, form, take)
 
     def _form_of(self, request: Asked) -> tuple[str, Any] | None:
         """Return the method and params to ask this client with; None if it only sees the event."""
@@ -99,24 +85,15 @@ class Asker:
         message = _question_as_message(request) if "prompt" in request else _as_message(request)
         return (_BY_MESSAGE, message) if self._asks_lsp and message else None
 
-    def _send(self, history: History, request: Asked, form: tuple[str, Any]) -> None:
-        def on_answer(answer: ClientAnswer) -> None:
-            with self._lock:
-                self._open.pop(request["id"], None)
-            if answer.lacks_method and form[0] == _BY_MESSAGE:
-                self._asks_lsp = False
-                if history.id in self.shown_in_chat:
-                    return
-                self._do_without(history, request, form[1])
-            else:
-                _take_answer(history, request, answer)
-
-        withdraw = self._client.request_async(*form, on_answer)
-        with self._lock:
-            if request["id"] in self._open:
-                self._open[request["id"]] = withdraw
-                return
-        withdraw()  # It was decided elsewhere meanwhile.
+    def _take(
+        self, history: History, request: Asked, form: tuple[str, Any], answer: ClientAnswer
+    ) -> None:
+        if not (answer.lacks_method and form[0] == _BY_MESSAGE):
+            _take_answer(history, request, answer)
+            return
+        self._asks_lsp = False
+        if history.id not in self.shown_in_chat:
+            self._do_without(history, request, form[1])
 
     def _do_without(self, history: History, request: Asked, message: Json) -> None:
         """Reject an action that the client cannot ask about; only show it a question."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -128,6 +128,46 @@ class Client:
             return None
         with self._lock:
             return self._waiting.pop(request_id, None)
+
+
+class OpenQuestions:
+    """Questions to the user, each open at most once. Thread-safe."""
+
+    def __init__(self, outbox: Outbox, client: Client) -> None:
+        self._outbox = outbox
+        self._client = client
+        self._lock = threading.Lock()
+        self._open: dict[str, Callable[[], None]] = {}
+
+    def ask(
+        self, question_id: str, stream_id: str, form: tuple[str, object], take: OnAnswer
+    ) -> None:
+        """Ask with this method and these params, after the stream's events, unless it is open."""
+        with self._lock:
+            if question_id in self._open:
+                return
+            self._open[question_id] = lambda: None
+        self._outbox.in_order(stream_id, lambda: self._send(question_id, form, take))
+
+    def withdraw(self, question_ids: Iterable[str]) -> None:
+        """Withdraw those that are decided by now, or that nobody waits for any more."""
+        with self._lock:
+            open_ones = [self._open.pop(each) for each in question_ids if each in self._open]
+        for withdraw in open_ones:
+            withdraw()
+
+    def _send(self, question_id: str, form: tuple[str, object], take: OnAnswer) -> None:
+        def on_answer(answer: ClientAnswer) -> None:
+            with self._lock:
+                self._open.pop(question_id, None)
+            take(answer)
+
+        withdraw = self._client.request_async(*form, on_answer)
+        with self._lock:
+            if question_id in self._open:
+                self._open[question_id] = withdraw
+                return
+        withdraw()  # It was decided elsewhere meanwhile.
 
 
 def _code_and_text(error: object) -> tuple[object, str]:
