@@ -36,7 +36,7 @@ from oh_daemon.tools.command_landing import LandingTool, plan_text
 from oh_daemon.tools.language import Watch
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
-from oh_daemon.workspace.review import Rewrite, hunks_of
+from oh_daemon.workspace.review import Rewrite, choose_hunks, hunks_of
 from oh_daemon.workspace.text_changes import applied, with_newlines
 
 _MAX_NAMED = 20
@@ -107,11 +107,11 @@ class IsolatedChanges:
 
     def land(self, params: ReviewParams) -> ReviewResult:
         """Land whole files, hunks, or all; what is protected lands only if it is named."""
-        self._require_rest()
+        require_rest(self.conversation)
         waiting = self.keep.waiting(self.disk)
         changes = self._by_uri(waiting)
         tops = self._repositories(waiting)
-        selection, conflicts = _select(changes, params, tops)
+        selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
         parts = {uri: self._part(changes[uri], hunks) for uri, hunks in selection.items()}
         clashes = {uri: why for uri, each in parts.items() if (why := self._clash(each))}
         fitting = [part for uri, part in parts.items() if uri not in clashes]
@@ -137,12 +137,12 @@ class IsolatedChanges:
 
     def discard(self, params: ReviewParams) -> ReviewResult:
         """Let the conversation have what the disk has, of whole files, hunks, or all."""
-        self._require_rest()
+        require_rest(self.conversation)
         waiting = self.keep.waiting(self.disk)
         changes = self._by_uri(waiting)
         left = {self._uri(path): path for path in waiting.left_out}
         tops = self._repositories(waiting)
-        selection, conflicts = _select(changes, params, tops)
+        selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
         is_all = _is_all(params)
         also = [path for uri, path in left.items() if is_all or uri in params.uris]
         conflicts = {uri: why for uri, why in conflicts.items() if uri not in left}
@@ -255,13 +255,6 @@ class IsolatedChanges:
         }
         return done, {uri: why for uri, why in reasons.items() if uri not in done}
 
-    def _require_rest(self) -> None:
-        status = self.conversation.journal.status
-        if status in BUSY:
-            way_on = "answer it" if status == "waiting" else "wait"
-            problem = f"the agent is {status} and may change the same files"
-            raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
-
     def _log_review(
         self,
         decision: Literal["accepted", "reverted"],
@@ -289,6 +282,15 @@ class IsolatedChanges:
         )
 
 
+def require_rest(conversation: Conversation) -> None:
+    """Raises `ConversationBusyError` while the agent may change files, too."""
+    status = conversation.journal.status
+    if status in BUSY:
+        way_on = "answer it" if status == "waiting" else "wait"
+        problem = f"the agent is {status} and may change the same files"
+        raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
+
+
 def _reviewed(decision: Literal["accepted", "reverted"], change: FileChange) -> ChangesReviewed:
     now = change.sha256_after if decision == "accepted" else change.sha256_before
     return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
@@ -307,23 +309,3 @@ def _shown(waiting: Waiting) -> frozenset[str]:
 
 def _is_all(params: ReviewParams) -> bool:
     return not (params.uris or params.hunks)
-
-
-def _select(
-    changes: Mapping[str, _WaitingFile], params: ReviewParams, repositories: Collection[str]
-) -> tuple[dict[str, Collection[Hunk]], dict[str, str]]:
-    """Return the hunks of each file that are meant, and why others cannot be."""
-    named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
-    selection: dict[str, Collection[Hunk]] = {}
-    conflicts: dict[str, str] = {}
-    for uri in changes if _is_all(params) else named:
-        if uri in repositories:
-            continue
-        hunks = [named.hunk for named in params.hunks if named.uri == uri]
-        if uri not in changes:
-            conflicts[uri] = "nothing of it waits; see changes/list"
-        elif not all(hunk in changes[uri].hunks for hunk in hunks):
-            conflicts[uri] = "these hunks are of an older state; ask changes/diff again"
-        else:
-            selection[uri] = hunks or changes[uri].hunks
-    return selection, conflicts

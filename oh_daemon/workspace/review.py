@@ -6,9 +6,10 @@ the same lines, the user's stay.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from oh_daemon.contract.daemon_messages import ReviewParams
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError
 from oh_daemon.contract.items import Hunk
 from oh_daemon.core.editor_ports import TextEdit
@@ -34,6 +35,28 @@ def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
         hunks[hunk] = edit
         moved_by += n_new - n_old
     return hunks
+
+
+def choose_hunks(
+    params: ReviewParams,
+    files: Collection[str],
+    hunks_in: Callable[[str], Collection[Hunk]],
+    others: Collection[str] = (),
+) -> tuple[dict[str, Collection[Hunk]], dict[str, str]]:
+    """Return by URI the hunks that are meant, and why some cannot be; `others` are no files."""
+    named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
+    choice: dict[str, Collection[Hunk]] = {}
+    conflicts: dict[str, str] = {}
+    for uri in [uri for uri in named or files if uri not in others]:
+        hunks = [named.hunk for named in params.hunks if named.uri == uri]
+        if uri not in files:
+            conflicts[uri] = "nothing of it waits for review; see changes/list"
+        elif not all(hunk in hunks_in(uri) for hunk in hunks):
+            conflicts[uri] = "these hunks are of an older state; ask changes/diff again"
+        else:
+            # Without a choice of hunks, all of the file is meant.
+            choice[uri] = hunks or hunks_in(uri)
+    return choice, conflicts
 
 
 def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:

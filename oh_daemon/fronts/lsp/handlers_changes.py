@@ -13,10 +13,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from oh_daemon.app.isolated_changes import require_rest
 from oh_daemon.app.live import Live
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract.errors import (
-    ConversationBusyError,
     EditRejectedError,
     InvalidParamsError,
     PathOutsideWorkspaceError,
@@ -29,11 +29,10 @@ from oh_daemon.contract.messages import Conflict
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import TextEdit
 from oh_daemon.core.state import Review
-from oh_daemon.core.turns import BUSY
 from oh_daemon.fronts.lsp.daemon import documents_of
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import path_from_uri
-from oh_daemon.workspace.review import hunks_of, merged
+from oh_daemon.workspace.review import choose_hunks, hunks_of, merged
 from oh_daemon.workspace.text_changes import applied, with_newlines
 
 _LOST = "its earlier text can no longer be read"
@@ -186,11 +185,7 @@ def changes_accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
 
 
 def changes_revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
-    status = live.conversation.journal.status
-    if status in BUSY:
-        way_on = "answer it" if status == "waiting" else "wait"
-        problem = f"the agent is {status} and may edit the same files"
-        raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
+    require_rest(live.conversation)
     if live.isolated is not None:
         return live.isolated.discard(params)
     documents = documents_of(live)
@@ -218,31 +213,20 @@ def _settle(
     """
     documents = documents_of(live)
     reviews = _reviews(live, documents)
-    pending = [uri for uri, review in reviews.items() if review.is_pending]
-    named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
-    choice = {uri: [h.hunk for h in params.hunks if h.uri == uri] for uri in named}
+    pending = {uri: review for uri, review in reviews.items() if review.is_pending}
+    choice, conflicts = choose_hunks(params, pending, lambda uri: pending[uri].hunks)
     uris: list[str] = []
-    conflicts: list[Conflict] = []
-    for uri in choice or pending:
+    for uri, hunks in choice.items():
         try:
-            _require_fitting(reviews.get(uri), choice.get(uri, ()))
-            # Without a choice of hunks, all of the file is meant.
-            after = act(reviews[uri], choice.get(uri) or reviews[uri].hunks)
+            after = act(pending[uri], hunks)
         except ToolError as exc:
-            reason = exc.message.partition("\n")[0]
-            conflicts.append(Conflict(uri=uri, reason=reason))
+            conflicts[uri] = exc.message.partition("\n")[0]
             continue
         live.conversation.journal.append(_reviewed(documents, after))
         uris.append(uri)
     live.conversation.journal.log.sync()
-    return m.ReviewResult(done=tuple(uris), conflicts=tuple(conflicts))
-
-
-def _require_fitting(review: _Review | None, chosen: Collection[m.Hunk]) -> None:
-    if review is None or not review.is_pending:
-        raise ToolError("nothing of it waits for review; see changes/list")
-    if not all(hunk in review.hunks for hunk in chosen):
-        raise ToolError("these hunks are of an older state; ask changes/diff again")
+    reasons = tuple(Conflict(uri=uri, reason=why) for uri, why in conflicts.items())
+    return m.ReviewResult(done=tuple(uris), conflicts=reasons)
 
 
 def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
