@@ -26,15 +26,19 @@ BIN = Path(sys.executable).parent
 NAMESPACE = "unshare --user --map-root-user --pid --net --mount-proc --fork"
 
 
-def elsewhere(world: World, tmp_path: Path, *options: str, ending: str = "--kill-child") -> Path:
-    """Let the world's daemons run in a namespace; return a file with all that they are sent."""
+def elsewhere(world: World, tmp_path: Path, *, ending: str = "--kill-child", at: str = "") -> Path:
+    """Let the world's daemons run in a namespace; return a file with all that they are sent.
+
+    There, the project is in the folder `at` as well.
+    """
     home, sent = tmp_path / "there", tmp_path / "sent"
     program = tmp_path / "program"
     program.write_text(f'#!/bin/sh\ntee {sent} | oh-daemon "$@"\n')
     program.chmod(0o755)
-    greeting = "sh -c 'echo Welcome; exec \"$@\"' sh"
+    bind = f"mount --bind {world.project} {at} && " if at else ""
+    greeting = f"sh -c '{bind}echo Welcome; exec \"$@\"' sh"
     there = f"env HOME={home} OH_DAEMON_HOME={home} OH_DAEMON_MODEL=nobody/none {greeting}"
-    options = ("--program", str(program), *options)
+    options = ("--program", str(program), *(("--map", f"{world.project}={at}") if at else ()))
     target = f"cmd:{NAMESPACE} {ending} {there}"
     world.product = (sys.executable, "-m", "oh_daemon", "remote", target, *options)
     world.variables["PATH"] = f"{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -44,7 +48,9 @@ def elsewhere(world: World, tmp_path: Path, *options: str, ending: str = "--kill
 def test_a_turn_there_sees_unsaved_text_and_asks_the_model_from_here(
     world: World, tmp_path: Path
 ) -> None:
-    sent = elsewhere(world, tmp_path)
+    there = tmp_path / "src"
+    there.mkdir()
+    sent = elsewhere(world, tmp_path, at=str(there))
     file = world.project / "a.txt"
     file.write_text("saved\n")
     command = "tr '\\0' ' ' < /proc/1/cmdline; cat /proc/[0-9]*/environ | grep -c sk-test-"
@@ -66,6 +72,7 @@ def test_a_turn_there_sees_unsaved_text_and_asks_the_model_from_here(
     # The first process there is the daemon's shell, and no process there has the key.
     [ran] = items(client, "command")
     assert "/program --stdio 0\n" in content_of(ran)
+    assert ran["cwd"] == str(there)
     # The text came in pieces, and the key with the request from here.
     deltas = client.notifications("conversation/delta")
     assert "".join(d["text"] for d in deltas if d["channel"] == "text") == "Done. Done. Done. "

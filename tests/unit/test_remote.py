@@ -1,14 +1,18 @@
 """What a user types for another machine, and what is said to the daemon there."""
 
+import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.settings import Layer, merge_settings
+from oh_daemon.fronts.remote import uris as uris_module
 from oh_daemon.fronts.remote.opening import opened, problem_of
 from oh_daemon.fronts.remote.target import parse_target
+from oh_daemon.fronts.remote.uris import UriMap, folders_of
 
 SSH = "ssh -T -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
 
@@ -118,3 +122,54 @@ def test_a_daemon_there_that_cannot_ask_for_models_is_refused_with_both_versions
     assert problem is not None
     assert "version 0.0.9, here it is 0.1.0" in problem.message
     assert problem_of({"error": {"code": 1}}, "0.1.0", "ssh://box") is None
+
+
+def test_where_a_folder_has_another_path_only_fields_with_uris_change() -> None:
+    uris = UriMap({Path("/home/ana/shop"): Path("/src"), Path("/home/ana/shop/lib"): Path("/lib")})
+    here: Any = {
+        "method": "textDocument/didOpen",
+        "params": {
+            "textDocument": {
+                "uri": "file:///home/ana/shop/a%2Bb.py",
+                "text": "file:///home/ana/shop",
+            },
+            "changes": {"file:///home/ana/shop/lib/c": [{"newText": "uri"}]},
+            "folders": ["file:///home/ana/shop"],
+            "folder": "/home/ana/shop",
+            "args": {"uri": "file:///home/ana/shop"},
+            "targetUri": "file:///home/ana/shopping",
+            "scopeUri": "oh-log:7",
+        },
+    }
+    there = uris.there(here)
+    assert there["params"] == {
+        "textDocument": {"uri": "file:///src/a%2Bb.py", "text": "file:///home/ana/shop"},
+        "changes": {"file:///lib/c": [{"newText": "uri"}]},
+        "folders": ["file:///src"],
+        "folder": "/src",
+        "args": {"uri": "file:///home/ana/shop"},
+        "targetUri": "oh-elsewhere:///home/ana/shopping",
+        "scopeUri": "oh-log:7",
+    }
+    assert uris.here(there) == here
+    assert uris.here({"uri": "file:///usr/lib/x.py"}) == {"uri": "oh-elsewhere:///usr/lib/x.py"}
+
+
+def test_a_uri_comes_back_in_the_form_in_which_the_editor_sent_it() -> None:
+    uris = UriMap({Path("/a"): Path("/b")})
+    assert uris.there({"uri": "file:///a/x(1)%3a"}) == {"uri": "file:///b/x%281%29%3A"}
+    assert uris.here({"uri": "file:///b/x%281%29%3A"}) == {"uri": "file:///a/x(1)%3a"}
+
+
+def test_an_open_folder_that_has_no_path_there_is_refused() -> None:
+    params = {"workspaceFolders": [{"uri": "file:///a", "name": "a"}]}
+    assert folders_of(params, "", {}) == {}
+    assert folders_of(params, "/a", {}) == {}
+    assert folders_of(params, "/b", {}) == {Path("/a"): Path("/b")}
+    with pytest.raises(InvalidParamsError, match="--map /a=FOLDER"):
+        folders_of(params, "", {Path("/c"): Path("/d")})
+
+
+def test_every_field_of_the_protocol_that_holds_a_uri_is_known() -> None:
+    schema = (Path(__file__).parents[2] / "docs/schema.json").read_text()
+    assert set(re.findall(r'"(uris?|folders?|\w+Uris?)": \{', schema)) <= uris_module.FIELDS

@@ -20,13 +20,16 @@ from oh_daemon.fronts.cli.options import (
     Id,
     Images,
     IsIsolated,
+    Maps,
     MaxCost,
     MaxSteps,
     ModelName,
+    Program,
     ResultSchema,
     Resume,
     Secrets,
     SettingsFile,
+    Target,
     chosen,
 )
 from oh_daemon.fronts.cli.process import exit_code_of, read_all
@@ -151,17 +154,14 @@ def serve_acp(
 
 
 @app.command("remote")
-def serve_remote(
-    target: Annotated[str, typer.Argument(help="Such as ssh://HOST/FOLDER; see docs/remote.md.")],
-    program: Annotated[str, typer.Option(help="The daemon there.")] = "oh-daemon",
-) -> int:
+def serve_remote(target: Target, program: Program = "oh-daemon", maps: Maps = None) -> int:
     """Serve an editor from another machine.
 
     The daemon runs there, and asks the models from here.
     """
     from oh_daemon.fronts.remote.main import serve  # noqa: PLC0415
 
-    return serve(target, program)
+    return serve(target, program, maps or [])
 
 
 @app.command("login")

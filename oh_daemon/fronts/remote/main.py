@@ -7,20 +7,21 @@ import sys
 
 from oh_daemon.fronts.remote.carrier import Carrier
 from oh_daemon.fronts.remote.target import parse_target
+from oh_daemon.fronts.remote.uris import parse_folders
 from oh_daemon.fronts.wire.stdio import claim_stdio
 
 
-def serve(text: str, program: str) -> int:
+def serve(text: str, program: str, maps: list[str]) -> int:
     """Serve one editor with the daemon at a target; does not return, but ends the process.
 
     Raises `UserError` when the target cannot be one.
     """
-    target = parse_target(text)
+    target, folders = parse_target(text), parse_folders(maps)
     carrier = Carrier(target, program, os.environ)
     stdio = claim_stdio()
     from oh_daemon.fronts.remote.proxy import Proxy  # noqa: PLC0415 - the carrier starts meanwhile.
 
-    code = Proxy(stdio, carrier).run()
+    code = Proxy(stdio, carrier, folders).run()
     sys.stderr.flush()
     # Threads that wait for the editor or for a model must not keep the process alive.
     os._exit(code)

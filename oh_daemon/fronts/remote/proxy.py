@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, cast
 
 from oh_daemon.app.models import Models
@@ -23,6 +24,7 @@ from oh_daemon.fronts.lsp.methods import OUTGOING
 from oh_daemon.fronts.remote.carrier import Carrier
 from oh_daemon.fronts.remote.models_here import ModelsHere
 from oh_daemon.fronts.remote.opening import block_of, opened, problem_of, settings_there
+from oh_daemon.fronts.remote.uris import UriMap, folders_of
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Dispatcher, Method
 from oh_daemon.fronts.wire.framing import (
@@ -47,7 +49,10 @@ _INITIALIZE_S = 2.0
 class Proxy:
     """One editor on one pair of descriptors, and one carrier."""
 
-    def __init__(self, stdio: tuple[int, int], carrier: Carrier) -> None:
+    def __init__(
+        self, stdio: tuple[int, int], carrier: Carrier, folders: Mapping[Path, Path]
+    ) -> None:
+        """`folders` has the paths there of folders here, where they differ."""
         inbound, outbound = stdio
         places = Places(os.environ)
         self._sources = SettingsSources(os.environ, places.settings_file)
@@ -56,6 +61,8 @@ class Proxy:
         )
         self._inbound = inbound
         self._carrier = carrier
+        self._folders = folders
+        self._uris: UriMap | None = None
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
         self._there = Outbox(carrier.outbound, ContentLength(), OUTGOING)
         self._models = ModelsHere(models, self._sources, self._there.notify)
@@ -66,6 +73,8 @@ class Proxy:
         self._has_initialize = threading.Event()
         self._asks_settings = set[RequestId]()
         """The daemon's requests for the editor's settings."""
+        self._refusal: UserError | None = None
+        """Why the editor's `initialize` cannot be carried."""
         self._is_wanted = True
         """Whether nobody has asked for the end."""
         self._end_once = threading.Lock()
@@ -86,8 +95,8 @@ class Proxy:
             return self._fail(exc)
         except FramingLost as lost:
             return self._fail(UserError(f"{self._carrier.target.text} sent no message: {lost}"))
-        if self._is_wanted:
-            return self._fail(self._carrier.failure())
+        if self._refusal is not None or self._is_wanted:
+            return self._fail(self._refusal or self._carrier.failure())
         code = self._carrier.exit_code()
         return self._finish(_EXIT_LOST if code is None else code)
 
@@ -124,7 +133,14 @@ class Proxy:
                 if _is_key(message):
                     self._for_editor.dispatch(frame)
                     return
-                changed = self._changed(message)
+                try:
+                    changed = self._changed(message)
+                except UserError as exc:
+                    self._refusal = exc
+                    self._end()
+                    return
+                if self._uris is not None:
+                    changed = self._uris.there(changed)
                 self._there.forward(body if changed is message else encode(changed))
             case _:
                 self._there.forward(body)
@@ -154,6 +170,8 @@ class Proxy:
     def _opened(self, request_id: RequestId, params: Json) -> Json:
         self._initialize = request_id
         self._has_initialize.set()
+        folders = folders_of(params, self._carrier.target.folder, self._folders)
+        self._uris = UriMap(folders) if folders else None
         self._models.take_settings(_object((block_of(params) or {}).get("settings")))
         return opened(params, self._models.offer, self._sources.merged().settings)
 
@@ -185,7 +203,7 @@ class Proxy:
             if problem is not None:
                 raise problem
             self._initialize = None
-        self._editor.forward(body)
+        self._editor.forward(encode(self._uris.here(message)) if self._uris and message else body)
 
     def _fail(self, error: DaemonError) -> int:
         """Say why there is no daemon any more, where the editor and the user look."""
