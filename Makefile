@@ -66,7 +66,7 @@ MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_server
 ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_clients/package-lock.json)
 HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
-.PHONY: help setup system editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel clean
+.PHONY: help setup system editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -147,6 +147,13 @@ compile = $(UV) pip compile pyproject.toml --quiet --universal --python-version 
 wheel: $(DEV) ## dist/*.whl, with the locked build tools
 	$(call build_wheel,dist)
 	@ls dist/*.whl
+
+release-check: $(DEV) ## build what is released twice, install it where nothing else is, run the demo there; the image too
+	@.ci/release-check
+
+version: $(DEV) ## VERSION=1.0.0rc1: write it everywhere, with today's date in the changelog
+	@.ci/set-version $(VERSION)
+	@.venv/bin/python -m oh_schema
 
 build_wheel = $(UV) build --quiet --wheel --python .venv/bin/python --no-build-isolation -o $(1)
 
