@@ -16,6 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import TypeAdapter
+from typer.main import get_group
 from typer.testing import CliRunner
 
 from oh_daemon.contract import approvals, errors, events, items, messages, protocol
@@ -340,6 +341,14 @@ def test_every_option_of_the_command_line_in_the_documents_exists() -> None:
         if option not in help_of[command]
     ]
     assert missing == []
+
+
+def test_the_help_describes_every_command_in_one_line_that_is_not_cut() -> None:
+    """Its first sentence is shown, as far as it fits into 80 columns."""
+    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    commands = re.findall(r"^  ([a-z]+)  +(.+)$", shown.partition("Commands:")[2], re.MULTILINE)
+    assert [name for name, _ in commands] == [*get_group(app).commands]
+    assert [name for name, text in commands if text.endswith("...")] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])

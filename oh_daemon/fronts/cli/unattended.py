@@ -132,7 +132,10 @@ def run_fleet(  # noqa: PLR0913, PLR0917 - one parameter per option of the comma
     as_json: AsJson = False,
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> int:
-    """Work on many tasks, each in a clone of its own; the same command goes on after a kill."""
+    """Work on many tasks, each in a clone of its own.
+
+    The same command goes on after a kill.
+    """
     from oh_daemon.fronts.cli import fleet as fleets  # noqa: PLC0415 - slow.
     from oh_daemon.fronts.fleet.engines import engine  # noqa: PLC0415
     from oh_daemon.fronts.fleet.fleet import Request  # noqa: PLC0415
