@@ -28,11 +28,14 @@ _LEFT_OUT = {
     *("usage", "title", "locations", "risk", "toolKind", "terminalId", "outputRef", "delivery"),
     # Estimates, which depend on the length of paths in the prompt.
     *("tokensBefore", "tokensAfter"),
+    # What the model was told of the surroundings is in the requests.
+    *("editor", "environment", "route", "undoLabel"),
 }
 _CUT = {"interrupted", "outcomeUnknown", "notStarted"}
 _SENT = ("messages", "tools", "tool_choice")
 _FOLDERS = re.compile(r"^# This workspace\nFolders, .*:\n((?:- /.*\n)+)", re.MULTILINE)
 """As `core.prompt` names them."""
+_NEWS = re.compile(r"<note>(?:[a-z]+: .*\n?)+</note>")
 _TOLERATED = (
     (re.compile(r"^# Environment\n(?:[a-z]+: .*\n?)+", re.MULTILINE), "# Environment\n"),
     (re.compile(r"\s*<environment>.*?</environment>", re.DOTALL), ""),
@@ -53,6 +56,18 @@ class Difference:
     def lines(self) -> Iterator[str]:
         """Yield a unified diff."""
         return unified_diff(self.recorded, self.replayed, "recorded", "replayed", lineterm="", n=2)
+
+
+@dataclass(slots=True)
+class Report:
+    """How a replay went, that of sub-agents included."""
+
+    n_steps: int = 0
+    n_requests: int = 0
+    """Requests that were compared; the others were not recorded."""
+    difference: Difference | None = None
+    left_out: str = ""
+    """Why the replay ended before the log did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +127,9 @@ def comparable(item: plain.Item, ids: Mapping[str, str]) -> Json:
     row: Json = {key: value for key, value in item.items() if key not in _LEFT_OUT}
     if is_tool_item(item):
         row["call"] = {key: value for key, value in item["call"].items() if key != "batch"}
+    if item["kind"] == "command":
+        # Where it was held decides whether these are known.
+        row = {key: value for key, value in row.items() if key not in {"changes", "git", "cwd"}}
     if item.get("reason") in _CUT:
         # How much there was of it depends on the moment.
         return {key: row[key] for key in ("status", "call") if key in row}
@@ -126,3 +144,7 @@ def comparable(item: plain.Item, ids: Mapping[str, str]) -> Json:
 
 def comparable_turn(turn: plain.Turn) -> Json:
     return {key: value for key, value in turn.items() if key not in _LEFT_OUT}
+
+
+def name_of(item: plain.Item) -> str:
+    return item["tool"] if is_tool_item(item) else item["kind"]

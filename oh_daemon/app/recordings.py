@@ -10,9 +10,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from oh_daemon.app.compare import is_compared, requests_differ
+from oh_daemon.app.compare import (
+    Comparison,
+    Report,
+    comparable,
+    comparable_turn,
+    is_compared,
+    name_of,
+    requests_differ,
+)
+from oh_daemon.app.transcript import message_text
 from oh_daemon.contract import plain
-from oh_daemon.contract.errors import ModelError, ModelUnavailableError, ReadOnlyError
+from oh_daemon.contract.errors import (
+    InvalidStateError,
+    ModelError,
+    ModelUnavailableError,
+    ReadOnlyError,
+)
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import QueuedMessage, UserMessageItem
 from oh_daemon.core.folding import apply
@@ -22,6 +36,7 @@ from oh_daemon.core.state import State, is_tool_item
 from oh_daemon.model.replay import Call, Recording, ReplayModel
 from oh_daemon.store.completions import read_requests
 from oh_daemon.store.log_scan import LOG_NAME, read_log
+from oh_daemon.workspace.paths import paths_from_uris
 
 
 @dataclass(slots=True)
@@ -62,6 +77,10 @@ class Script:
         for record in valid[begin:]:
             apply(self._state, record)
             self._take(record, record["event"])
+
+    @property
+    def folders(self) -> list[str]:
+        return [str(path) for path in paths_from_uris(self._state.folders)]
 
     @property
     def items(self) -> list[plain.Item]:
@@ -131,6 +150,40 @@ def recorded_model(name: str, place: Path) -> ReplayModel:
             raise ModelError("\n".join(("the request is not the recorded one", *found.lines())))
 
     return ReplayModel(name, recordings, check)
+
+
+def tasks_in(place: Path) -> tuple[str, list[str]]:
+    """Return when the conversation in this log began, and what the user said, as text.
+
+    Raises `OSError`, `ReadOnlyError`, and `InvalidStateError` for a log that says nothing.
+    """
+    records = read_log(place)
+    messages = [message_text(message) for message in Script(records).messages] if records else []
+    if not messages:
+        raise InvalidStateError(f"nobody said anything in the log in {str(place)!r}")
+    return records[0]["ts"], messages
+
+
+def compare_runs(place: Path, again: Path, *, is_strict: bool = False) -> Report:
+    """Compare the log in `place` with that of a run which got its answers again."""
+    recording = Recording(read_log(place), read_requests(place))
+    before, now = Script(read_log(place)), Script(read_log(again))
+    n_steps, ids = len(Recording(read_log(again)).steps), dict[str, str]()
+    report = Report(n_steps, sum(step.request is not None for step in recording.steps[:n_steps]))
+    comparison = Comparison(is_strict, [*before.folders, *now.folders])
+    for n in range(max(len(before.items), len(now.items))):
+        old, new = before.items[n : n + 1], now.items[n : n + 1]
+        ids |= {again["id"]: item["id"] for item, again in zip(old, new, strict=False)}
+        rows = [[comparable(item, ids) for item in each] for each in (old, new)]
+        report.difference = comparison.difference(name_of((old or new)[0]), *rows)
+        if report.difference is not None:
+            return report
+    ends = [
+        [comparable_turn(turn.outcome) for turn in each.turns if turn.outcome]
+        for each in (before, now)
+    ]
+    report.difference = comparison.difference("how turns end", *ends)
+    return report
 
 
 def _first_run(records: Sequence[plain.Record]) -> int:

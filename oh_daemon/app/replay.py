@@ -16,9 +16,11 @@ import orjson
 from oh_daemon.app.compare import (
     Comparison,
     Difference,
+    Report,
     comparable,
     comparable_turn,
     is_compared,
+    name_of,
     requests_differ,
 )
 from oh_daemon.app.recordings import (
@@ -60,18 +62,6 @@ _PATIENCE_S = 60.0
 _DAMAGES = (LookupError, TypeError, AttributeError, ValueError)
 _ENDS = {"finished": "finish", "needsInput": "ask", "hook": ""}
 """Why a turn ended that a tool ended, and which tool; for a hook, any."""
-
-
-@dataclass(slots=True)
-class Report:
-    """How a replay went, that of sub-agents included."""
-
-    n_steps: int = 0
-    n_requests: int = 0
-    """Requests that were compared; the others were not recorded."""
-    difference: Difference | None = None
-    left_out: str = ""
-    """Why the replay ended before the log did."""
 
 
 def replay(place: Path, *, is_strict: bool = False) -> Report:
@@ -350,7 +340,7 @@ class _Replay:
             if recorded:
                 self._ids[item["id"]] = recorded[0]["id"]
             before = [comparable(each, {}) for each in recorded]
-            self._compare(_name(item), before, [comparable(item, self._ids)])
+            self._compare(name_of(item), before, [comparable(item, self._ids)])
             self._n_checked += 1
 
     def _check_request(self, call: Call, request: ModelRequest) -> None:
@@ -363,7 +353,7 @@ class _Replay:
         self._check_items()
         missing = self._expected[self._n_checked : self._turn.n_items]
         if missing and not self.report.difference:
-            self._compare(_name(missing[0]), [comparable(each, {}) for each in missing], [])
+            self._compare(name_of(missing[0]), [comparable(each, {}) for each in missing], [])
         self._compare("the end of the turn", comparable_turn(recorded), comparable_turn(replayed))
 
     def _compare(self, what: str, recorded: object, replayed: object) -> None:
@@ -373,7 +363,3 @@ class _Replay:
         if found is not None and self.report.difference is None:
             where = f"step {self.report.n_steps}: {found.where}"
             self.report.difference = replace(found, where=where)
-
-
-def _name(item: plain.Item) -> str:
-    return f"{item['tool']}" if is_tool_item(item) else item["kind"]

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 from command_line import Ran, end, environment, start
@@ -75,3 +76,18 @@ def test_a_recording_is_a_model_for_other_folders(world: World) -> None:
         assert "costs money" not in ran.err
     assert re.search(r"^\+messages.*more.txt$", ran.out, re.MULTILINE)
     assert len(world.llm.requests) == n_requests
+
+
+def test_tools_run_again_only_in_a_clone(world: World) -> None:
+    (world.project / "a.txt").write_text("a\n")
+    git = ("git", "-C", world.project, "-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run([*git, "add", "a.txt"], check=True)
+    subprocess.run([*git, "commit", "-qm", "One"], check=True)
+    log = recorded(world)
+    (world.project / "new.txt").unlink()
+    world.variables["OH_DAEMON_APPROVAL"] = "askNever"
+    ran = oh(world, "replay", log.parent.name, "--execute")
+    same = "replayed 6 steps, no difference (6 requests)"
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, same), ran
+    assert not (world.project / "new.txt").exists()
+    assert len(logs(world)) == 2

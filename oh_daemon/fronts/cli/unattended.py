@@ -87,18 +87,25 @@ def replay_conversation(
         str, typer.Argument(metavar="ID", help="Its id, the start of it, or a folder with its log.")
     ],
     workspace: Folder = Path(),
+    execute: Annotated[
+        bool,
+        typer.Option(
+            "--execute/--results", help="Run tools again, in a clone; or take what they returned."
+        ),
+    ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Do not overlook folders, ids, dates and durations.")
     ] = False,
 ) -> int:
     """Run a conversation again from its log, and compare.
 
-    It shows the first difference. The model's answers and the results of tools are those of the
-    log: nothing runs, no file changes, nothing is sent. The exit code is 6 if something differs.
+    It shows the first difference, and then its exit code is 6. The model's answers are those of the
+    log. So are the results of tools, unless they run again in a clone of your repository, at the
+    last commit before the conversation: by default nothing runs and nothing changes.
     """
     from oh_daemon.fronts.cli.replay import run_replay  # noqa: PLC0415
 
-    return run_replay(workspace, recording, is_strict=strict)
+    return run_replay(workspace, recording, executes=execute, is_strict=strict)
 
 
 @unattended.command("fleet")
