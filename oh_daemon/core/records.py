@@ -108,9 +108,14 @@ _BRANCH_EVENTS = {"turn.started", "turn.completed", "changes.updated", "changes.
 
 
 def fork_records(
-    records: Sequence[plain.Record], params: ForkParams, now: str
+    records: Sequence[plain.Record],
+    params: ForkParams,
+    now: str,
+    options: Mapping[str, str] | None = None,
 ) -> list[plain.Record]:
     """Return the records up to and including an item (without one, all) as the start of a new log.
+
+    `options` replace some of those that hold there.
 
     Items that have not ended are left out. Raises `InvalidParamsError` for an unknown item.
     """
@@ -129,6 +134,7 @@ def fork_records(
     end = _end(valid, at_item_id, ended_ids)
     copies = [record for record in valid[1:] if _is_copied(record, ended_ids, end)]
     origin: plain.ForkOrigin = {"id": conversation_id, "seq": end}
+    state.options |= options or {}
     events = [_creation(valid[0]["event"], state, origin, now), *copies]
     named = ConversationUpdated(title=params.title or f"{state.title} (fork)")
     events += [*_closing(conversation_id, events, now), _record(plain_form(named), now)]

@@ -75,6 +75,13 @@ def test_a_recording_is_a_model_for_other_folders(world: World) -> None:
         assert ran.code == code, ran
         assert "costs money" not in ran.err
     assert re.search(r"^\+messages.*more.txt$", ran.out, re.MULTILINE)
+
+    lines = map(json.loads, log.read_text("utf-8").splitlines())
+    message = next(line["itemId"] for line in lines if "itemId" in line)
+    forked = oh(world, "fork", log.parent.name, "--at", message, "--model", "demo")
+    ran = oh(world, "run", "--resume", forked.out.strip())
+    assert (ran.code, "I am a script" in ran.out) == (0, True)
+    assert f"oh-daemon run --resume {forked.out[:12]}\n" in forked.err
     assert len(world.llm.requests) == n_requests
 
 

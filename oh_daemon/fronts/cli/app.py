@@ -289,11 +289,12 @@ def fork_conversation(
         str | None, typer.Option(metavar="ITEM", help="Copy up to this item; default: all.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="Title of the copy.")] = None,
+    model: ModelName = None,
 ) -> None:
     """Copy a conversation, or its first part; print the copy's id."""
     from oh_daemon.fronts.cli.logs import print_fork  # noqa: PLC0415
 
-    print_fork(workspace, conversation, at, title)
+    print_fork(workspace, conversation, at, title, model)
 
 
 @app.command("rollback")

@@ -24,6 +24,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.core.records import fork_records
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.usage import Bill
+from oh_daemon.fronts.cli.process import say
 from oh_daemon.store.blobs import Blobs
 from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.commit import CommitThread
@@ -55,17 +56,22 @@ def print_export(folder: Path, start_of_id: str, form: Format) -> None:
     sys.stdout.buffer.flush()
 
 
-def print_fork(folder: Path, start_of_id: str, at_item: str | None, title: str | None) -> None:
+def print_fork(
+    folder: Path, start_of_id: str, at_item: str | None, title: str | None, model: str | None
+) -> None:
     """Begin a conversation with the first part of another, and print its id."""
     from oh_daemon.app.shared import SystemClock  # noqa: PLC0415 - slow, and only for this.
 
     place, commit = find_log(folder, start_of_id), CommitThread()
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
     with InvalidParamsError.naming(atItemId="--at"):
-        begun = fork_records(read_log(place), params, SystemClock().now())
+        options = {"model": model} if model else {}
+        begun = fork_records(read_log(place), params, SystemClock().now(), options)
     forked_id = write_fork(place, begun, commit, Places(os.environ).own_logs)
     commit.close()
     sys.stdout.write(f"{forked_id}\n")
+    if model:
+        say(f"to go on with {model}: oh-daemon run --resume {forked_id[:12]}")
 
 
 def print_list(folder: Path, *, as_json: bool) -> None:
