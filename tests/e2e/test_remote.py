@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,7 @@ def test_over_ssh_a_cut_connection_ends_what_runs_on_the_host(
     [
         ("cmd:false", "(exit code 1)", "without a question: false sh -c true"),
         ("cmd:sh -c 'echo no route >&2; exit 9'", "(exit code 9): no route", "without a question"),
-        ("cmd:env HOME=/nowhere PATH=/bin", "there is no program oh-daemon", "install it there"),
+        ("cmd:env HOME=/nowhere PATH=/bin", "there is no program oh-daemon", "remote --install"),
     ],
 )
 def test_where_no_daemon_can_be_reached_initialize_says_what_to_try(
@@ -226,3 +227,22 @@ def test_where_no_daemon_can_be_reached_initialize_says_what_to_try(
     assert hint in refused.data["hint"]
     assert client.exit_code() == 4
     assert hint in client.stderr
+
+
+def test_on_request_this_installation_is_copied_and_serves_there(
+    world: World, tmp_path: Path
+) -> None:
+    home = tmp_path / "there"
+    home.mkdir()
+    python = Path(sys.executable).resolve().parent
+    target = f"cmd:{NAMESPACE} --kill-child env -i HOME={home} PATH={python}:/usr/bin:/bin"
+    remote = (sys.executable, "-m", "oh_daemon", "remote", target)
+    done = subprocess.run([*remote, "--install"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith(f"oh-daemon {version('oh-daemon')}")
+    world.product = remote
+    client = world.daemon(settings={"titles": False})
+    world.script(say("Hello."))
+    world.start(client)
+    assert world.turn(client)["finalText"] == "Hello."
+    [copy] = (home / ".local/share/oh-daemon").iterdir()
+    assert not [*copy.rglob("litellm")]

@@ -20,19 +20,17 @@ from oh_daemon.fronts.cli.options import (
     Id,
     Images,
     IsIsolated,
-    Maps,
     MaxCost,
     MaxSteps,
     ModelName,
-    Program,
     ResultSchema,
     Resume,
     Secrets,
     SettingsFile,
-    Target,
     chosen,
 )
 from oh_daemon.fronts.cli.process import exit_code_of, read_all
+from oh_daemon.fronts.cli.remote import remote
 from oh_daemon.fronts.cli.unattended import unattended
 
 app = typer.Typer(
@@ -44,6 +42,7 @@ app = typer.Typer(
 mcp = typer.Typer(rich_markup_mode=None)
 app.add_typer(mcp, name="mcp")
 app.add_typer(unattended)
+app.add_typer(remote)
 
 
 def run() -> None:
@@ -151,17 +150,6 @@ def serve_acp(
     from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - `__main__` handles the plain word.
 
     return serve()
-
-
-@app.command("remote")
-def serve_remote(target: Target, program: Program = "oh-daemon", maps: Maps = None) -> int:
-    """Serve an editor from another machine.
-
-    The daemon runs there, and asks the models from here.
-    """
-    from oh_daemon.fronts.remote.main import serve  # noqa: PLC0415
-
-    return serve(target, program, maps or [])
 
 
 @app.command("login")

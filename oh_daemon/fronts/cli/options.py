@@ -54,12 +54,6 @@ Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this co
 IsIsolated = Annotated[
     bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon land` does that.")
 ]
-Target = Annotated[str, typer.Argument(help="Such as ssh://HOST/FOLDER; see docs/remote.md.")]
-Program = Annotated[str, typer.Option(help="The daemon there.")]
-Maps = Annotated[
-    list[str] | None,
-    typer.Option("--map", metavar="HERE=THERE", help="Another path there; repeatable."),
-]
 ApiKey = Annotated[str | None, typer.Option("--api-key", hidden=True, callback=_refuse_key)]
 """Always refused."""
 

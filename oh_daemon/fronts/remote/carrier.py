@@ -15,6 +15,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from oh_daemon.contract.errors import ToolError, UserError
+from oh_daemon.fronts.remote.install import folder_there
 from oh_daemon.fronts.remote.target import Target
 from oh_daemon.workspace.environment import clean_env
 from oh_daemon.workspace.spawner import Spawner, start_thread
@@ -26,6 +27,10 @@ _NOT_INSTALLED = 127
 _SCRIPT = """\
 PATH="$PATH:$HOME/.local/bin"
 program={program}
+if [ -z "$program" ]; then
+  program=oh-daemon
+  [ -x "{copy}/oh-daemon" ] && program="{copy}/oh-daemon"
+fi
 command -v "$program" >/dev/null 2>&1 || {{
   echo "there is no program $program in the target" >&2
   exit 127
@@ -48,7 +53,7 @@ class Carrier:
         self._tail = ""
         self._has_begun = False
         self._errors_ended = threading.Event()
-        argv = target.argv(_SCRIPT.format(program=shlex.quote(program)))
+        argv = target.argv(_SCRIPT.format(program=shlex.quote(program), copy=folder_there()))
         with ExitStack() as theirs:
             their_input, self.outbound = os.pipe()
             self.inbound, their_output = os.pipe()
@@ -86,7 +91,10 @@ class Carrier:
             hint = "the agent there has stopped; once it is back, open the conversation again"
         elif code == _NOT_INSTALLED:
             what = f"no daemon is at {name}{reason}"
-            hint = "install it there, for instance with pipx, or name it with --program"
+            hint = (
+                f"`oh-daemon remote --install {shlex.quote(name)}` copies this one there; or name "
+            )
+            hint += "it with --program"
         else:
             what = f"{name} cannot be reached (exit code {code}){reason}"
             trial = shlex.join(self.target.argv("true"))

@@ -11,6 +11,15 @@ from oh_daemon.fronts.remote.uris import parse_folders
 from oh_daemon.fronts.wire.stdio import claim_stdio
 
 
+def install(text: str) -> int:
+    """Copy this installation to a target. Raises `UserError`."""
+    from oh_daemon.fronts.remote.install import install as copy_to  # noqa: PLC0415 - for few.
+
+    target = parse_target(text)
+    sys.stdout.write(f"{target.text}: {copy_to(target)}\n")
+    return 0
+
+
 def serve(text: str, program: str, maps: list[str]) -> int:
     """Serve one editor with the daemon at a target; does not return, but ends the process.
 

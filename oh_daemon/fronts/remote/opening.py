@@ -6,6 +6,7 @@ there; what protects the user here protects there.
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, cast
 
 import orjson
@@ -72,7 +73,7 @@ def problem_of(answer: Json, version_here: str, target: str) -> UserError | None
     return UserError(
         f"the oh-daemon at {target} is version {there}, here it is {version_here}; that one cannot "
         "use the models of here",
-        hint=f"install {version_here} there",
+        hint=f"`oh-daemon remote --install {shlex.quote(target)}` copies this one there",
     )
 
 
