@@ -210,6 +210,28 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
     assert editor.buffers[source] == "first\n" + kept
 
 
+def test_in_a_view_a_clean_buffer_is_edited_in_the_editor_which_cannot_save(world: World) -> None:
+    """Commands see the edit although the file has not got it."""
+    source = world.project / "a.py"
+    source.write_text("x = 1\n")
+    world.variables["OH_DAEMON_SANDBOX"] = "view"
+    world.script(
+        call("edit", command="view", path="a.py"),
+        call("edit", command="replace", path="a.py", old_text="1", new_text="2"),
+        call("terminal", command="cat a.py"),
+        say("Done."),
+    )
+    editor = editor_of(world)
+    editor.open(source)
+    editor.choose = lambda asked: asked["actions"][0]["title"]
+    editor.run("ohDaemon.start", "Make it two")
+    editor.client.wait_for(lambda m: m.get("params", {}).get("message") == "Done.")
+    [edit] = editor.edits
+    assert source.as_uri() in str(edit["edit"])
+    assert (editor.buffers[source], source.read_text()) == ("x = 2\n", "x = 1\n")
+    assert tool_results(world.llm.requests[-1].body)[-1].startswith("x = 2\n")
+
+
 def test_options_history_and_going_back_need_no_id_and_ask_for_what_they_lack(
     world: World,
 ) -> None:
