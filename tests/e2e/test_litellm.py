@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
 import psutil
+from acp_client import AcpClient
 from fake_llm import hang, say
 from processes import argv
 from raw_client import RawClient
@@ -55,6 +57,28 @@ def test_an_interrupt_and_another_conversation_do_not_wait_for_the_import(
     assert world.turn(client, nth=3)["finalText"] == "far"
     assert [request.body["model"] for request in world.llm.requests] == ["fake", "far"]
     assert child_of(client) == held
+
+
+def test_what_an_acp_client_asks_meanwhile_does_not_wait_for_the_import_either(
+    world: World, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "may-import"
+    os.mkfifo(fifo)
+    (tmp_path / "sitecustomize.py").write_text(HELD_IMPORT.format(fifo=str(fifo)))
+    (world.home / "settings.json").write_text(json.dumps({"llm": {"client": "litellm"}}))
+    world.llm.play(lambda request: say(request["model"]))
+    with AcpClient(world.project, {**world.environment, "PYTHONPATH": str(tmp_path)}) as client:
+        client.initialize()
+        session = client.new(world.project)
+        prompt = client.send_prompt(session, "Hi")
+        with fifo.open("w"):  # Once the import has begun. It goes on when this is closed.
+            other = client.new(world.project)
+            client.request("session/set_mode", {"sessionId": other, "modeId": "plan"})
+            client.cancel(session)
+            assert client.result_of(prompt) == {"stopReason": "cancelled"}
+            prompt = client.send_prompt(other, "Hi")
+        assert client.result_of(prompt) == {"stopReason": "end_turn"}
+        assert client.text() == "fake"
 
 
 def test_a_child_that_hangs_holds_up_no_interrupt_and_ends_with_a_daemon_that_is_killed(

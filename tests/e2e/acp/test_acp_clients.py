@@ -96,12 +96,12 @@ def begun(start: Start, habits: Habits, buffer: Buffer) -> AcpClient:
 def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) -> None:
     rule, other = world.project / "rule.md", world.project / "prices.py"
     rule.write_text("Rule: 10 %\n")
-    other.write_text("rate = 10\n")
+    other.write_text("# Prices\nrate = 10\n")
     buffer = Buffer(rule)
     client = begun(start, habits, buffer)
     world.script(
         call("edit", command="view", path="rule.md"),
-        call("edit", command="view", path="prices.py"),
+        call("edit", command="view", path="prices.py", start_line=2, end_line=2),
         call("edit", command="replace", path="prices.py", old_text="10", new_text="25"),
         call("terminal", command="touch made"),
         say("Done."),
@@ -111,7 +111,10 @@ def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) 
     assert client.prompt(session, "Do what the rule says") == {"stopReason": "end_turn"}
     seen = str(world.llm.requests[1].body["messages"][-1]["content"])
     assert ("25 %" in seen) == habits.sees_unsaved
-    assert other.read_text() == "rate = 25\n"
+    assert other.read_text() == "# Prices\nrate = 25\n"
+    # Lines are counted from 1, as the schema has it.
+    places = [place for each in client.updates() for place in each.get("locations", ())]
+    assert {"path": str(other), "line": 2} in places
     assert (world.project / "made").exists()
     prompt = client.send_prompt(session, "And more")
     world.llm.wait_for_requests(6)

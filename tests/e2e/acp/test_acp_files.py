@@ -103,11 +103,13 @@ def test_a_client_that_would_lose_text_is_not_written_to(
 ) -> None:
     path = world.project / "a.py"
     path.write_text("x = 1\n")
-    buffers = Buffers()
+    # What CodeCompanion reads is the disk, so nothing says that the user has typed there.
+    typed = {str(path): "x = 1\n# typed\n"} if name else {}
+    buffers = Buffers(dict(typed))
     client = begun(start, buffers, name)
     world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
     client.prompt(client.new(world.project), "Change it")
-    assert buffers.written == []
+    assert (buffers.written, buffers.texts) == ([], typed)
     assert path.read_text() == "x = 3\n"
     assert bool(client.asked("fs/read_text_file")) == (name == "")
 
