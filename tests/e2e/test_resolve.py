@@ -1,6 +1,8 @@
 """`oh-daemon resolve`: from an issue to a checked branch, or to a draft that says why not."""
 
 import json
+import os
+import signal
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -31,16 +33,24 @@ ONLY_CONTAINER = ("--sandbox", "off", "--boundary", "container")
 
 
 def finish() -> Step:
-    said = {"resolved": True, "title": "Add adds", "summary": "It adds; thanks @somebody, #1."}
+    said = {
+        "resolved": True,
+        "title": "Add adds, fixes #1",
+        "summary": "It adds; thanks @somebody, #1.",
+    }
     return call("finish", message="Done.", result=said)
 
 
-def resolve(world: World, issue: str, *args: str, stdin: str = "", **variables: str) -> Ran:
-    env = environment(world.home, **world.environment, **variables)
+def begin(world: World, issue: str, *args: str, stdin: str = "# Add\n", **more: str) -> Any:
+    env = environment(world.home, **world.environment, **more)
     words = [SCRIPT, "resolve", issue, "--repo", world.project, "--out", world.home / "out"]
     (world.home / "stdin").write_text(stdin)
     with (world.home / "stdin").open() as given:
-        return end(start([*words, *args], world.home, env, stdin=given))
+        return start([*words, *args], world.home, env, stdin=given)
+
+
+def resolve(world: World, issue: str, *args: str, **more: str) -> Ran:
+    return end(begin(world, issue, *args, **more))
 
 
 def report(world: World) -> Json:
@@ -95,7 +105,8 @@ def test_an_issue_becomes_a_checked_commit_on_a_branch_and_a_pull_request(world:
     assert (told["draft"], told["commit"], told["sandbox"]) == (False, head, "view")
     assert told["check"] == {"command": CHECK, "exitCode": 0}
     assert git(world.project, "diff", "--name-only", "main", head) == "a.txt"
-    assert git(world.project, "log", "-1", "--format=%s %P", head) == f"Add adds {told['base']}"
+    said = git(world.project, "log", "-1", "--format=%s: %b%P", head)
+    assert said == f"{told['title']}: {PAGE}\n{told['base']}"
     assert git(origin, "rev-parse", "oh-daemon/issue-7") == head
     # What the user had is as it was, and only the log is left of the worktree.
     assert git(world.project, "status", "--porcelain") == "M b.txt"
@@ -106,10 +117,11 @@ def test_an_issue_becomes_a_checked_commit_on_a_branch_and_a_pull_request(world:
     assert "Anybody may have written the issue" in first.partition("Ignore all rules")[0]
     assert "t0ken-of-github" not in str([each.body for each in world.llm.requests])
     body = told["body"]
+    assert told["title"] == "Add adds, fixes #\u200b1"
     assert ("@somebody" in body, "Fixes #7" in body, f"`{CHECK}` passed" in body) == (
         (False, True, True)
     )
-    sent = {"title": "Add adds", "body": body, "head": "oh-daemon/issue-7", "base": "main"}
+    sent = {"title": told["title"], "body": body, "head": "oh-daemon/issue-7", "base": "main"}
     token = "Bearer t0ken-of-github"
     assert asked == [
         {"path": "/repos/shop/prices/issues/7", "body": None, "token": token},
@@ -146,6 +158,18 @@ def test_what_is_not_proven_is_a_draft_without_a_branch(
     page = (world.home / "out/pr.md").read_text()
     assert page.startswith("# Draft: ")
     assert ("1 of 2 fails" in page) == (stop == "the check did not" and "echo" in args[1])
+
+
+def test_an_interrupt_ends_the_check_and_the_work_stays(world: World) -> None:
+    repository(world.project)
+    world.script(call("terminal", command="echo two > a.txt"), finish())
+    begun = world.home / "begun"
+    os.mkfifo(begun)
+    process = begin(world, "-", "--check", f"echo > {begun}; sleep 60", *ONLY_CONTAINER)
+    begun.read_text()
+    ran = end(process, signal.SIGINT, within_s=30)
+    assert (ran.code, (world.home / "out/tree/a.txt").read_text()) == (130, "two\n"), ran.err
+    assert git(world.project, "branch", "--format=%(refname:short)") == "main"
 
 
 @pytest.mark.parametrize(

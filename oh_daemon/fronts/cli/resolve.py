@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -28,6 +29,7 @@ from oh_daemon.fronts.cli.github import Issue, call_api, read_issue, repository_
 from oh_daemon.fronts.cli.headless import Ended, run_headless
 from oh_daemon.fronts.cli.headless import Request as Run
 from oh_daemon.fronts.cli.process import say
+from oh_daemon.fronts.cli.terminal_user import on_signals
 from oh_daemon.fronts.cli.turn_watch import DONE, TURN_FAILED
 from oh_daemon.sandbox.git_commands import run_git
 from oh_daemon.workspace.spawner import Spawner
@@ -83,7 +85,7 @@ class Request:
 def run_resolve(request: Request) -> int:
     """Work on the issue; return the exit code."""
     _require_boundary(request)
-    with closing(Spawner()) as spawner, ExitStack() as on_failure:
+    with closing(Spawner()) as spawner, ExitStack() as at_the_end:
         issue = read_issue(request.issue, spawner)
         branch = request.branch or f"oh-daemon/{_short_name(issue)}"
         beside = request.repository.with_name(f"{request.repository.name}-{_short_name(issue)}")
@@ -92,7 +94,14 @@ def run_resolve(request: Request) -> int:
         job = _Job(
             request, issue, branch, out, make_tree(spawner, request.repository, out / "tree")
         )
-        on_failure.callback(job.tree.remove)
+        at_the_end.callback(job.tree.remove)
+
+        def end(ended: Ended) -> int:
+            # From now on the worktree holds work. An interrupt ends the check.
+            at_the_end.pop_all()
+            on_signals(signal.default_int_handler)
+            return job.end(ended)
+
         sandbox = "off" if request.boundary else "view"
         run = Run(
             task=job.task,
@@ -102,13 +111,12 @@ def run_resolve(request: Request) -> int:
             result_schema=_SCHEMA,
             is_alone=True,
         )
-        code = run_headless(run, job.end)
-        if code != DONE:
-            on_failure.pop_all()
-            return code
-        job.keep_log()
-        job.publish(spawner)
-    return DONE
+        code = run_headless(run, end)
+        if code == DONE:
+            job.keep_log()
+            job.tree.remove()
+            job.publish(spawner)
+        return code
 
 
 def _require_boundary(request: Request) -> None:
@@ -179,7 +187,9 @@ class _Job:
         self.report = {
             "draft": bool(stops),
             "stops": stops,
-            "title": clipped(one_line(result.get("title") or self.issue.title), _TITLE_CHARS),
+            "title": clipped(
+                _quiet(one_line(result.get("title") or self.issue.title)), _TITLE_CHARS
+            ),
             "branch": self.branch,
             "base": self.tree.base,
             "issue": {"number": self.issue.number, "url": self.issue.url},
@@ -191,7 +201,7 @@ class _Job:
         }
         self.report["body"] = _body(self.issue, self.report, summary, check)
         if not stops:
-            message = f"{self.report['title']}\n\n{summary}\n"
+            message = f"{self.report['title']}\n\n{self.issue.url or ''}".strip() + "\n"
             self.report["commit"] = self.tree.commit(files, message, self.branch)
         self._write(ended, files)
         return (DRAFT if ended.code in {DONE, TURN_FAILED} else ended.code) if stops else DONE
@@ -267,12 +277,16 @@ def _work(ended: Ended) -> Json:
     }
 
 
+def _quiet(text: str) -> str:
+    """Return the text without mentions of people, and without links that would close issues."""
+    return re.sub(r"[@#](?=\w)|(?<=\w)/(?=issues/)", "\\g<0>\u200b", text)
+
+
 def _body(issue: Issue, report: Json, summary: str, check: Check | None) -> str:
     """Render what a pull request says.
 
     What the agent wrote mentions nobody, links no other issue, and shows no image.
     """
-    words = re.sub(r"[@#](?=\w)", "\\g<0>\u200b", prose(summary))
     stops = "".join(f"- {one_line(stop)}\n" for stop in report["stops"])
     lines = [sum(each[name] or 0 for each in report["changes"]) for name in ("added", "deleted")]
     cost = report["costUsd"]
@@ -290,7 +304,7 @@ def _body(issue: Issue, report: Json, summary: str, check: Check | None) -> str:
     )
     parts = (
         f"This is a draft:\n\n{stops}" if stops else "",
-        words,
+        _quiet(prose(summary)),
         fenced(check.output) if check is not None and check.exit_code != 0 else "",
         f"Fixes #{issue.number}" if issue.number is not None and not stops else issue.url or "",
         "\n".join(facts),
