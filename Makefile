@@ -64,6 +64,7 @@ CHECKED := $(DEV) $(MODULES) $(LUA_FORMAT)
 
 MCP_SERVERS := tests/mcp_servers/node_modules/.made-$(call hash,tests/mcp_servers/package-lock.json)
 ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_clients/package-lock.json)
+RAY := .venv/.ray-$(call hash,tests/ray.lock requirements-dev.lock)
 HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
 .PHONY: help setup system editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
@@ -77,7 +78,7 @@ demo: $(READY) ## the agent fixes a small project; a real model if a key is set,
 test: system editors mcp-servers acp-clients $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
 	@$(MAKE) --jobs=4 check-types check-promises test-view test-rest
 
-test-full: system check editors mcp-servers acp-clients test-view ## the gate, then all tests with the long loops, each with real starts
+test-full: system check editors mcp-servers acp-clients $(RAY) test-view ## the gate, then all tests with the long loops, each with real starts
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
 	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_command_secrets.py
 	OH_TEST_STARTS=real $(PYTEST) --full $(TEST_ARGS)
@@ -137,9 +138,10 @@ picture: $(DEV) ## write the picture of the README from a run of the demo
 pictures: $(DEV) editors ## write the pictures of the VS Code panel, docs/img/vscode-*.png
 	OH_TEST_PICTURES=docs/img $(PYTEST) -n 0 --basetemp=$$(mktemp -d)/oh $(addprefix tests/editors/vscode/test_,looks.py first_run.py)
 
-lock: $(DEV) ## write both lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
+lock: $(DEV) ## write the lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	$(call compile,requirements.lock)
 	$(call compile,requirements-dev.lock --group dev)
+	echo 'ray>=2.50' | $(subst pyproject.toml,- -c requirements-dev.lock,$(call compile,tests/ray.lock))
 
 compile = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-annotate --no-header $(LOCK_ARGS) -o $(1)
@@ -196,6 +198,12 @@ $(HARBOR): tests/acp_clients/requirements.lock $(DEV)
 	@rm -rf .venv/harbor .venv/.harbor-*
 	@$(call INSTALL,install) --no-deps --require-hashes --python-version 3.12 --target .venv/harbor -r $<
 	@touch $@
+
+# 285 MB that only one test needs, so they are not in requirements-dev.lock.
+$(RAY): tests/ray.lock $(DEV)
+	@echo "installing what $< lists"
+	@$(call INSTALL,install) --require-hashes -r $<
+	@rm -f .venv/.ray-* && touch $@
 
 # code-server's own two folders come with their own lists of exact versions.
 $(HOST):

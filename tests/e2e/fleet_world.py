@@ -24,6 +24,15 @@ def git(folder: Path, *words: str) -> str:
     return ran.stdout.decode().strip()
 
 
+def make_repository(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "a.txt").write_text("one\n")
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "base")
+    return folder
+
+
 @dataclass(frozen=True)
 class FleetWorld:
     world: World
@@ -47,9 +56,12 @@ class FleetWorld:
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return str(file)
 
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment(self.world.home, **self.world.environment)
+
     def begin(self, *words: str, **more: str) -> subprocess.Popen[str]:
-        env = environment(self.world.home, **self.world.environment, **more)
-        return start([SCRIPT, "fleet", *words], self.out.parent, env)
+        return start([SCRIPT, "fleet", *words], self.out.parent, {**self.environment, **more})
 
     def run(self, tasks: str, *words: str) -> Ran:
         return end(self.begin(tasks, "--out", str(self.out), *words))

@@ -12,7 +12,7 @@ import psutil
 import pytest
 from command_line import end
 from fake_llm import USAGE, call, hang, say, with_usage
-from fleet_world import UNHELD, FleetWorld, git
+from fleet_world import UNHELD, FleetWorld, git, make_repository
 from world import KEY, World
 
 NEW = {"command": "create", "path": "new.txt", "text": "new\n"}
@@ -20,13 +20,7 @@ NEW = {"command": "create", "path": "new.txt", "text": "new\n"}
 
 @pytest.fixture
 def fleet(world: World, tmp_path: Path) -> FleetWorld:
-    repo = tmp_path / "repo"
-    repo.mkdir()
-    (repo / "a.txt").write_text("one\n")
-    git(repo, "init", "-q")
-    git(repo, "add", ".")
-    git(repo, "commit", "-qm", "base")
-    return FleetWorld(world, repo, tmp_path / "out")
+    return FleetWorld(world, make_repository(tmp_path / "repo"), tmp_path / "out")
 
 
 def test_each_task_has_its_clone_its_check_and_its_result(fleet: FleetWorld) -> None:

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.fronts.cli.process import say
 from oh_daemon.fronts.fleet.fleet import (
@@ -74,7 +75,14 @@ def line_of_all(progress: Progress) -> str:
     )
 
 
-def print_status(out: Path, *, as_json: bool) -> int:
+def report(what: str, out: Path | None, *, as_json: bool) -> int:
+    """Print the table (`status`) or write the reports of all shards (`merge`)."""
+    if out is None or not out.is_dir():
+        raise InvalidParamsError(f"say which folder: oh-daemon fleet {what} DIR")
+    return _merge(out) if what == "merge" else _print_status(out, as_json=as_json)
+
+
+def _print_status(out: Path, *, as_json: bool) -> int:
     """Print a table of all tasks, also while they run; return 0 when all have passed."""
     table = Table(box=None)
     for name in ("task", "status", "check", "steps", "cost", "cut off", "why"):
@@ -102,7 +110,7 @@ def print_status(out: Path, *, as_json: bool) -> int:
     return 0 if all_passed else _FAILED
 
 
-def merge(out: Path) -> int:
+def _merge(out: Path) -> int:
     """Write the reports of all shards below the folder."""
     results = results_of(folders_below(out))
     write_reports(out, results)

@@ -119,8 +119,9 @@ def run_fleet(  # noqa: PLR0913, PLR0917 - one parameter per option of the comma
     ] = None,
     jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, help="Tasks at a time.")] = 4,
     executor: Annotated[
-        Literal["threads", "processes"], typer.Option(help="What runs the tasks.")
+        Literal["threads", "processes", "ray"], typer.Option(help="What runs the tasks.")
     ] = "threads",
+    address: Annotated[str, typer.Option(help="Of a Ray cluster; default: one here.")] = "",
     shard: Annotated[
         str, typer.Option(metavar="I/N", callback=_check_shard, help="Only every Nth task.")
     ] = "",
@@ -150,16 +151,11 @@ def run_fleet(  # noqa: PLR0913, PLR0917 - one parameter per option of the comma
     from oh_daemon.fronts.fleet.work import Plan  # noqa: PLC0415
 
     if tasks in {"status", "merge"}:
-        place = folder or out
-        if place is None or not place.is_dir():
-            raise InvalidParamsError(f"say which folder: oh-daemon fleet {tasks} DIR")
-        return (
-            fleets.merge(place) if tasks == "merge" else fleets.print_status(place, as_json=as_json)
-        )
+        return fleets.report(tasks, folder or out, as_json=as_json)
     if out is None or folder is not None:
         raise InvalidParamsError("say where everything is kept: --out DIR")
     plan = Plan(model or "", sandbox, boundary, max_steps or 100, max_cost, resumes=resume)
     request = Request(read_tasks(Path(tasks), repo), out.absolute(), plan, jobs, max_total)
     if shard:
         request = fleets.shard_of(request, shard)
-    return fleets.run(request, engine(executor, jobs))
+    return fleets.run(request, engine(executor, jobs, address))
