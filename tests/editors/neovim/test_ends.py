@@ -4,6 +4,7 @@ import re
 import sys
 import threading
 from importlib.metadata import version
+from pathlib import Path
 
 import psutil
 from desk import Desk
@@ -180,3 +181,27 @@ def _health(editor: Neovim) -> str:
     report = "\n".join(editor.nvim.current.buffer[:])
     editor.command("close")
     return re.sub("[✅⚠️❌] ?", "", report)
+
+
+def test_the_agent_works_on_another_machine_and_here_again(desk: Desk) -> None:
+    desk.script(call("terminal", command="hostname"), say("Done there."), say("Done here."))
+    editor = desk.start(cmd=DAEMON)
+    editor.edit(desk.file)
+    path = f"PATH={Path(sys.executable).parent}:/usr/bin:/bin"
+    namespace = "unshare --user --map-root-user --uts --pid --fork --kill-child"
+    named = f"sh -c 'hostname elsewhere; exec env {path} \"$@\"' -"
+    editor.command(f"Oh remote cmd:{namespace} {named}")
+    editor.wait_for_event("Started")
+    assert "the agent works on cmd:unshare" in editor.messages()
+    editor.command("Oh trust full")
+    editor.command("Oh approval askNever")
+    editor.command("Oh where are you?")
+    editor.wait_for_chat("Done there.")
+    assert "elsewhere" in desk.tool_results()[-1]
+    editor.command("Oh remote here")
+    editor.wait_for_event("Started", nth=2)
+    editor.command("Oh and now?")
+    editor.wait_for_chat("Done here.")
+    editor.command("Oh remote cmd:false")
+    editor.wait_for_event("Exit", nth=3)
+    assert "cmd:false cannot be reached" in editor.messages()

@@ -356,6 +356,22 @@ local commands = {
       end)
     end),
   },
+  remote = {
+    takes = "target",
+    fits = function(words)
+      return words == "here" or words:match("^%l+:") ~= nil
+    end,
+    choices = function()
+      return { "ssh://", "docker://", "podman://", "kubectl://", "cmd:", "here" }
+    end,
+    run = function(call)
+      if call.args == "" then
+        tell.message("`:Oh remote ssh://HOST`, `docker://CONTAINER` or `here`: where does it work?")
+      else
+        require("oh.conversations").move(call.args)
+      end
+    end,
+  },
   restart = {
     run = function()
       require("oh.conversations").restart()

@@ -124,4 +124,25 @@ function M.restart()
   end)
 end
 
+--- Let the agent of this root work on another machine from now on, or here again.
+---@param target string Such as `ssh://HOST`, or "here".
+function M.move(target)
+  local remote = target ~= "here" and target or nil
+  local daemon = daemons.known()
+  local function show()
+    local place = remote or "this machine"
+    tell.message(("the agent works on %s; `:Oh conversations` shows those there"):format(place))
+    require("oh.windows").show(daemon)
+  end
+  if daemon then
+    daemon.remote, daemon.target, daemon.chosen = remote, { daemon = daemon }, nil
+    daemon:restart(show)
+    return
+  end
+  daemon = daemons.start(nil, remote)
+  if daemon then
+    show()
+  end
+end
+
 return M

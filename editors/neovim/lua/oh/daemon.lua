@@ -24,6 +24,7 @@ local M = {}
 ---@field target oh.Target Its conversation is the one that commands mean.
 ---@field chosen? oh.Target The next one, which is being opened; messages are for it already.
 ---@field next_options table<string, string> The user's choices for the next conversation.
+---@field remote? string Where it runs, if not on this machine.
 ---@field next_isolated? boolean Whether the next conversation is isolated.
 ---@field context? oh.protocol.ContextChangedParams The last context that it was told.
 ---@field private commands? table[] The commands that a message can name with `/`, once known.
@@ -78,12 +79,13 @@ end
 
 --- The daemon of a root, started if it does not run. Nil when it cannot be started.
 ---@param root? string
+---@param remote? string Where it is to run, if it does not run yet.
 ---@return oh.Daemon?
-function M.start(root)
+function M.start(root, remote)
   root = root or M.root()
   local daemon = daemons[root]
   if not daemon then
-    daemon = setmetatable({ root = root }, Daemon)
+    daemon = setmetatable({ root = root, remote = remote }, Daemon)
     daemon.target, daemon.n_sent = { daemon = daemon }, 0
     daemon.conversations, daemon.next_options, daemon.waiting, daemon.open = {}, {}, {}, {}
   end
@@ -242,6 +244,20 @@ function Daemon:launch()
 end
 
 ---@private
+---@param cmd string[]
+---@return string[]
+function Daemon:argv(cmd)
+  if not self.remote then
+    return cmd
+  end
+  local words = vim.list_slice(cmd)
+  if words[#words] == "--stdio" then
+    table.remove(words)
+  end
+  return vim.list_extend(words, { "remote", self.remote })
+end
+
+---@private
 ---@param options oh.Config
 ---@return vim.lsp.ClientConfig
 function Daemon:client_config(options)
@@ -269,7 +285,7 @@ function Daemon:client_config(options)
   end
   return {
     name = "oh",
-    cmd = options.cmd,
+    cmd = self:argv(options.cmd),
     cmd_cwd = self.root,
     cmd_env = options.env,
     root_dir = self.root,
