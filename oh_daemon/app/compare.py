@@ -96,6 +96,9 @@ def requests_differ(recorded: Json, request: ModelRequest, *, is_strict: bool) -
     """Compare a request with one that was kept, which may name other folders in its prompt."""
     now = json.loads(render_completion({"request": request}))["request"]
     before, now = ({key: each[key] for key in _SENT if key in recorded} for each in (recorded, now))
+    for each in () if is_strict else (before, now):
+        # When git answers decides where that is told.
+        each["messages"] = [m for m in each["messages"] if not _NEWS.fullmatch(str(m["content"]))]
     prompts = (str(each["messages"][0]["content"]) for each in (before, now))
     folders = [row[2:] for each in prompts for row in "".join(_FOLDERS.findall(each)).splitlines()]
     return Comparison(is_strict, folders).difference("the request", before, now)
@@ -119,7 +122,8 @@ def is_compared(item: plain.Item) -> bool:
     """Return whether the agent's loop made the item, rather than a tool or the surroundings."""
     if item["kind"] == "notice":
         return code_of(item) in OF_CORE
-    return item["kind"] != "subagent" and not is_own(item)
+    is_cut = item["kind"] in {"agentMessage", "reasoning"} and item.get("reason") == "interrupted"
+    return item["kind"] != "subagent" and not is_own(item) and not is_cut
 
 
 def comparable(item: plain.Item, ids: Mapping[str, str]) -> Json:

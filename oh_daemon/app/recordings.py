@@ -30,13 +30,16 @@ from oh_daemon.contract.errors import (
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import QueuedMessage, UserMessageItem
 from oh_daemon.core.folding import apply
+from oh_daemon.core.hooks import HOOKED
 from oh_daemon.core.ports import ModelRequest
 from oh_daemon.core.records import standing
 from oh_daemon.core.state import State, is_tool_item
-from oh_daemon.model.replay import Call, Recording, ReplayModel
+from oh_daemon.model.replay import Call, Recording, ReplayModel, first_run
 from oh_daemon.store.completions import read_requests
 from oh_daemon.store.log_scan import LOG_NAME, read_log
 from oh_daemon.workspace.paths import paths_from_uris
+
+_HOOK = "a hook had a say in what came next"
 
 
 @dataclass(slots=True)
@@ -51,6 +54,8 @@ class Turn:
     outcome: plain.Turn | None = None
     n_items: int = 0
     """How many items to compare there were at its end."""
+    left_out: str = ""
+    """Why it is not replayed, nor what follows."""
 
 
 class Script:
@@ -58,7 +63,7 @@ class Script:
 
     def __init__(self, records: Sequence[plain.Record]) -> None:
         valid = [r for r in standing(records) if r["event"]["type"] != "conversation.rolledBack"]
-        begin = _first_run(valid)
+        begin = first_run(valid)
         self.head, self.turns = valid[:begin], list[Turn]()
         """What comes before the first turn that ran in this log, such as the copied part of a fork;
         and the turns."""
@@ -77,6 +82,8 @@ class Script:
         for record in valid[begin:]:
             apply(self._state, record)
             self._take(record, record["event"])
+            if record["event"]["type"] == "message.refused":
+                self.turns[-1].left_out = _HOOK
 
     @property
     def folders(self) -> list[str]:
@@ -95,6 +102,8 @@ class Script:
                 turn = self.turns[-1]
                 turn.outcome, turn.last_seq = event["turn"], record["seq"]
                 turn.n_items = len(self.items)
+                if event["turn"].get("error", {}).get("kind") == "internalError":
+                    turn.left_out = "the daemon itself failed then"
             case "item.completed":
                 self._complete(record, event["item"])
             case "item.updated" if "args" in event:
@@ -102,12 +111,16 @@ class Script:
             case "agent.changed":
                 self.around.append(record)
             case "condensation.requested":
-                if self.turns[-1].started["cause"] == "condense" and not self.turns[-1].request:
-                    self.turns[-1].request = event
-                else:
-                    self.wishes.append(record)
+                self._wish(record, event)
             case _:
                 pass
+
+    def _wish(self, record: plain.Record, event: plain.CondensationRequested) -> None:
+        turn = self.turns[-1]
+        if turn.started["cause"] == "condense" and turn.request is None:
+            turn.request = event
+        else:
+            self.wishes.append(record)
 
     def _complete(self, record: plain.Record, item: plain.Item) -> None:
         if item["kind"] == "userMessage":
@@ -119,6 +132,10 @@ class Script:
                 self.wishes.append(record)
         elif not is_compared(item):
             self.around.append(record)
+            if item.get("title") == HOOKED:
+                self.turns[-1].left_out = _HOOK
+        elif item.get("reason") == "hook":
+            self.turns[-1].left_out = _HOOK
         elif is_tool_item(item):
             self.observations[item["call"]["id"]] = record["seq"], item
 
@@ -141,7 +158,7 @@ def recorded_model(name: str, place: Path) -> ReplayModel:
         records = read_log(place)
         places = [place, *sub_agents_of(place, records)]
         recordings = [Recording(read_log(each), read_requests(each)) for each in places]
-    except (OSError, ReadOnlyError) as exc:
+    except (OSError, ReadOnlyError, LookupError, TypeError, ValueError) as exc:
         raise ModelUnavailableError(f"{name!r} names no folder with a log: {exc}") from exc
 
     def check(call: Call, request: ModelRequest) -> None:
@@ -184,17 +201,6 @@ def compare_runs(place: Path, again: Path, *, is_strict: bool = False) -> Report
     ]
     report.difference = comparison.difference("how turns end", *ends)
     return report
-
-
-def _first_run(records: Sequence[plain.Record]) -> int:
-    """Return the place of the first turn that ran in this log: no copy has changes of status."""
-    last = len(records)
-    for n, record in enumerate(records):
-        if record["event"]["type"] == "turn.started":
-            last = n
-        elif record["event"]["type"] == "status.changed":
-            break
-    return last
 
 
 def without_questions(record: plain.Record) -> plain.Record:

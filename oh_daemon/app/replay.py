@@ -8,6 +8,7 @@ condensations, and how turns end.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,6 +71,8 @@ def replay(place: Path, *, is_strict: bool = False) -> Report:
     Raises `InvalidStateError` for a log that cannot be replayed, `OSError` and `ReadOnlyError`.
     """
     records = read_log(place)
+    if not records:
+        raise InvalidStateError(f"the log in {str(place)!r} is empty")
     try:
         report = _Replay(place, records, is_strict=is_strict).run()
     except _DAMAGES as exc:
@@ -176,6 +179,9 @@ class _Replay:
         try:
             for turn in self._script.turns:
                 self._turn = turn
+                if turn.left_out:
+                    self.report.left_out = turn.left_out
+                    break
                 self._copy_around(turn.first_seq)
                 if turn.started["cause"] != "landing":
                     self._run_turn(turn)
@@ -190,14 +196,14 @@ class _Replay:
         with conversation.journal.changed:
             begun = self._begin(turn)
             ended = conversation.turns.ended(begun.get("messageId", ""), begun["turnId"])
-        outcome = ended.result(_PATIENCE_S)
+        outcome = _wait(ended)
         while outcome["status"] == "paused" and self._next_seq() < turn.last_seq:
             with conversation.journal.changed:
                 self._take_wishes(self._next_seq(), is_paused=True)
                 if conversation.state.status == "paused":
                     conversation.resume()
                 ended = conversation.turns.ended("", begun["turnId"])
-            outcome = ended.result(_PATIENCE_S)
+            outcome = _wait(ended)
         if turn.outcome is None:
             self.report.left_out = self.report.left_out or "the log ends within a turn"
         elif not (self.report.difference or self.report.left_out):
@@ -363,3 +369,12 @@ class _Replay:
         if found is not None and self.report.difference is None:
             where = f"step {self.report.n_steps}: {found.where}"
             self.report.difference = replace(found, where=where)
+
+
+def _wait(ended: Future[plain.Turn]) -> plain.Turn:
+    try:
+        return ended.result(_PATIENCE_S)
+    except TimeoutError:
+        raise InvalidStateError(
+            "the agent waits for something that the log does not have"
+        ) from None

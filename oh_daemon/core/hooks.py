@@ -32,6 +32,8 @@ _STRICTNESS: tuple[Decision, ...] = ("", "allow", "ask", "deny")
 _BLOCKED = 2
 _GUARDS = {"PreToolUse", "UserPromptSubmit"}
 """Events whose hooks can deny what is about to happen."""
+HOOKED = "A hook wants the agent to go on"
+"""The title of the notice when that is so."""
 _ENDS_BY_ITSELF = {"endTurn", "finished"}
 _CLAUDE_TOOLS = {
     "terminal": ("Bash",),
@@ -169,7 +171,7 @@ class HookPoints:
         if outcome.decision != "deny" or outcome.stop is not None:
             return True
         self._continued_turn = turn_id
-        self._say("A hook wants the agent to go on", note=outcome.reason)
+        self._say(HOOKED, note=outcome.reason)
         return False
 
     def before_condensing(self, cancel: CancelToken) -> bool:

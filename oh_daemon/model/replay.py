@@ -40,6 +40,10 @@ _ERRORS: dict[str, type[e.ModelError]] = {
         *(e.ModelUnavailableError, e.ContextWindowExceededError),
     )
 }
+_STOPS: dict[str, Literal["length", "content_filter"]] = {
+    "maxTokens": "length",
+    "refusal": "content_filter",
+}
 _NO_SUMMARY = "Older steps were dropped without a summary"
 
 Text: TypeAlias = "plain.AgentMessageItem | plain.ReasoningItem"
@@ -100,7 +104,10 @@ class Recording:
         self._under_way: dict[bool, Call] = {False: Call(), True: Call()}
         """The next step, and the next call that condenses."""
         self._condenses = self._is_overflowing = self._was_in_tool = False
-        for record in standing(records):
+        valid = standing(records)
+        begin = first_run(valid)
+        self._end_call(valid[0]["event"], self._under_way[False], valid[0])
+        for record in valid[begin:]:
             self._take(record)
         times = [step.ts for step in self.steps]
         for answered_at, request in requests:
@@ -198,16 +205,22 @@ class Recording:
             ]
 
     def _end_turn(self, turn: plain.Turn, record: plain.Record) -> None:
-        reason = turn.get("stopReason")
-        if not self.steps:
-            return
-        if reason == "maxTokens":
-            self.steps[-1].stop = "length"
-        elif reason == "refusal":
-            self.steps[-1].stop = "content_filter"
+        if self.steps and (stop := _STOPS.get(turn.get("stopReason", ""))):
+            self.steps[-1].stop = stop
         if turn["status"] == "interrupted" and not self._was_in_tool:
             self._end_step(record)
         self._was_in_tool = False
+
+
+def first_run(records: Sequence[plain.Record]) -> int:
+    """Return the place of the first turn that ran in this log: no copy has changes of status."""
+    last = 0
+    for n, record in enumerate(records):
+        if record["event"]["type"] == "turn.started":
+            last = n
+        elif record["event"]["type"] == "status.changed":
+            return last
+    return len(records)
 
 
 class ReplayModel:

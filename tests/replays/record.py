@@ -85,7 +85,7 @@ def condense(folder: Path, url: str, llm: FakeLLM) -> None:
 
 
 def interfere(folder: Path, url: str, llm: FakeLLM) -> None:
-    """Reject an action, steer, interrupt, go on, condense by hand, and take a turn back."""
+    """Reject an action, steer, interrupt, go on, condense by hand, take a turn back, fork."""
     steps = [
         call("terminal", command="echo no > no.txt"),
         call("remark"),
@@ -123,6 +123,10 @@ def interfere(folder: Path, url: str, llm: FakeLLM) -> None:
         items = [r.event.item for r in talk.history if isinstance(r.event, ItemCompleted)]
         talk.rollback(next(i.id for i in reversed(items) if isinstance(i, UserMessageItem)))
         talk.run("And now?")
+        forked = talk.fork()
+    llm.add(call("list", path="."), say("The end of the other."))
+    with conversation(folder, url, conversation_id=forked, tools=tools) as talk:
+        talk.run("And here?")
 
 
 def demo(folder: Path, _url: str, _llm: FakeLLM) -> None:
@@ -133,12 +137,17 @@ def demo(folder: Path, _url: str, _llm: FakeLLM) -> None:
 
 
 def conversation(
-    folder: Path, url: str, context_window: int | None = None, **agent: Any
+    folder: Path,
+    url: str,
+    context_window: int | None = None,
+    conversation_id: str | None = None,
+    **agent: Any,
 ) -> Conversation:
     llm = LLM(model="openai/fake", base_url=url, api_key="sk-0", context_window=context_window)
     settings = {"logCompletions": True}
     workspace = Workspace(folder, ENVIRONMENT, sandbox="off")
-    return Conversation(Agent(llm=llm, settings=settings, **agent), workspace)
+    own = Agent(llm=llm, settings=settings, **agent)
+    return Conversation(own, workspace, conversation_id=conversation_id)
 
 
 RECORDINGS = (demo, work, condense, interfere)
@@ -157,10 +166,11 @@ def main(names: Sequence[str]) -> None:
 def keep(folder: Path, url: str, place: Path) -> None:
     """Copy the logs, the last request of each, without the paths and ports of this machine."""
     shutil.rmtree(place, ignore_errors=True)
-    logs = sorted(folder.glob(".openhands/conversations/*/events.jsonl"), key=_is_child)
-    for log in logs:
-        # The conversation itself, and its sub-agents under their ids.
-        kept = place / (log.parent.name if _is_child(log) else "main")
+    for log in folder.glob(".openhands/conversations/*/events.jsonl"):
+        # A replay finds sub-agents by their ids.
+        created = log.read_bytes()
+        name = log.parent.name if b'"parentId"' in created else "main"
+        kept = place / ("fork" if b'"forkedFrom"' in created else name)
         kept.mkdir(parents=True)
         (kept / "events.jsonl").write_text(_plain(log, folder, url))
         for file in sorted(log.parent.glob("completions/*-step.json"))[-1:]:
@@ -168,10 +178,6 @@ def keep(folder: Path, url: str, place: Path) -> None:
             value = json.loads(_plain(file, folder, url))
             del value["request"]["tools"]
             (kept / "completions" / file.name).write_text(json.dumps(value, indent=1) + "\n")
-
-
-def _is_child(log: Path) -> bool:
-    return b'"parentId"' in log.read_bytes()
 
 
 def _plain(file: Path, folder: Path, url: str) -> str:

@@ -6,10 +6,10 @@ import pytest
 
 from oh_daemon.app.replay import replay
 
-PLACES = sorted(Path(__file__).parents[1].glob("replays/*/main"))
+PLACES = sorted(log.parent for log in Path(__file__).parents[1].glob("replays/*/*/events.jsonl"))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.parent.name)
+@pytest.mark.parametrize("place", PLACES, ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_a_replay_makes_no_difference(place: Path) -> None:
     """If one is meant, `tests/replays/record.py` records the conversations again."""
     report = replay(place, is_strict=True)
