@@ -76,6 +76,10 @@ class AnsweredCall(Contract):
     """As the model wrote them; they may be no JSON."""
 
 
+class CallUsage(Usage):
+    """What a client says of one call, where each field may be missing."""
+
+
 class ModelCompleteResult(Contract):
     text: str = ""
     reasoning: str = ""
@@ -83,7 +87,7 @@ class ModelCompleteResult(Contract):
     tool_calls: tuple[AnsweredCall, ...] = ()
     finish_reason: Literal["stop", "tool_calls", "length", "content_filter", ""] = ""
     """Without one, the answer broke off, and no call in it runs."""
-    usage: Usage = Field(default_factory=Usage)
+    usage: CallUsage = Field(default_factory=CallUsage)
     response_id: str | None = None
     model: str | None = None
     """The model that answered; for a router, the one that it chose."""

@@ -760,7 +760,7 @@ export interface ModelCompleteResult {
   thinkingBlocks?: readonly Record<string, unknown>[];
   toolCalls?: readonly AnsweredCall[];
   finishReason?: "stop" | "tool_calls" | "length" | "content_filter" | "";
-  usage?: Usage;
+  usage?: CallUsage;
   responseId?: string;
   model?: string;
 }
@@ -771,8 +771,8 @@ export interface AnsweredCall {
   arguments: string;
 }
 
-/** Tokens and cost of model calls. `cost` is absent when any call had no known price. */
-export interface Usage {
+/** What a client says of one call, where each field may be missing. */
+export interface CallUsage {
   inputTokens?: number;
   outputTokens?: number;
   cacheReadTokens?: number;
@@ -822,6 +822,17 @@ export interface ConversationInfo {
   forkedFrom?: ForkOrigin;
   parentId?: string;
   isolated?: Isolation;
+}
+
+/** Tokens and cost of model calls. `cost` is absent when any call had no known price. */
+export interface Usage {
+  inputTokens: number;
+  outputTokens: number;
+  cacheReadTokens: number;
+  cacheWriteTokens: number;
+  reasoningTokens: number;
+  cost?: Cost;
+  requests: number;
 }
 
 /** How full the model's context is, in tokens; `size` is absent when unknown. */

@@ -660,7 +660,7 @@
 ---@field thinkingBlocks? table<string, any>[]
 ---@field toolCalls? oh.protocol.AnsweredCall[]
 ---@field finishReason? "stop" | "tool_calls" | "length" | "content_filter" | ""
----@field usage? oh.protocol.Usage
+---@field usage? oh.protocol.CallUsage
 ---@field responseId? string
 ---@field model? string
 
@@ -669,8 +669,8 @@
 ---@field name string
 ---@field arguments string
 
---- Tokens and cost of model calls. `cost` is absent when any call had no known price.
----@class (exact) oh.protocol.Usage
+--- What a client says of one call, where each field may be missing.
+---@class (exact) oh.protocol.CallUsage
 ---@field inputTokens? integer
 ---@field outputTokens? integer
 ---@field cacheReadTokens? integer
@@ -717,6 +717,16 @@
 ---@field forkedFrom? oh.protocol.ForkOrigin
 ---@field parentId? string
 ---@field isolated? oh.protocol.Isolation
+
+--- Tokens and cost of model calls. `cost` is absent when any call had no known price.
+---@class (exact) oh.protocol.Usage
+---@field inputTokens integer
+---@field outputTokens integer
+---@field cacheReadTokens integer
+---@field cacheWriteTokens integer
+---@field reasoningTokens integer
+---@field cost? oh.protocol.Cost
+---@field requests integer
 
 --- How full the model's context is, in tokens; `size` is absent when unknown.
 ---@class (exact) oh.protocol.ContextInfo
