@@ -66,27 +66,29 @@ _ENDS = {"finished": "finish", "needsInput": "ask", "hook": ""}
 
 
 def replay(place: Path, *, is_strict: bool = False) -> Report:
-    """Replay the log in this folder.
+    """Replay the log in this folder, and those of its sub-agents.
 
     Raises `InvalidStateError` for a log that cannot be replayed, `OSError` and `ReadOnlyError`.
     """
-    records = read_log(place)
-    if not records:
-        raise InvalidStateError(f"the log in {str(place)!r} is empty")
+    report = Report()
+    for each in (place, *sub_agents_of(place, read_log(place))):
+        own = _replay_one(each, is_strict=is_strict)
+        report.n_steps += own.n_steps
+        report.n_requests += own.n_requests
+        report.left_out = report.left_out or own.left_out
+        if own.difference is not None:
+            whose = "" if each == place else f"sub-agent {each.name[:12]}, "
+            where = f"{whose}step {own.n_steps}: {own.difference.where}"
+            report.difference = replace(own.difference, where=where)
+            break
+    return report
+
+
+def _replay_one(place: Path, *, is_strict: bool) -> Report:
     try:
-        report = _Replay(place, records, is_strict=is_strict).run()
+        return _Replay(place, read_log(place), is_strict=is_strict).run()
     except _DAMAGES as exc:
         raise InvalidStateError(f"the log in {str(place)!r} cannot be replayed: {exc!r}") from exc
-    for child in sub_agents_of(place, records):
-        if report.difference is None:
-            of_child = replay(child, is_strict=is_strict)
-            report = replace(
-                of_child,
-                n_steps=report.n_steps + of_child.n_steps,
-                n_requests=report.n_requests + of_child.n_requests,
-                left_out=report.left_out or of_child.left_out,
-            )
-    return report
 
 
 class _Log(MemoryLog):
@@ -352,8 +354,8 @@ class _Replay:
     def _check_request(self, call: Call, request: ModelRequest) -> None:
         if call.request is not None and self.report.difference is None:
             self.report.n_requests += 1
-            found = requests_differ(call.request, request, is_strict=self._comparison.is_strict)
-            self._note(found)
+            is_strict = self._comparison.is_strict
+            self._note(requests_differ(call.request, request, is_strict=is_strict))
 
     def _check_end(self, recorded: plain.Turn, replayed: plain.Turn) -> None:
         self._check_items()
@@ -365,10 +367,8 @@ class _Replay:
     def _compare(self, what: str, recorded: object, replayed: object) -> None:
         self._note(self._comparison.difference(what, recorded, replayed))
 
-    def _note(self, found: Difference | None) -> None:
-        if found is not None and self.report.difference is None:
-            where = f"step {self.report.n_steps}: {found.where}"
-            self.report.difference = replace(found, where=where)
+    def _note(self, difference: Difference | None) -> None:
+        self.report.difference = self.report.difference or difference
 
 
 def _wait(ended: Future[plain.Turn]) -> plain.Turn:

@@ -62,6 +62,8 @@ class Call:
     """What was streamed before each retry, and the retry."""
     texts: list[Text] = field(default_factory=list["Text"])
     tool_calls: list[ToolCall] = field(default_factory=list[ToolCall])
+    summary: str = ""
+    """What it said instead, if it condensed."""
     usage: plain.UsageUpdated | None = None
     stop: Literal["", "length", "content_filter"] = ""
     request: Json | None = None
@@ -78,7 +80,7 @@ class Call:
         usage = self.usage
         thinkers = [item.get("model") for item in self.texts if item["kind"] == "reasoning"]
         return ModelAnswer(
-            text=said.get("agentMessage", ""),
+            text=said.get("agentMessage", self.summary),
             reasoning=said.get("reasoning", ""),
             thinking_blocks=tuple(blocks),
             tool_calls=tuple(self.tool_calls),
@@ -180,8 +182,7 @@ class Recording:
     def _condense(self, item: plain.CondensationItem, record: plain.Record) -> None:
         summary, began = self._under_way[True], self._condenses
         if not summary.is_interrupted:
-            answer: Text = {**_NO_TEXT, "text": item.get("summary", "")}
-            summary.texts = [answer]
+            summary.summary = item.get("summary", "")
             self.summaries.append(summary)
         self._condenses, self._under_way[True] = False, Call()
         if item.get("reason") == "overflow":
@@ -296,15 +297,6 @@ class ReplayModel:
             n_answers -= bool(step.texts or step.tool_calls)
         for call in [step for step in steps if step.is_interrupted]:
             steps.remove(call)
-
-
-_NO_TEXT: plain.AgentMessageItem = {
-    "id": "",
-    "status": "completed",
-    "kind": "agentMessage",
-    "messageId": "",
-    "text": "",
-}
 
 
 def _stream(texts: Sequence[Text], progress: Progress) -> None:
