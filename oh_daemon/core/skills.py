@@ -229,6 +229,13 @@ _TYPED = re.compile(r"/([\w-]+)(?:\s+(.*))?", re.DOTALL)
 _BY_NAME = {command.name: command for command in COMMANDS}
 
 
+def commands_with(skills: Iterable[Skill]) -> list[Command | Skill]:
+    """Return our commands and the task skills; a skill replaces our command of the same name."""
+    tasks = [skill for skill in skills if skill.kind == "task" and skill.problem is None]
+    taken = {skill.name for skill in tasks}
+    return [*(each for each in COMMANDS if each.name not in taken), *tasks]
+
+
 def typed(text: str) -> Part:
     """Return what the user typed as a part: a command, if it begins with the name of one.
 

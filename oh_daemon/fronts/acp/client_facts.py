@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
-from oh_daemon.fronts.acp.reading import Json, field_in
+from oh_daemon.fronts.wire.reading import Json, field_in, object_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +22,7 @@ class ClientFacts:
 
 def client_facts(params: Json) -> ClientFacts:
     """Read what counts for us; whatever has another type than it should counts as absent."""
-    name, capabilities = field_in(params, "clientInfo", "name"), params.get("clientCapabilities")
+    name = field_in(params, "clientInfo", "name")
     return ClientFacts(
-        name if isinstance(name, str) else "",
-        cast("Json", capabilities) if isinstance(capabilities, dict) else {},
+        name if isinstance(name, str) else "", object_in(params, "clientCapabilities")
     )

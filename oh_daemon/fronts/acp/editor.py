@@ -17,8 +17,8 @@ from typing import Any
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
 from oh_daemon.fronts.acp.client_facts import ClientFacts
-from oh_daemon.fronts.acp.reading import field_in
 from oh_daemon.fronts.wire.client import ClientAnswer
+from oh_daemon.fronts.wire.reading import field_in
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.text_changes import applied, with_newlines

@@ -22,9 +22,9 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json, Question
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.acp.connection import Connection
-from oh_daemon.fronts.acp.reading import field_in
 from oh_daemon.fronts.acp.updates import locations, reader_of, shown_subject
 from oh_daemon.fronts.wire.client import ClientAnswer, OpenQuestions
+from oh_daemon.fronts.wire.reading import field_in
 
 if TYPE_CHECKING:
     from oh_daemon.fronts.acp import schema as acp

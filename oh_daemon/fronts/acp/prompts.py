@@ -25,11 +25,11 @@ from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.ports import Json
 from oh_daemon.core.skills import typed
 from oh_daemon.core.turns import may_resume
-from oh_daemon.fronts.acp.reading import field_in, list_in
 from oh_daemon.fronts.acp.session import Prompt, Session
 from oh_daemon.fronts.acp.sessions import Sessions
 from oh_daemon.fronts.acp.updates import end_of, paused_for
 from oh_daemon.fronts.wire.dispatch import Method, Notification, RequestContext
+from oh_daemon.fronts.wire.reading import field_in, list_in
 from oh_daemon.fronts.wire.serial import settle
 
 _SIGN_IN = (

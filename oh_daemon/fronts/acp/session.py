@@ -21,7 +21,7 @@ from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import History, Journal, Listener
 from oh_daemon.core.ports import Json
-from oh_daemon.core.skills import COMMANDS
+from oh_daemon.core.skills import commands_with
 from oh_daemon.fronts.acp.chunks import UPDATE, chunk, update_params
 from oh_daemon.fronts.acp.connection import Connection
 from oh_daemon.fronts.acp.editor import ClientFiles, habits_of
@@ -148,11 +148,8 @@ class Session(Listener):
         """Tell which commands there are: ours, those of the user's skills and of the project."""
         skills = self.live.workbench.skills
         skills.refresh()
-        tasks = [each for each in skills.all if each.kind == "task" and each.problem is None]
-        rows = [
-            *((each.name, each.description, each.argument_hint) for each in (*COMMANDS, *tasks)),
-            *_OF_TURNS,
-        ]
+        found = commands_with(skills.all)
+        rows = [*((c.name, c.description, c.argument_hint) for c in found), *_OF_TURNS]
         commands: list[acp.AvailableCommand] = []
         for name, description, hint in {row[0]: row for row in rows}.values():
             commands.append({"name": name, "description": description or name})

@@ -29,10 +29,10 @@ from oh_daemon.core.approval import check_options
 from oh_daemon.core.journal import new_id
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.acp.connection import Connection
-from oh_daemon.fronts.acp.reading import field_in, list_in, text_in
 from oh_daemon.fronts.acp.server import KEY_IN_ENVIRONMENT, LOGIN
 from oh_daemon.fronts.acp.session import Session
 from oh_daemon.fronts.wire.dispatch import Method, RequestContext
+from oh_daemon.fronts.wire.reading import field_in, list_in, text_in
 from oh_daemon.fronts.wire.serial import Serial
 from oh_daemon.model.warm_up import warm_up
 from oh_daemon.workspace.paths import path_from_uri, unusable

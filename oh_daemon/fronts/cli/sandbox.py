@@ -13,14 +13,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from oh_daemon.app.listing import catalogs_of, list_summaries
+from oh_daemon.app.listing import list_summaries
 from oh_daemon.app.places import Places
-from oh_daemon.app.shared import share_for_user
 from oh_daemon.app.views import ground_of
 from oh_daemon.contract.errors import InvalidStateError, ToolError
 from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.core.ports import Json
-from oh_daemon.fronts.cli.logs import find_id
+from oh_daemon.fronts.cli.logs import catalogs_of, find_id
 from oh_daemon.fronts.cli.process import say
 from oh_daemon.sandbox import entry, landlock
 from oh_daemon.sandbox.isolated_worktree import Worktree
@@ -157,9 +156,7 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
 
 
 def _summary(folder: Path, start_of_id: str) -> Json:
-    shared, _ = share_for_user(Places(os.environ), {folder: True})
-    catalogs = catalogs_of([folder], shared.user_folder)
-    listed = {each["id"]: each for each in list_summaries(catalogs, parent_id=None)}
+    listed = {each["id"]: each for each in list_summaries(catalogs_of(folder), parent_id=None)}
     return listed[find_id([*listed], start_of_id, folder)]
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.initialize import FEATURES
 from oh_daemon.fronts.lsp.boot import choose_encoding
+from oh_daemon.fronts.wire.reading import field_in
 
 Json = dict[str, Any]
 
@@ -50,10 +51,7 @@ class ClientFacts:
 
     def offers(self, *path: str) -> bool:
         """Return whether the value at this path in `capabilities` is present and not false."""
-        value: Any = self.capabilities
-        for name in path:
-            value = cast("Json", value).get(name) if isinstance(value, dict) else None
-        return value not in (None, False)
+        return field_in(self.capabilities, *path) not in (None, False)
 
 
 def parse_client_facts(params: Json) -> ClientFacts:

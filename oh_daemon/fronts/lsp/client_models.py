@@ -40,6 +40,7 @@ from oh_daemon.core.ports import (
 )
 from oh_daemon.fronts.wire.client import Client, ClientAnswer
 from oh_daemon.fronts.wire.dispatch import Notification
+from oh_daemon.fronts.wire.reading import object_in
 from oh_daemon.model.capabilities import edits_by_patch
 
 _DESCRIBE_S = 60.0
@@ -198,8 +199,8 @@ def _traits(described: ModelDescribeResult) -> Traits:
 
 def _error(said: Any) -> e.ModelError:
     """Return the error of a model that a JSON-RPC error describes, whatever is wrong with it."""
-    described = _object(said) or {"message": str(said)}
-    more = _object(described.get("data"))
+    described = object_in(said) or {"message": str(said)}
+    more = object_in(described.get("data"))
     wait_ms, hint, status = (more.get(name) for name in ("retryAfterMs", "hint", "httpStatus"))
     kind = _ERRORS.get(cast("int", described.get("code")), e.ModelError)
     return kind(
@@ -209,7 +210,3 @@ def _error(said: Any) -> e.ModelError:
         http_status=status if isinstance(status, int) else None,
         hint=hint if isinstance(hint, str) else None,
     )
-
-
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}

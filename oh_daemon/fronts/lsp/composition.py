@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from oh_daemon.app.daemon_log import log_to
 from oh_daemon.app.models import Models
@@ -37,6 +37,7 @@ from oh_daemon.fronts.wire.dispatch import Method, Notification, RequestContext
 from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.fronts.wire.main_loop import Service
 from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.fronts.wire.reading import object_in
 from oh_daemon.mcp_servers.servers import McpServers as Servers
 from oh_daemon.model.warm_up import warm_up
 from oh_daemon.sandbox.levels import Sandbox
@@ -188,11 +189,11 @@ def _configuration(
         found: Any = answer.result
         # `{}` takes all settings back; `null` says that the client cannot tell.
         if isinstance(found, list) and found and isinstance(found[0], dict):
-            sources.client = {**facts.settings, **_object(found[0])}  # pyright: ignore[reportUnknownArgumentType] - any JSON.
+            sources.client = {**facts.settings, **object_in(found[0])}
 
     def on_change(params: Json) -> None:
         """Take the settings that an old client pushes with the notification; ask any other."""
-        if settings := _object(_object(params.get("settings")).get("ohDaemon")):
+        if settings := object_in(params, "settings", "ohDaemon"):
             sources.client = settings
         else:
             ask({})
@@ -204,10 +205,6 @@ def _cancel_turn(daemon: Daemon, params: Json) -> None:
     live = daemon.conversations.find_live(conversation_of(params.get("token")))
     if live is not None:
         live.conversation.interrupt()
-
-
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def _path(name: str) -> Path | None:

@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from oh_daemon.contract.base import Contract, Range, parse_strictly
 from oh_daemon.contract.daemon_messages import ContextChangedParams, ShownSelection
@@ -37,6 +37,7 @@ from oh_daemon.core.secrets import Masker
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.sync import OpenDocuments
 from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.reading import field_in, object_in
 from oh_daemon.workspace.paths import Folders, path_from_uri
 
 EDIT_DEADLINE_S = 10.0
@@ -163,7 +164,7 @@ class ClientEditor:
             return ()
         uris = {self._synced.uri_of(path): path for path in paths}
         answer = self._ask("editor/saveDocument", {"uris": list(uris)}, cancel)
-        saved = _object(answer.result).get("saved")
+        saved = field_in(answer.result, "saved")
         return tuple(path for uri, path in uris.items() if isinstance(saved, list) and uri in saved)
 
     def _ask(self, method: str, params: Json, cancel: CancelToken) -> ClientAnswer:
@@ -197,15 +198,11 @@ def lsp_edits(text: str, edits: Sequence[TextEdit], encoding: str) -> list[Json]
     return [whole(edit) for edit in edits]
 
 
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
-
-
 def _outcome(answer: ClientAnswer) -> EditOutcome:
     """Read the client's answer: anything but a clear yes is a no."""
     if answer.outcome != "answered":
         return EditOutcome(is_applied=False, failure=_FAILURES[answer.outcome])
-    result = _object(answer.result)
+    result = object_in(answer.result)
     if result.get("applied") is True:
         return EditOutcome(is_applied=True, is_saved=result.get("saved") is True)
     # Our method has a closed list of reasons; LSP's `workspace/applyEdit` may give any text.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from typing import Any, cast
+from typing import Any
 
 from oh_daemon.app.chat_text import conversation_of, heading_line
 from oh_daemon.app.export import one_line
@@ -22,6 +22,7 @@ from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.handlers_changes import changes_list
 from oh_daemon.fronts.wire.client import Client, ClientAnswer
 from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.reading import field_in
 from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path
 
 _ERROR, _INFO = 1, 3
@@ -187,8 +188,7 @@ class ChatHandlers:
         """Ask the user, who may close the message, and do on a worker what was chosen."""
 
         def on_answer(answer: ClientAnswer) -> None:
-            result: object = answer.result
-            title = cast("Json", result).get("title") if isinstance(result, dict) else None
+            title = field_in(answer.result, "title")
             if isinstance(title, str) and title in actions:
                 self._daemon.workers.submit(actions[title]).add_done_callback(self.tell_failure)
             elif answer.lacks_method:

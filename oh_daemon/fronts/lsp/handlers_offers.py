@@ -33,7 +33,7 @@ from oh_daemon.contract.mcp import (
 )
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.context import LOG_SCHEME
-from oh_daemon.core.skills import COMMANDS, Skill
+from oh_daemon.core.skills import COMMANDS, Skill, commands_with
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.workspace.file_names import Query, Rank
@@ -98,15 +98,9 @@ def skill_list(daemon: Daemon, params: SkillListParams, folders: list[Path]) -> 
 def command_list(
     daemon: Daemon, params: m.CommandListParams, folders: list[Path]
 ) -> m.CommandListResult:
-    """List our commands and the task skills; a skill replaces our command of the same name."""
-    found = skills_for(daemon, params.conversation_id, folders)
-    tasks = [skill for skill in found if skill.kind == "task" and skill.problem is None]
-    taken = {skill.name for skill in tasks}
+    found = commands_with(skills_for(daemon, params.conversation_id, folders))
     return m.CommandListResult(
-        commands=tuple(
-            m.CommandInfo.model_validate(each, from_attributes=True)
-            for each in (*(each for each in COMMANDS if each.name not in taken), *tasks)
-        )
+        commands=tuple(m.CommandInfo.model_validate(c, from_attributes=True) for c in found)
     )
 
 

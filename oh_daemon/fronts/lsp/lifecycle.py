@@ -11,7 +11,7 @@ import os
 import select
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from oh_daemon.contract import protocol
 from oh_daemon.contract.errors import (
@@ -30,8 +30,8 @@ from oh_daemon.fronts.wire.dispatch import Dispatcher, Json, RequestContext
 from oh_daemon.fronts.wire.framing import (
     ContentLength,
     Frame,
-    Message,
     RequestId,
+    message_of,
     read_frames,
     unrecorded,
 )
@@ -81,12 +81,6 @@ class Waiting:
                 self._entries.remove(entry)
                 return message["id"]
         return None
-
-
-def message_of(entry: object) -> Json:
-    """Return the object in a frame, empty if there is none."""
-    value: object = entry.value if isinstance(entry, Message) else None
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 class Server:

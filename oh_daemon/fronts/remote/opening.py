@@ -16,6 +16,7 @@ from oh_daemon.contract.errors import UserError
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.reading import field_in, object_in
 
 ABOUT_MODELS = ("llm", "profiles", "routers", "models", "keyStore")
 """Settings that are used where the models are asked, which is here."""
@@ -26,17 +27,17 @@ _LIMITS = ("maxSteps", "maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPer
 
 def opened(params: Json, offer: Json, here: Settings) -> Json:
     """Return the params of `initialize` for there; `offer` has the models of here."""
-    options = _object(params.get("initializationOptions"))
+    options = object_in(params, "initializationOptions")
     block = block_of(params)
     ours = block or {}
-    untrusted = [each for each in _list(ours.get("trust")) if _object(each).get("trusted") is False]
+    untrusted = [each for each in _list(ours.get("trust")) if field_in(each, "trusted") is False]
     changed = {
         **ours,
         **({"plain": True} if block is None else {}),
-        "features": {**_object(ours.get("features")), "modelRequests": True},
+        "features": {**object_in(ours, "features"), "modelRequests": True},
         "models": offer,
         "trust": untrusted,
-        "settings": settings_there(_object(ours.get("settings")), offer.get("default"), here),
+        "settings": settings_there(object_in(ours, "settings"), offer.get("default"), here),
     }
     options = {**options, "ohDaemon": changed}
     return {**params, "processId": None, "initializationOptions": options}
@@ -44,10 +45,10 @@ def opened(params: Json, offer: Json, here: Settings) -> Json:
 
 def block_of(params: Json) -> Json | None:
     """Return what the editor says to us in `initialize`, None if it is a plain LSP client."""
-    block = _object(params.get("initializationOptions")).get("ohDaemon")
+    block = field_in(params, "initializationOptions", "ohDaemon")
     if block is None:
-        block = _object(_object(params.get("capabilities")).get("experimental")).get("ohDaemon")
-    return None if block is None else _object(block)
+        block = field_in(params, "capabilities", "experimental", "ohDaemon")
+    return None if block is None else object_in(block)
 
 
 def settings_there(settings: Json, model: str | None, here: Settings) -> Json:
@@ -64,12 +65,12 @@ def problem_of(answer: Json, version_here: str, target: str) -> UserError | None
     """Return why the daemon there cannot be used, None if it can."""
     if "result" not in answer:
         return None
-    result = _object(answer["result"])
-    ours = _object(_object(_object(result.get("capabilities")).get("experimental")).get("ohDaemon"))
-    features = _list(_object(ours.get("understood")).get("features"))
+    result = object_in(answer["result"])
+    ours = object_in(result, "capabilities", "experimental", "ohDaemon")
+    features = _list(field_in(ours, "understood", "features"))
     if "modelRequests" in features:
         return None
-    there = _object(result.get("serverInfo")).get("version")
+    there = field_in(result, "serverInfo", "version")
     return UserError(
         f"the oh-daemon at {target} is version {there}, here it is {version_here}; that one cannot "
         "use the models of here",
@@ -97,10 +98,6 @@ def _rules(here: Settings, settings: Json) -> Json:
         if rule.decision != "allow"
     ]
     return {"rules": [*own, *_list(settings.get("rules"))]} if own else {}
-
-
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def _list(value: object) -> list[Any]:

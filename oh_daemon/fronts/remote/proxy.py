@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
@@ -35,9 +35,11 @@ from oh_daemon.fronts.wire.framing import (
     RequestId,
     TooLarge,
     encode,
+    message_of,
     read_frames,
 )
 from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.fronts.wire.reading import field_in, object_in
 from oh_daemon.fronts.wire.stdio import signal_numbers
 from oh_daemon.store.logins import Logins
 
@@ -147,12 +149,12 @@ class Proxy:
 
     def _changed(self, message: Json) -> Json:
         """Return what goes on to the daemon in place of a message of the editor."""
-        params = _object(message.get("params"))
+        params = object_in(message, "params")
         match message.get("method"):
             case "initialize" if "id" in message:
                 return {**message, "params": self._opened(message["id"], params)}
             case "workspace/didChangeConfiguration":
-                settings = self._passed_on(_at(params, "settings", "ohDaemon"))
+                settings = self._passed_on(field_in(params, "settings", "ohDaemon"))
                 return {**message, "params": {"settings": {"ohDaemon": settings}}}
             case "secret/remove":
                 self._models.forget_key(params.get("name"))
@@ -172,7 +174,7 @@ class Proxy:
         self._has_initialize.set()
         folders = folders_of(params, self._carrier.target.folder, self._folders)
         self._uris = UriMap(folders) if folders else None
-        self._models.take_settings(_object((block_of(params) or {}).get("settings")))
+        self._models.take_settings(object_in(block_of(params), "settings"))
         return opened(params, self._models.offer, self._sources.merged().settings)
 
     def _passed_on(self, settings: object) -> object:
@@ -185,7 +187,7 @@ class Proxy:
         return settings_there(found, default, self._sources.merged().settings)
 
     def _on_daemon(self, frame: Frame, body: bytes) -> None:
-        message = _object(frame.value) if isinstance(frame, Message) else {}
+        message = message_of(frame)
         method = message.get("method")
         if isinstance(frame, TooLarge) or method in self._models.methods:
             self._for_there.dispatch(frame)
@@ -242,14 +244,4 @@ def _frames(descriptor: int, unread: bytes = b"") -> Iterator[tuple[Frame, bytes
 def _is_key(message: Json) -> bool:
     """Whether the editor lends a key for models, which stays here."""
     is_set = message.get("method") == "secret/set" and "id" in message
-    return is_set and _at(message.get("params"), "forCommands") is not True
-
-
-def _at(value: object, *names: str) -> Any:
-    for name in names:
-        value = _object(value).get(name)
-    return value
-
-
-def _object(value: object) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
+    return is_set and field_in(message, "params", "forCommands") is not True

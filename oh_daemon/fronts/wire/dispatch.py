@@ -29,6 +29,7 @@ from oh_daemon.fronts.wire.framing import (
     encode,
 )
 from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.fronts.wire.reading import field_in
 from oh_daemon.fronts.wire.serial import is_future
 
 log = logging.getLogger(__name__)
@@ -182,8 +183,7 @@ class Dispatcher:
             return None
 
     def _cancel(self, params: object) -> None:
-        named = cast("Json", params) if isinstance(params, dict) else {}
-        request_id = named.get(self.cancel[1])
+        request_id = field_in(params, self.cancel[1])
         with self._lock:
             context = self._in_flight.get(request_id) if _is_id(request_id) else None
         if context is not None:

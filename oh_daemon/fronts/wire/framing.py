@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 import orjson
 
 from oh_daemon.core.plain_text import well_formed
+from oh_daemon.fronts.wire.reading import object_in
 
 MAX_MESSAGE_BYTES = 16 << 20
 MAX_SKIPPED_BYTES = 1 << 30
@@ -64,6 +65,11 @@ class TooLarge:
 
 
 Frame = Message | Malformed | TooLarge
+
+
+def message_of(entry: object) -> dict[str, Any]:
+    """Return the object in a frame, empty if there is none."""
+    return object_in(entry.value) if isinstance(entry, Message) else {}
 
 
 def unrecorded(*_traffic: object) -> None:

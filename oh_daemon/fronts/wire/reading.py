@@ -16,6 +16,12 @@ def field_in(value: Any, *names: str) -> Any:
     return value
 
 
+def object_in(value: Any, *names: str) -> Json:
+    """Return the object at the end of these names, an empty one if it is not there."""
+    found = field_in(value, *names)
+    return cast("Json", found) if isinstance(found, dict) else {}
+
+
 def text_in(params: Any, name: str) -> str:
     """Return a field that must be a text. Raises `InvalidParamsError`."""
     value = field_in(params, name)
