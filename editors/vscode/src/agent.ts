@@ -22,7 +22,7 @@ import { answerLanguageRequest, readDiagnostics } from "./language";
 import { FOR_COMMANDS, lendChanged, lendSecrets } from "./lent";
 import { ManagedDaemon } from "./managed";
 import type { DaemonState, Notification } from "./messages";
-import type { Approval, ClientNotifications, InputRequest, Requests } from "./protocol";
+import type { Approval, ClientNotifications, ConversationInfo, InputRequest, Requests } from "./protocol";
 import { Reports } from "./reports";
 import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 
@@ -55,6 +55,7 @@ export class Agent implements Disposable {
   private readonly notificationEmitter = new EventEmitter<Notification>();
   private readonly approvalEmitter = new EventEmitter<Approval | InputRequest>();
   private readonly startedEmitter = new EventEmitter<string>();
+  private readonly openedEmitter = new EventEmitter<ConversationInfo>();
   private readonly secretsListener: Disposable;
   private readonly managed: ManagedDaemon;
   private readonly reports = new Reports();
@@ -64,6 +65,8 @@ export class Agent implements Disposable {
   readonly onApproval = this.approvalEmitter.event;
   /** A command of the daemon, such as a code action, has started this conversation. */
   readonly onStarted = this.startedEmitter.event;
+  /** A conversation was opened in this window, or has begun here. */
+  readonly onOpened = this.openedEmitter.event;
   state: DaemonState = { kind: "starting" };
   private client: LanguageClient | undefined;
   private starting: Promise<void> | undefined;
@@ -116,6 +119,12 @@ export class Agent implements Disposable {
       unanswered.add(reject);
       const answer = client.sendRequest<Requests[M][1]>(method, params);
       answer.then(resolve, reject).finally(() => unanswered.delete(reject));
+      if (method === "conversation/open" || method === "conversation/start") {
+        void answer.then(
+          (opened) => "conversation" in opened && this.openedEmitter.fire(opened.conversation),
+          () => undefined,
+        );
+      }
     });
   }
 
@@ -139,7 +148,8 @@ export class Agent implements Disposable {
   }
 
   dispose(): Promise<void> {
-    const emitters = [this.stateEmitter, this.notificationEmitter, this.approvalEmitter, this.startedEmitter];
+    const { stateEmitter, notificationEmitter, approvalEmitter, startedEmitter, openedEmitter } = this;
+    const emitters = [stateEmitter, notificationEmitter, approvalEmitter, startedEmitter, openedEmitter];
     for (const each of [...emitters, this.secretsListener, this.reports]) each.dispose();
     return this.stop();
   }
@@ -237,7 +247,8 @@ export class Agent implements Disposable {
       await lendKeys(client, this.context.secrets);
       await lendSecrets(client, this.context.secrets);
       // It may have ended or been replaced meanwhile.
-      if (client === this.client && client.isRunning()) this.enter({ kind: "running" });
+      if (client === this.client && client.isRunning())
+        this.enter({ kind: "running", isRestricted: !workspace.isTrusted });
     }
     // `launch` reports a first start that fails; a restart that fails is reported only here.
     const isRestart = this.restarts.length > 0 && this.state.kind === "starting";

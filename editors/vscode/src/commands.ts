@@ -3,10 +3,13 @@
 import { commands, type Disposable, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
+import type { Changes } from "./changes";
 import { restoreCheckpoint } from "./checkpoints";
 import { type EditorContext, fileLink } from "./context";
 import type { DiffTitle } from "./difftitle";
 import { exportConversation } from "./export";
+import type { Inline } from "./inline";
+import type { LensArguments } from "./inlinelook";
 import { showMcpServers } from "./mcp";
 import { terminalText } from "./mentions";
 import type { Panel } from "./panel";
@@ -20,13 +23,17 @@ export interface Parts {
   panel: Panel;
   approvals: Approvals;
   diffTitle: DiffTitle;
+  changes: Changes;
+  inline: Inline;
   editors: EditorContext;
   askForKey: () => Promise<void>;
   askForSecret: () => Promise<void>;
 }
 
+type Settled = Parameters<Inline["settle"]> extends [unknown, ...infer Of] ? Of : never;
+
 export function registerCommands(parts: Parts): Disposable[] {
-  const { agent, panel, approvals, diffTitle, editors } = parts;
+  const { agent, panel, approvals, diffTitle, changes, inline, editors } = parts;
   const show = async (what: "new" | "newIsolated" | "list" | "input") => {
     await focusPanel();
     panel.tell({ type: "show", what });
@@ -60,6 +67,15 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.reject": (clicked?: Uri) => approvals.answer("reject", clicked),
     "oh.acceptChange": (clicked?: Uri) => told(() => diffTitle.settle("accept", clicked)),
     "oh.revertChange": (clicked?: Uri) => told(() => diffTitle.settle("revert", clicked)),
+    "oh.keepChange": (...of: Settled) => told(() => inline.settle("accept", ...of)),
+    "oh.undoChange": (...of: Settled) => told(() => inline.settle("revert", ...of)),
+    "oh.keepFile": (clicked?: Uri) => told(() => inline.settleFile("accept", clicked)),
+    "oh.undoFile": (clicked?: Uri) => told(() => inline.settleFile("revert", clicked)),
+    "oh.keepAll": () => told(() => changes.settleAll("accept")),
+    "oh.undoAll": () => told(() => changes.settleAll("revert")),
+    "oh.nextChange": () => told(() => inline.go(1)),
+    "oh.previousChange": () => told(() => inline.go(-1)),
+    "oh.peekChange": (of: LensArguments) => told(() => inline.peek(of)),
     "oh.setKey": parts.askForKey,
     "oh.lendSecret": parts.askForSecret,
     "oh.install": () => agent.install(),

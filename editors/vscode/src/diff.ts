@@ -26,7 +26,8 @@ interface Stored {
 }
 
 export class Diffs implements TextDocumentContentProvider, Disposable {
-  private readonly proposals = new Map<string, string>();
+  /** Of proposals, and of files as they were before what waits for review. */
+  private readonly texts = new Map<string, string>();
   private readonly registration: Disposable;
   private readonly changed = new EventEmitter<Uri>();
   readonly onDidChange = this.changed.event;
@@ -37,7 +38,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
 
   async provideTextDocumentContent(uri: Uri): Promise<string> {
     const query = new URLSearchParams(uri.query);
-    if (query.has("approval")) return this.proposals.get(uri.toString()) ?? "";
+    if (query.has("approval") || query.has("review")) return this.texts.get(uri.toString()) ?? "";
     const [conversationId, sha256] = [query.get("conversation"), query.get("sha256")];
     if (conversationId === null || sha256 === null) return "";
     try {
@@ -70,6 +71,14 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     if (proposalTabs(approvalId).length > 0) await this.propose(approvalId, change);
   }
 
+  /** Lends a file's text before the changes that wait for review to the editor's own marks beside the line numbers. */
+  keepBefore(file: Uri, text: string): void {
+    const uri = beforeUri(file).toString();
+    if (this.texts.get(uri) === text) return;
+    this.texts.set(uri, text);
+    this.changed.fire(beforeUri(file));
+  }
+
   /** Shows an edit that is done, between its own two texts. */
   async openDone(conversationId: string, change: FileChange): Promise<void> {
     const [before, after] = await this.sides(conversationId, change);
@@ -93,7 +102,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
   async closeProposal(approvalId: string): Promise<void> {
     const shown = proposalTabs(approvalId);
     if (shown.length > 0) await window.tabGroups.close(shown, true);
-    for (const uri of this.proposals.keys()) if (isProposed(Uri.parse(uri), approvalId)) this.proposals.delete(uri);
+    for (const uri of this.texts.keys()) if (isProposed(Uri.parse(uri), approvalId)) this.texts.delete(uri);
   }
 
   dispose(): void {
@@ -105,7 +114,7 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     const text = patched(await readNow(Uri.parse(change.uri)), change.patch ?? "");
     if (text === undefined) return undefined;
     const proposed = proposedUri(approvalId, change);
-    this.proposals.set(proposed.toString(), text);
+    this.texts.set(proposed.toString(), text);
     this.changed.fire(proposed);
     return proposed;
   }
@@ -117,6 +126,10 @@ export class Diffs implements TextDocumentContentProvider, Disposable {
     const isAsLeft = change.sha256After !== undefined && hash(await readNow(file)) === change.sha256After;
     return [stored(change.sha256Before), isAsLeft ? file : stored(change.sha256After)];
   }
+}
+
+export function beforeUri(file: Uri): Uri {
+  return file.with({ scheme: DIFF_SCHEME, query: "review" });
 }
 
 function proposedUri(approvalId: string, { uri }: FileChange): Uri {

@@ -3,10 +3,12 @@
 import { type ExtensionContext, window, workspace } from "vscode";
 import { Agent } from "./agent";
 import { Approvals } from "./approvals";
+import { Changes } from "./changes";
 import { openLink, registerCommands, showConversation } from "./commands";
 import { EditorContext } from "./context";
 import { Diffs } from "./diff";
 import { DiffTitle } from "./difftitle";
+import { Inline } from "./inline";
 import { askForSecret } from "./lent";
 import { Panel } from "./panel";
 import { trackProgress } from "./progress";
@@ -21,6 +23,8 @@ export function activate(context: ExtensionContext): void {
   const panel = new Panel(context, agent, diffs, editors);
   const approvals = new Approvals(agent, diffs, panel);
   const diffTitle = new DiffTitle(agent, approvals);
+  const changes = new Changes(agent);
+  const inline = new Inline(changes, diffs);
   context.subscriptions.push(
     log,
     agent,
@@ -29,6 +33,8 @@ export function activate(context: ExtensionContext): void {
     panel,
     approvals,
     diffTitle,
+    changes,
+    inline,
     new StatusItem(agent, approvals),
     agent.onStarted((conversationId) => showConversation(conversationId, panel)),
     approvals.onCount((count) => panel.showBadge(count)),
@@ -45,6 +51,8 @@ export function activate(context: ExtensionContext): void {
       panel,
       approvals,
       diffTitle,
+      changes,
+      inline,
       editors,
       askForKey: () => askForKey(context.secrets),
       askForSecret: () => askForSecret(context.secrets),

@@ -11,7 +11,7 @@ import { openLink } from "./links";
 import { suggestions, terminalText } from "./mentions";
 import type { HostRequests } from "./messages";
 
-const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.install", "oh.mcp"];
+const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.install", "oh.mcp", "workbench.trust.manage"];
 
 type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
 

@@ -41,7 +41,19 @@ export interface HostRequests {
   "host/openAddress": [{ address: string }, void];
   "host/insert": [{ text: string }, void];
   "host/copy": [{ text: string }, void];
-  "host/command": [{ command: "oh.setKey" | "oh.restart" | "oh.log" | "oh.settings" | "oh.install" | "oh.mcp" }, void];
+  "host/command": [
+    {
+      command:
+        | "oh.setKey"
+        | "oh.restart"
+        | "oh.log"
+        | "oh.settings"
+        | "oh.install"
+        | "oh.mcp"
+        | "workbench.trust.manage";
+    },
+    void,
+  ];
   "host/mentions": [Record<string, never>, { suggestions: readonly Suggestion[] }];
   "host/terminalText": [Record<string, never>, { part?: Part }];
 }
@@ -49,7 +61,8 @@ export type Calls = Requests & HostRequests;
 
 export type DaemonState =
   | { kind: "starting" }
-  | { kind: "running" }
+  /** In a restricted window the agent can only read. */
+  | { kind: "running"; isRestricted: boolean }
   | { kind: "failed"; message: string; details: string; canInstall?: boolean };
 
 /** Where the user is reading in a conversation: an item, and how far below the upper edge it begins, in pixels. */

@@ -4,6 +4,7 @@ import re
 
 import pytest
 from fake_llm import Step, call, calls, say
+from looks import look
 from playwright.async_api import Locator, expect
 from window import VSCode
 
@@ -114,3 +115,57 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     await row_of_new.get_by_role("button").click()
     gone = vscode.panel.locator(".problem p")
     await expect(gone).to_have_text("made/new.txt does not exist any more.")
+
+
+async def test_changes_are_seen_and_settled_in_the_open_buffer_by_click_and_by_key(
+    vscode: VSCode,
+) -> None:
+    (vscode.project / "lines.txt").write_text(BEFORE)
+    vscode.script(
+        call("edit", command="view", path="lines.txt"),
+        calls(
+            replace("lines.txt", "line 2\n", "line two\n"),
+            replace("lines.txt", "line 7\n", ""),
+            replace("lines.txt", "line 11\n", "line 11\nline 11 and a half\n"),
+            call("edit", command="create", path="made/new.txt", text="new\n"),
+        ),
+        say("Done."),
+    )
+    await vscode.open(file="lines.txt")
+    await vscode.choose("mode", "full")
+    await vscode.say("Change the lines")
+    lenses = vscode.page.locator(".editor-instance .codelens-decoration")
+    await expect(lenses).to_have_text(
+        [
+            re.compile(rf"^Change {n} of 4 · {counts}.*Keep.*Undo$")
+            for n, counts in enumerate((r"\+1 −1", r"\+0 −1", r"\+1 −0"), start=1)
+        ]
+    )
+    bar = vscode.page.locator(".statusbar")
+    await expect(bar).to_contain_text("1 of 4 changes · 2 files")
+    await look(vscode, "inline")
+
+    # What the buffer no longer holds is shown by the editor's own peek, which settles it too.
+    await lenses.nth(1).get_by_role("button", name=re.compile("Change 2")).click()
+    peek = vscode.page.locator(".peekview-widget")
+    await expect(peek.locator(".deleted-sign, .line-delete").first).to_be_visible()
+    await expect(peek).to_contain_text(re.compile(r"line\s7"))
+    await look(vscode, "peek")
+    await peek.locator(".codicon-discard").click()
+    await vscode.expect_editor("line 7")
+    await expect(lenses).to_have_count(2)
+    await vscode.focus_editor()
+    await vscode.page.keyboard.press("Control+Home")
+    await vscode.page.keyboard.insert_text("mine\n")
+    await vscode.page.keyboard.press("Alt+F5")
+    await vscode.page.keyboard.press("Control+Alt+Backspace")
+    await vscode.expect_editor("line 2")
+    await expect(bar).to_contain_text("1 of 2 changes · 2 files")
+    await vscode.page.keyboard.press("Alt+F5")
+    await vscode.page.keyboard.press("Alt+F5")
+    await vscode.tab("new.txt").wait_for()
+    await expect(bar).to_contain_text("2 of 2 changes · 2 files")
+    await bar.get_by_role("button", name="Keep all").click()
+    await expect(bar).not_to_contain_text("changes")
+    await expect(lenses).to_have_count(0)
+    assert (vscode.project / "made/new.txt").read_text() == "new\n"
