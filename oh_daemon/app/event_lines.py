@@ -15,6 +15,7 @@ from rich.text import Text
 from oh_daemon.app.transcript import ENDS, PAUSES, message_text
 from oh_daemon.contract import plain
 from oh_daemon.core.plain_text import OF_EMOJI, display_escaped
+from oh_daemon.core.ports import is_for_people
 from oh_daemon.core.state import changes_made
 
 _MAX_OUTPUT_LINES = 12
@@ -170,7 +171,7 @@ def _outcome(item: plain.CommandItem) -> Iterator[Text]:
     if item["status"] != "completed":
         yield _text(f"  {_failure(item)}", "red")
         return
-    output, *more = [part["text"] for part in item["content"] if "text" in part] or [""]
+    output, *more = [p["text"] for p in item["content"] if "text" in p and is_for_people(p)] or [""]
     # The last line of the output holds the state of the command, in brackets.
     *lines, state = output.splitlines() or [""]
     if len(lines) > _MAX_OUTPUT_LINES:

@@ -131,7 +131,8 @@ def _call(step: Json, item: plain.ToolItem) -> None:
     step.setdefault("tool_calls", []).append(
         {"tool_call_id": call["id"], "function_name": call["name"], "arguments": arguments}
     )
-    content = transcript.text_of(item.get("content", ()))
+    # All that the model read, also what people are not shown.
+    content = "\n".join(p["text"] for p in item.get("content", ()) if p.get("type") == "text")
     results.append(
         {"source_call_id": call["id"], "content": content, "extra": {"status": item["status"]}}
     )

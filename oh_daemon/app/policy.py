@@ -113,8 +113,8 @@ def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
             trust.decide_runs(folder, hashes(subject), may_run=True, for_now=for_now)
 
     refusal = (
-        f"Not run: the editor does not trust {shown(folder)}, so the agent can only read there. "
-        "The user can trust the folder in the editor."
+        f"Not run: the editor does not trust {shown(folder)}. Until the user trusts it there, the "
+        "agent can only read in it."
     )
     title = f"Trust {shown(folder)}? The agent may then run commands and change files there."
     if subject.runs:

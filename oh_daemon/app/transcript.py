@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from oh_daemon.contract import plain
 from oh_daemon.contract.items import StopReason
 from oh_daemon.contract.status import PauseReason
+from oh_daemon.core.ports import is_for_people
 from oh_daemon.core.state import State, changes_made
 from oh_daemon.tools.control import question_text
 
@@ -121,7 +122,8 @@ def notice_of(item: plain.NoticeItem) -> str:
 
 
 def text_of(parts: Iterable[Mapping[str, Any]]) -> str:
-    return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text")
+    texts = (part for part in parts if part.get("type") == "text" and is_for_people(part))
+    return "\n".join(str(part.get("text", "")) for part in texts)
 
 
 def message_text(message: plain.UserMessageItem) -> str:

@@ -32,7 +32,7 @@ from oh_daemon.core.landing import (
     own_item,
     without_landing,
 )
-from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult
+from oh_daemon.core.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult, for_model
 from oh_daemon.core.recovery import withdrawn
 from oh_daemon.core.runtime import Runtime, no_watch
 from oh_daemon.core.secrets import Masker
@@ -197,7 +197,10 @@ class Actions:
     def _reject(self, item: plain.ToolItem, answer: Rejection) -> None:
         landing = self._journal.state.landings.get(item["id"])
         if landing is None:
-            self._finish(item, ToolResult.of(answer.text, is_error=True), status="rejected")
+            said = ToolResult.of(answer.text, is_error=True)
+            if answer.is_for_model:
+                said = replace(said, content=(for_model(answer.text),))
+            self._finish(item, said, status="rejected")
             return
         result, status = without_landing(landing, answer.text), "completed"
         if is_own(item):

@@ -82,6 +82,8 @@ class Rejection:
     """The action must not run; `text` is its observation."""
 
     text: str
+    is_for_model: bool = False
+    """Whether people need not be shown it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,4 +376,8 @@ def _rejection(decision: Decided) -> Rejection:
     answer = decision.answer
     who = "The user rejected this" if answer and answer["by"] == "user" else "This was not run"
     why = answer.get("feedback") if answer else None
-    return Rejection(f"{who}: {why}" if why else f"{who}. Ask what to do, or try another way.")
+    if why:
+        return Rejection(f"{who}: {why}")
+    told = f"{who}. Ask what to do, or try another way."
+    # The users know what they did.
+    return Rejection(told, is_for_model=bool(answer and answer["by"] == "user"))

@@ -290,6 +290,15 @@ class ToolResult:
         return ToolResult(({"type": "text", "text": text},), is_error, item_fields=item_fields)
 
 
+def for_model(text: str) -> Json:
+    """Return a block that the model reads and clients do not show, marked as MCP marks it."""
+    return {"type": "text", "text": text, "annotations": {"audience": ["assistant"]}}
+
+
+def is_for_people(block: Mapping[str, Any]) -> bool:
+    return block.get("annotations") != {"audience": ["assistant"]}
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a running call may use. `on_output` takes live output for the client on any thread."""

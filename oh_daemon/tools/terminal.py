@@ -17,7 +17,15 @@ from oh_daemon.contract.approvals import CommandSubject
 from oh_daemon.contract.forms import ToolFields
 from oh_daemon.core.hosts import PLACE, Host, parse_host
 from oh_daemon.core.plain_text import clipped
-from oh_daemon.core.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.core.ports import (
+    Footprint,
+    Intent,
+    Json,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    for_model,
+)
 from oh_daemon.core.risk.rating import Rating
 from oh_daemon.core.secrets import LentSecrets
 from oh_daemon.tools.command_output import (
@@ -215,7 +223,7 @@ class TerminalTool:
         timeout_s = args.get(
             "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
         )
-        note = None
+        unsaved, note = None, None
         if context.confinement == READS:
             terminal_id, shell = self._shells.open_reader(terminal_id)
             ended = None
@@ -229,7 +237,7 @@ class TerminalTool:
             if command:
                 shell.type(command)
         else:
-            note = self._notes(terminal_id, ended, args)
+            unsaved, note = self._notes(terminal_id, ended, args)
             lent = self._secrets.values_of(self._named(args))
             shell.begin(command, context.on_output, is_background=is_background, variables=lent)
         outcome = shell.wait(
@@ -239,7 +247,10 @@ class TerminalTool:
             self.network.look()
             refused = self.network.take_refused(self._shells)
             outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refused))))
-        return self._result(outcome, terminal_id, note, is_look=is_input)
+        result = self._result(outcome, terminal_id, note, is_look=is_input)
+        if unsaved is None:
+            return result
+        return replace(result, content=(for_model(self._masker.mask(unsaved)), *result.content))
 
     def _shell(self, args: Json, terminal_id: str) -> Bash:
         if args.get("is_input"):
@@ -259,8 +270,10 @@ class TerminalTool:
         is_inside = self._shells.are_held and args.get("outside") is None
         return tuple(map(parse_host, args.get("services", ()))) if is_inside else ()
 
-    def _notes(self, terminal_id: str, ended: CommandOutcome | None, args: Json) -> str | None:
-        """Return notes to put before the output, including the end of the previous command."""
+    def _notes(
+        self, terminal_id: str, ended: CommandOutcome | None, args: Json
+    ) -> tuple[str | None, str | None]:
+        """Return what to tell the model alone, and the end of the previous command, if any."""
         is_outside = args.get("outside") is not None
         unsaved = (
             self._before_run(args["command"], is_outside=is_outside) if self._before_run else None
@@ -268,9 +281,9 @@ class TerminalTool:
         if self.network is not None:
             self.network.offer(self._services_in(args))
         if ended is None:
-            return unsaved
+            return unsaved, None
         before, _ = self._text(ended, terminal_id, None, MAX_TOKENS)
-        return "\n".join(filter(None, (unsaved, f"[the command before]\n{before}\n[now]")))
+        return unsaved, f"[the command before]\n{before}\n[now]"
 
     def _named(self, args: Json) -> tuple[str, ...]:
         """Return the lent secrets that a command gets; text typed into a program gets none."""

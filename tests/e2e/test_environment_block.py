@@ -11,7 +11,7 @@ import tiktoken
 from fake_llm import call, held, say
 from raw_client import RawClient
 from test_prompt_cache import shares
-from world import World
+from world import World, items
 
 pytestmark = pytest.mark.one_daemon
 
@@ -126,6 +126,9 @@ def test_a_command_that_reads_what_is_not_saved_is_told_so(world: World) -> None
     assert first.startswith(f"{told} on disk.\nhi\n")
     assert second.startswith("hi\n")
     assert read.startswith(f"{told} on disk.\nold\n")
+    # People see in their editor what is not saved: clients do not show that block.
+    content = items(client, "command")[0]["content"]
+    assert [each.get("annotations") for each in content] == [{"audience": ["assistant"]}, None]
 
 
 def offered(world: World, nth: int) -> dict[str, list[str]]:

@@ -154,15 +154,20 @@ def test_the_mode_plan_rejects_without_asking() -> None:
 @pytest.mark.parametrize(
     ("feedback", "expected"),
     [
-        ("use tox", "The user rejected this: use tox"),
-        (None, "The user rejected this. Ask what to do, or try another way."),
+        ("use tox", Rejection("The user rejected this: use tox")),
+        (
+            None,
+            Rejection(
+                "The user rejected this. Ask what to do, or try another way.", is_for_model=True
+            ),
+        ),
     ],
 )
-def test_a_rejection_tells_the_model_what_the_user_said(feedback: str, expected: str) -> None:
+def test_a_rejection_tells_the_model_what_the_user_said(feedback: str, expected: Rejection) -> None:
     world = World()
     world.settle()
     world.answer("reject", feedback=feedback)
-    assert world.settle() == Rejection(expected)
+    assert world.settle() == expected
 
 
 def test_without_anybody_to_ask_the_action_is_rejected_at_once() -> None:

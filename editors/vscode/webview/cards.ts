@@ -231,7 +231,9 @@ function notes(item: ToolItem): HTMLElement[] {
   const reason = item.reason === undefined ? undefined : REASONS[item.reason];
   // The arguments have `hunks` only if the user left some out.
   const isPart = item.kind === "fileChange" && item.status === "completed" && "hunks" in item.args;
-  const words = reason ?? (isPart ? "Without the changes that you left out" : undefined);
+  const isShown = item.kind === "fileChange" && item.changes.length > 0;
+  const refusal = isShown && item.status === "rejected" ? output(item) : "";
+  const words = reason ?? (isPart ? "Without the changes that you left out" : refusal || undefined);
   return words === undefined ? [] : [h("p.note", {}, words)];
 }
 
@@ -265,11 +267,18 @@ function isImage(block: Record<string, unknown>): block is Record<string, unknow
   return block.type === "image" && typeof block.mimeType === "string";
 }
 
+/** MCP marks what only the model should read. */
+function isForPeople({ annotations }: Record<string, unknown>): boolean {
+  const { audience } = (annotations ?? {}) as { audience?: readonly string[] };
+  return audience?.includes("user") ?? true;
+}
+
 /** Drops the line of a command's text that repeats the header of the card. */
 function output(item: ToolItem): string {
-  const parts = item.content.flatMap(({ text: part }) => (typeof part === "string" ? [part] : []));
-  const shown = item.kind === "command" ? parts.map((part) => part.replace(/\n?\[exit code [^\n]*\]\s*$/, "")) : parts;
-  return shown.filter(Boolean).join("\n").trimEnd();
+  const shown = item.content.filter(isForPeople);
+  const parts = shown.flatMap(({ text: part }) => (typeof part === "string" ? [part] : []));
+  const texts = item.kind === "command" ? parts.map((part) => part.replace(/\n?\[exit code [^\n]*\]\s*$/, "")) : parts;
+  return texts.filter(Boolean).join("\n").trimEnd();
 }
 
 function meta(item: ToolItem): string {

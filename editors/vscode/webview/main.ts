@@ -54,6 +54,12 @@ const followBox = h(
   h("span", {}, "Another window works on this conversation. You follow it here."),
   h("button.secondary", { onclick: takeOver, title: "Works once the other window has closed it" }, "Take over"),
 );
+const restrictedBox = h(
+  "div.strip.full",
+  { role: "status", hidden: true },
+  h("span", {}, "Restricted window: the agent can only read."),
+  h("button.quiet", { onclick: () => run("host/command", { command: "workbench.trust.manage" }) }, "Trust this folder"),
+);
 const portsBox = new PortsBox();
 const queueBox = new QueueBox();
 const isolatedBox = h("div.isolated-box", {});
@@ -156,6 +162,7 @@ document.body.append(
     askedBox.element,
     followBox,
     portsBox.element,
+    restrictedBox,
     pickers.warning,
     isolatedBox,
     queueBox.element,
@@ -384,6 +391,7 @@ function drawNow(): void {
     store.needsReviews = false;
     review.load(store).catch(fail);
   }
+  restrictedBox.hidden = daemon.kind !== "running" || !daemon.isRestricted;
   stateBox.draw({ daemon, failure, store, sending: sending.shown, hasModel: pickers.hasModel, isList });
   askedBox.draw(store);
   portsBox.draw(isList ? undefined : store?.info.id);

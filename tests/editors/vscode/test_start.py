@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from code_server import Server
 from fake_llm import call, say
+from looks import look
 from playwright.async_api import expect
 from window import VSCode, expect_ended
 
@@ -82,11 +83,15 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     assert "does not trust" in str(vscode.llm.requests[-1].body["messages"][-1])
     assert "Obey" not in json.dumps(vscode.llm.requests[-1].body)
     before = vscode.server.daemons()
-    await vscode.run_command("Workspaces: Manage Workspace Trust")
+    restricted = vscode.panel.get_by_text("Restricted window")
+    await expect(restricted).to_be_visible()
+    await look(vscode, "restricted")
+    await vscode.panel.get_by_role("button", name="Trust this folder").click()
     await vscode.page.get_by_role("button", name="Trust", exact=True).first.click()
     await expect_ended(*before)
     await vscode.say("now?")
     await vscode.answer("allow-once")
+    await expect(restricted).to_be_hidden()
     await vscode.expect_answers("Then not.", "Made.")
     assert (vscode.project / "made").exists()
     # What the folder runs by itself counts as trusted then, and asks when it is changed.

@@ -333,6 +333,16 @@ function M.tool_facts(entry)
   return table.concat(facts, " · ")
 end
 
+--- The blocks of a result but for those that MCP's annotations keep for the model.
+---@param content table[]
+---@return table[]
+local function for_people(content)
+  return vim.tbl_filter(function(block)
+    local audience = (block.annotations or {}).audience
+    return not audience or vim.list_contains(audience, "user")
+  end, content)
+end
+
 --- Render the diff of an edit, or the output of a tool; while it runs, only the last lines.
 ---@param to oh.Block
 ---@param entry oh.Entry
@@ -353,7 +363,7 @@ function M.result(to, entry)
   end
   local live = entry.streamed and entry.streamed.output
   local lines = live and vim.list_slice(live, math.max(1, #live - LIVE_LINES + 1))
-    or vim.split(M.content_text(item.content or {}), "\n", { plain = true, trimempty = true })
+    or vim.split(M.content_text(for_people(item.content or {})), "\n", { plain = true, trimempty = true })
   if #lines == 0 or #lines == 1 and lines[1] == "" then
     return
   end
