@@ -38,7 +38,6 @@ from oh_daemon.contract.events import ApprovalRequested, ItemCompleted  # noqa: 
 from oh_daemon.contract.items import UserMessageItem  # noqa: E402
 
 Json = dict[str, Any]
-ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
 COUNT = {"task": "Count the files", "title": "Count"}
 WORK: dict[str, list[Step]] = {
     "Do": [
@@ -132,7 +131,7 @@ def interfere(folder: Path, url: str, llm: FakeLLM) -> None:
 def demo(folder: Path, _url: str, _llm: FakeLLM) -> None:
     argv = [sys.executable, "-m", "oh_daemon", "demo", "--keep", str(folder)]
     folder.rmdir()
-    env = {**ENVIRONMENT, "OH_DAEMON_MODEL": "demo", "OH_DAEMON_HOME": f"{folder}-home"}
+    env = {**environment(folder), "OH_DAEMON_MODEL": "demo"}
     subprocess.run(argv, env=env, check=True, stdout=subprocess.DEVNULL)
 
 
@@ -145,9 +144,15 @@ def conversation(
 ) -> Conversation:
     llm = LLM(model="openai/fake", base_url=url, api_key="sk-0", context_window=context_window)
     settings = {"logCompletions": True}
-    workspace = Workspace(folder, ENVIRONMENT, sandbox="off")
+    workspace = Workspace(folder, environment(folder), sandbox="off")
     own = Agent(llm=llm, settings=settings, **agent)
     return Conversation(own, workspace, conversation_id=conversation_id)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Return variables that name no place but the new home, in which there is a Python."""
+    home = folder.parent
+    return {"PATH": f"{home}/bin:/usr/bin:/bin", "HOME": str(home), "OH_DAEMON_HOME": str(home)}
 
 
 RECORDINGS = (demo, work, condense, interfere)
@@ -159,6 +164,8 @@ def main(names: Sequence[str]) -> None:
             with tempfile.TemporaryDirectory(prefix="oh-record-") as home, FakeLLM() as llm:
                 folder = Path(home, "project")
                 folder.mkdir()
+                (folder.parent / "bin").mkdir()
+                (folder.parent / "bin" / "python3").symlink_to(sys.executable)
                 record(folder, llm.url, llm)
                 keep(folder, llm.url, HERE / record.__name__)
 
@@ -172,7 +179,9 @@ def keep(folder: Path, url: str, place: Path) -> None:
         name = log.parent.name if b'"parentId"' in created else "main"
         kept = place / ("fork" if b'"forkedFrom"' in created else name)
         kept.mkdir(parents=True)
-        (kept / "events.jsonl").write_text(_plain(log, folder, url))
+        lines = _plain(log, folder, url).splitlines(keepends=True)
+        # The other lines name the machine.
+        (kept / "events.jsonl").write_text("".join(line for line in lines if '"event":' in line))
         for file in sorted(log.parent.glob("completions/*-step.json"))[-1:]:
             (kept / "completions").mkdir()
             value = json.loads(_plain(file, folder, url))
@@ -181,7 +190,9 @@ def keep(folder: Path, url: str, place: Path) -> None:
 
 
 def _plain(file: Path, folder: Path, url: str) -> str:
-    return file.read_text("utf-8").replace(str(folder), "/project").replace(url, "http://model")
+    return (
+        file.read_text("utf-8").replace(str(folder.parent), "/home/me").replace(url, "http://model")
+    )
 
 
 if __name__ == "__main__":
