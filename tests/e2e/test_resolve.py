@@ -160,6 +160,17 @@ def test_what_is_not_proven_is_a_draft_without_a_branch(
     assert ("1 of 2 fails" in page) == (stop == "the check did not" and "echo" in args[1])
 
 
+def test_what_it_makes_is_beside_the_repository_also_from_a_folder_in_it(world: World) -> None:
+    (repository(world.project) / "src").mkdir()
+    (world.home / "issue.md").write_text("# Add\n")
+    world.script(say("Done."))
+    words = [SCRIPT, "resolve", world.home / "issue.md", *ONLY_CONTAINER]
+    env = environment(world.home, **world.environment)
+    ran = end(start(words, world.project / "src", env))
+    beside = world.project.with_name("project-add")
+    assert (ran.code, ran.out.splitlines()[-1]) == (6, f"{beside}/pr.md"), ran.err
+
+
 def test_an_interrupt_ends_the_check_and_the_work_stays(world: World) -> None:
     repository(world.project)
     world.script(call("terminal", command="echo two > a.txt"), finish())

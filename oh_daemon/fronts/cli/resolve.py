@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,14 +87,16 @@ def run_resolve(request: Request) -> int:
     _require_boundary(request)
     with closing(Spawner()) as spawner, ExitStack() as at_the_end:
         issue = read_issue(request.issue, spawner)
+        top = run_git(spawner, "rev-parse", "--show-toplevel", cwd=request.repository)
+        if top.exit_code == 0:
+            request = replace(request, repository=Path(os.fsdecode(top.stdout).rstrip("\n")))
         branch = request.branch or f"oh-daemon/{_short_name(issue)}"
         beside = request.repository.with_name(f"{request.repository.name}-{_short_name(issue)}")
         out = request.out or beside
         _require_new(spawner, request, branch, out)
-        job = _Job(
-            request, issue, branch, out, make_tree(spawner, request.repository, out / "tree")
-        )
-        at_the_end.callback(job.tree.remove)
+        tree = make_tree(spawner, request.repository, out / "tree")
+        job = _Job(request, issue, branch, out, tree)
+        at_the_end.callback(tree.remove)
 
         def end(ended: Ended) -> int:
             # From now on the worktree holds work. An interrupt ends the check.
@@ -105,7 +107,7 @@ def run_resolve(request: Request) -> int:
         sandbox = "off" if request.boundary else "view"
         run = Run(
             task=job.task,
-            workspace=job.tree.place,
+            workspace=tree.place,
             options={**request.options, "sandbox": sandbox, "approval": "askNever"},
             settings_file=request.settings_file,
             result_schema=_SCHEMA,
@@ -114,7 +116,7 @@ def run_resolve(request: Request) -> int:
         code = run_headless(run, end)
         if code == DONE:
             job.keep_log()
-            job.tree.remove()
+            tree.remove()
             job.publish(spawner)
         return code
 
