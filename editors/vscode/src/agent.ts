@@ -25,6 +25,7 @@ import type { DaemonState, Notification } from "./messages";
 import type { Approval, ClientNotifications, ConversationInfo, InputRequest, Requests } from "./protocol";
 import { Reports } from "./reports";
 import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
+import { askForTarget, targetOf } from "./target";
 
 const MAX_RESTARTS = 3;
 const RESTART_WINDOW_MS = 60_000;
@@ -102,6 +103,11 @@ export class Agent implements Disposable {
     await this.stop();
     this.restarts = [];
     await this.start();
+  }
+
+  /** Asks where the agent is to work, and starts it there. */
+  async move(): Promise<void> {
+    if (await askForTarget(this.context.workspaceState)) await this.restart();
   }
 
   /** Installs the daemon, after asking the user. */
@@ -184,13 +190,15 @@ export class Agent implements Disposable {
       });
       return;
     }
-    this.log.info(`starting ${[daemon.command, ...daemon.args].join(" ")}`);
+    const target = targetOf(this.context.workspaceState);
+    const args = target ? [...daemon.args, "remote", target] : daemon.args;
+    this.log.info(`starting ${[daemon.command, ...args].join(" ")}`);
     const folder = workspace.workspaceFolders?.[0]?.uri;
     const options = folder?.scheme === "file" ? { cwd: folder.fsPath } : {};
     const client = new QuietClient(
       "oh",
       "oh",
-      { ...daemon, options, transport: TransportKind.stdio },
+      { ...daemon, args, options, transport: TransportKind.stdio },
       this.clientOptions(era),
     );
     this.client = client;

@@ -80,6 +80,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.lendSecret": parts.askForSecret,
     "oh.install": () => agent.install(),
     "oh.restart": () => agent.restart(),
+    "oh.move": () => agent.move(),
     "oh.log": () => agent.log.show(),
     "oh.settings": () => commands.executeCommand("workbench.action.openSettings", SETTINGS),
     "oh.walkthrough": showWalkthrough,

@@ -22,6 +22,9 @@ def serve_remote(
     installs: Annotated[
         bool, typer.Option("--install", help="Copy this installation there, and do no more.")
     ] = False,
+    stdio: Annotated[  # noqa: ARG001 - always so; editors add it to any command.
+        bool, typer.Option("--stdio", hidden=True)
+    ] = False,
 ) -> int:
     """Serve an editor from another machine.
 

@@ -115,6 +115,25 @@ async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode:
     await vscode.server.change_settings({}, welcome(vscode))
 
 
+async def test_the_agent_is_opened_on_another_machine_and_here_again(vscode: VSCode) -> None:
+    await vscode.open()
+    command = [sys.executable, "-m", "oh_daemon"]
+    await vscode.server.change_settings({COMMAND: command}, welcome(vscode))
+    path = f"PATH={Path(sys.executable).parent}:/usr/bin:/bin"
+    target = f"cmd:unshare --user --map-root-user --pid --fork --kill-child env {path}"
+    for place, answer in ((target, "I am there."), ("", "I am here.")):
+        await vscode.run_command("oh: Open Agent in Container or on Another Machine…")
+        await vscode.page.get_by_placeholder("docker://CONTAINER").fill(place)
+        await vscode.page.keyboard.press("Enter")
+        vscode.script(say(answer))
+        await vscode.say("Where are you?")
+        await vscode.expect_answers(answer)
+        above = [each.name() for each in vscode.server.daemon().parents()]
+        assert ("unshare" in above) == bool(place)
+        await vscode.start_anew()
+    await vscode.server.change_settings({}, welcome(vscode))
+
+
 async def be_without_daemon(vscode: VSCode) -> None:
     problem = vscode.panel.get_by_role("alert").filter(has_text="could not start")
     await vscode.server.change_settings({COMMAND: [str(vscode.project / "missing")]}, problem)
