@@ -91,8 +91,9 @@ def test_a_patch_is_all_that_changed_since_the_base_whatever_the_agent_did_with_
         assert (fleet.repo / name).read_bytes() == (tree / name).read_bytes()
 
 
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGINT])
 def test_after_a_kill_the_same_command_goes_on_inside_each_conversation(
-    fleet: FleetWorld,
+    fleet: FleetWorld, by: signal.Signals
 ) -> None:
     names = ("one", "two")
     look = call("terminal", command="ls")
@@ -102,8 +103,8 @@ def test_after_a_kill_the_same_command_goes_on_inside_each_conversation(
     fleet.world.llm.wait_for_requests(6)
     second = end(fleet.begin(*command))
     assert (second.code, "another fleet is at work in" in second.err) == (2, True)
-    driver.kill()
-    driver.communicate(timeout=60)
+    first = end(driver, by, within_s=60)
+    assert first.code == (130 if by is signal.SIGINT else -by)
     (fleet.out / "results.jsonl").write_bytes(b'{"id": "torn')
     shown = end(fleet.begin("status", str(fleet.out)))
     assert [line.split()[:4] for line in shown.out.splitlines()[1:]] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -29,7 +30,7 @@ from oh_daemon.fronts.fleet.fleet import (
 )
 from oh_daemon.fronts.fleet.task_folder import Result
 
-_FAILED = 1
+_FAILED, _INTERRUPTED = 1, 130
 _MAX_SHOWN, _WIDE = 60, 250
 
 
@@ -39,6 +40,21 @@ def run(request: Request, start_engine: Callable[[], Executor]) -> int:
     n_done = len(results_of(folders_below(request.out)))
     if n_done:
         say(f"goes on in {request.out}, where {n_done} tasks have ended")
+    try:
+        progress = _watched(request, start_engine, console)
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on")
+        # Python would wait for the threads, which may be at work for hours. What they started ends
+        # with this process, and what they have done is in the folder.
+        os._exit(_INTERRUPTED)
+    say(line_of_all(progress))
+    if progress.waiting:
+        say(f"{progress.waiting} tasks did not begin: --max-total leaves too little for them")
+    say(f"results are in {request.out / 'results.jsonl'}")
+    return 0 if progress.ended["passed"] == progress.total else _FAILED
+
+
+def _watched(request: Request, start_engine: Callable[[], Executor], console: Console) -> Progress:
     with Live(console=console, auto_refresh=False, transient=True) as live:
 
         def show(progress: Progress, result: Result | None) -> None:
@@ -47,12 +63,7 @@ def run(request: Request, start_engine: Callable[[], Executor]) -> int:
             if console.is_terminal:
                 live.update(Text(line_of_all(progress)), refresh=True)
 
-        progress = run_fleet(request, start_engine, show)
-    say(line_of_all(progress))
-    if progress.waiting:
-        say(f"{progress.waiting} tasks did not begin: --max-total leaves too little for them")
-    say(f"results are in {request.out / 'results.jsonl'}")
-    return 0 if progress.ended["passed"] == progress.total else _FAILED
+        return run_fleet(request, start_engine, show)
 
 
 def line_of(result: Result) -> str:
