@@ -1,7 +1,9 @@
 """What a user types for another machine, and what is said to the daemon there."""
 
+import json
 import re
 import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +175,16 @@ def test_an_open_folder_that_has_no_path_there_is_refused() -> None:
 def test_every_field_of_the_protocol_that_holds_a_uri_is_known() -> None:
     schema = (Path(__file__).parents[2] / "docs/schema.json").read_text()
     assert set(re.findall(r'"(uris?|folders?|\w+Uris?)": \{', schema)) <= uris_module.FIELDS
+
+
+def test_the_feature_for_dev_containers_uses_its_options_and_says_what_it_needs() -> None:
+    folder = Path(__file__).parents[2] / "packaging/devcontainer/src/oh-daemon"
+    feature = json.loads((folder / "devcontainer-feature.json").read_text())
+    script = (folder / "install.sh").read_text()
+    assert feature["id"] == folder.name
+    assert all(f"${{{name.upper()}:-" in script for name in feature["options"])
+    nothing = {"PATH": "/nonexistent"}
+    done = subprocess.run(
+        ["/bin/sh", folder / "install.sh"], env=nothing, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, "needs Python 3.11" in done.stderr) == (1, True)
