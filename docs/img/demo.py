@@ -26,7 +26,7 @@ CUTS = (
     ("The discount", True),
 )
 """Where the picture leaves lines out (False) and goes on (True), by how a line begins."""
-LEFT_OUT = ("oh-daemon demo", "Used:", "Log:", "Replay:", "  allow (by user)")
+LEFT_OUT = ("oh-daemon demo", "Used:", "Log:", "Show:", "  allow (by user)")
 # Rich loads a font from the web; whoever looks at the picture has a fixed one of their own.
 FORMAT = re.sub(
     r"@font-face \{\{.*?\}\}\s*|<!--.*?-->", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL

@@ -46,7 +46,7 @@ def test_the_demo_fixes_the_bug_by_the_unsaved_rule_and_shows_how(tmp_path: Path
         assert f"✓ {check}" in ran.out
     log = Path(re.search(r"^Log: +(.+)$", ran.out, re.MULTILINE)[1])  # type: ignore[index]
     assert log.is_file()
-    command = re.search(r"^Replay: +(.+)$", ran.out, re.MULTILINE)[1]  # type: ignore[index]
+    command = re.search(r"^Show: +(.+)$", ran.out, re.MULTILINE)[1]  # type: ignore[index]
     args = shlex.split(command)
     assert Path(args[0]).name == SCRIPT.name
     replayed = end(start(args, tmp_path / "elsewhere", environment(tmp_path)))

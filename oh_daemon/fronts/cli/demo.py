@@ -122,8 +122,8 @@ def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Js
 
 def _say_where(console: Console, folder: Path, conversation: str, turn: Json) -> None:
     log = folder / ".openhands" / "conversations" / conversation / "events.jsonl"
-    replay = shlex.join([*_program(), "log", conversation[:12], "-w", str(folder)])
-    for said in (f"\nUsed:   {render_usage(turn)}", f"Log:    {log}", f"Replay: {replay}"):
+    show = shlex.join([*_program(), "log", conversation[:12], "-w", str(folder)])
+    for said in (f"\nUsed:   {render_usage(turn)}", f"Log:    {log}", f"Show:   {show}"):
         console.print(said, markup=False, soft_wrap=True)
 
 
