@@ -45,7 +45,12 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
     asked = [e["approval"] for e in events if e["type"] == "approval.requested"]
     assert [(a["title"], a["risk"], a["reason"]) for a in asked] == [
         ("Run rm made", "medium", "rm creates, changes or deletes files"),
-        ("Run touch ../outside", "high", "it changes ../outside, which is outside the workspace"),
+        (
+            "Run touch ../outside",
+            "high",
+            "it changes ../outside, which is outside the workspace"
+            + "; touch creates, changes or deletes files",
+        ),
         ("Grep 'x' in the open folders", "low", "user rule: ask gr*"),
     ]
     # A lasting answer would not count against a rule.

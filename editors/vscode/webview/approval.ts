@@ -3,7 +3,7 @@
 import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
 import type { Approval, ApprovalOption, SelfRun, Subject } from "../src/protocol";
-import { fileDiff, fileName, filePath } from "./diff";
+import { fileDiff, filePath, pathIn } from "./diff";
 import { h, icon } from "./dom";
 import { run } from "./host";
 import { proposalView } from "./proposal";
@@ -68,11 +68,16 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
   draw();
   return h(
     "section.approval",
-    { role: "group", "aria-label": `Approval: ${approval.title}`, "data-id": approval.id },
+    {
+      role: "group",
+      "aria-label": `Approval: ${approval.title}`,
+      "data-id": approval.id,
+      "data-risk": approval.risk,
+    },
     h(
       "div.approval-head",
       {},
-      icon("hand"),
+      icon(approval.risk === "high" ? "danger" : "hand"),
       title,
       h("span.count"),
       h(
@@ -82,7 +87,7 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
       ),
     ),
     by !== undefined && h("p.why", {}, `Asked by the sub-agent ${by}`),
-    approval.reason !== undefined && h("p.why", {}, approval.reason),
+    ...reasons(approval),
     ...gitRows(approval),
     subject.element,
     approval.description !== undefined &&
@@ -90,6 +95,13 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
     note,
     h("div.actions", {}, ...answers.map(({ button }) => button)),
   );
+}
+
+/** Each reason for a high risk has a line of its own, so that none is overlooked. */
+function reasons({ reason, risk }: Approval): HTMLElement[] {
+  if (reason === undefined) return [];
+  if (risk !== "high") return [h("p.why", {}, reason)];
+  return [h("ul.why.dangers", {}, ...reason.split("; ").map((each) => h("li", {}, each)))];
 }
 
 /** Makes the buttons: the two everyday answers first, then those that last. */
@@ -113,7 +125,8 @@ function answersOf(
   const options = [...approval.options].sort((a, b) => lasts(a) - lasts(b));
   return options.map((option) => ({
     option,
-    button: h(option.id === "allow-once" ? "button.primary" : "button.secondary", {
+    // What may do harm for good is no button that is pressed by habit.
+    button: h(option.id === "allow-once" && approval.risk !== "high" ? "button.primary" : "button.secondary", {
       "data-option": option.id,
       title: KEYS[option.id] ?? covered(approval.subject),
       onclick: () => answer(option),
@@ -162,7 +175,7 @@ function headline({ subject, title }: Approval): string {
 }
 
 function changed({ changes, git = [] }: Extract<Subject, { kind: "fileChange" }>): string[] {
-  return [...changes.map(({ uri }) => fileName(uri)), ...git.map(({ ref }) => ref ?? "what is staged")];
+  return [...changes.map(({ uri }) => pathIn(uri)), ...git.map(({ ref }) => ref ?? "what is staged")];
 }
 
 /** What a command did to repositories; it is kept with all of its changes, or not at all. */
@@ -199,7 +212,7 @@ function subjectView({ id, subject, editable }: Approval, asked: Asked): Subject
     case "trust":
       return fixed(trustView(subject));
     case "saveDocuments":
-      return fixed(exact(subject.uris.map(fileName).join("\n")));
+      return fixed(exact(subject.uris.map(pathIn).join("\n")));
     case "host":
       return fixed(exact((subject.hosts ?? [`${subject.host}:${subject.port}`]).join("\n")));
   }

@@ -12,7 +12,7 @@ import type {
   SubagentItem,
 } from "../src/protocol";
 import { compact, formatDuration } from "../src/words";
-import { diffRows, facts, fileDiff, fileLink, fileName } from "./diff";
+import { diffRows, facts, fileDiff, fileLink, fileName, middleCut } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { type ImageSource, imageView } from "./images";
 import { run } from "./host";
@@ -32,9 +32,6 @@ const REASONS: Record<string, string> = {
   interrupted: "interrupted",
   superseded: "your message came instead",
 };
-
-/** The folders in a title such as `Edit src/shop/prices.py`; only the file's tooltip shows them. */
-const FOLDERS = /\S*\/(?=[^/]*$)/;
 
 const LONG_CHARS = 3000;
 const LONG_LINES = 40;
@@ -213,7 +210,7 @@ function editCard(item: ToolItem, change: FileChange, conversationId: string): H
       "div.card-head",
       {},
       h("span.state", { role: "img", "aria-label": status.label }, icon(status.icon)),
-      h("span.title", {}, fileLink(change.uri, item.title.replace(FOLDERS, ""))),
+      h("span.title", {}, fileLink(change.uri, middleCut(item.title))),
       h("span.meta", {}, meta(item)),
       ...facts(change, () => run("host/openDone", { conversationId, change })),
     ),

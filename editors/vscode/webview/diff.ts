@@ -6,6 +6,7 @@ import { h } from "./dom";
 import { run } from "./host";
 
 export const CONTEXT_LINES = 2;
+const END_CHARS = 24;
 /** Headers of the file, and of a hunk that is the whole of a new or deleted file. */
 const HEAD = /^(---|\+\+\+) |^@@ .*[-+]0,0 /;
 
@@ -15,11 +16,17 @@ export function fileDiff(
   onOpen: () => void,
   body: readonly HTMLElement[] = [diffRows(change)],
 ): HTMLElement {
-  const name = fileName(change.uri);
+  const name = pathIn(change.uri);
   return h(
     "div.diff",
     {},
-    h("div.diff-head", {}, h("span.name", {}, fileLink(change.uri, name)), fate(change), ...facts(change, onOpen)),
+    h(
+      "div.diff-head",
+      {},
+      h("span.name", {}, fileLink(change.uri, middleCut(name))),
+      fate(change),
+      ...facts(change, onOpen),
+    ),
     ...body,
   );
 }
@@ -74,8 +81,15 @@ export function diffLines(label: string, lines: readonly string[]): HTMLElement 
   return h("pre.rows", { tabindex: 0, role: "group", "aria-label": label }, ...rows);
 }
 
-export function fileLink(uri: string, label: string): HTMLElement {
-  return h("button.link", { title: uri, onclick: () => run("host/openFile", { uri }) }, label);
+export function fileLink(uri: string, label: string | readonly HTMLElement[]): HTMLElement {
+  const parts = typeof label === "string" ? [label] : label;
+  return h("button.link", { title: uri, onclick: () => run("host/openFile", { uri }) }, ...parts);
+}
+
+/** Where there is no room, its middle is left out: the end tells files apart, the beginning says where they are. */
+export function middleCut(text: string): HTMLElement[] {
+  const at = Math.max(0, text.length - END_CHARS);
+  return [h("span.cut", {}, h("span.from", {}, text.slice(0, at)), h("span.to", {}, text.slice(at)))];
 }
 
 /** The lines of one hunk with a few lines of context. */
@@ -100,11 +114,17 @@ function linesOf(text: string): string[] {
   return text.replace(/\n$/, "").split("\n");
 }
 
-/** Returns the readable folder of a file, relative to the conversation's folder if it is in there. */
-export function fileParent(uri: string, folders: readonly string[]): string {
+/** The folders of the conversation that is shown: paths in them begin there. */
+let folders: readonly string[] = [];
+
+export function showPathsFrom(roots: readonly string[]): void {
+  folders = roots;
+}
+
+/** Returns the readable path of a file, from the conversation's folder on if it is in there. */
+export function pathIn(uri: string): string {
   const root = folders.find((folder) => uri.startsWith(`${folder}/`));
-  const path = root === undefined ? filePath(uri) : decoded(uri.slice(root.length + 1));
-  return path.split("/").slice(0, -1).join("/");
+  return root === undefined ? filePath(uri) : decoded(uri.slice(root.length + 1));
 }
 
 export function filePath(uri: string): string {

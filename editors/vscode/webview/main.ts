@@ -9,6 +9,7 @@ import { textOf } from "./cards";
 import { SlashCommands } from "./commands";
 import { Composer, type Delivery } from "./composer";
 import { Current } from "./current";
+import { showPathsFrom } from "./diff";
 import { h } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
@@ -383,6 +384,7 @@ function drawNow(): void {
   const isList = view === "list";
   document.body.dataset.view = view;
   document.body.dataset.busy = String(store?.isBusy ?? false);
+  if (store) showPathsFrom(store.info.folders);
   header.draw(store, daemon, isList, startsIsolated);
   elsewhere.draw(store?.info.id);
   parentLine.draw(isList ? undefined : store?.info);

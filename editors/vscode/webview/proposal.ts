@@ -3,7 +3,7 @@
 import { changeWithout, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
 import type { FileChange } from "../src/protocol";
 import { formatCount } from "../src/words";
-import { CONTEXT_LINES, counts, diffLines, fileDiff, fileName, hunkCard } from "./diff";
+import { CONTEXT_LINES, counts, diffLines, fileDiff, pathIn, hunkCard } from "./diff";
 import { h } from "./dom";
 import { run } from "./host";
 
@@ -61,7 +61,7 @@ function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: numbe
   const rows = rowsOf(change, hunks);
   return hunks.flatMap((each, hunk) => {
     if (each.uri !== change.uri) return [];
-    const title = `change ${hunk + 1} of ${hunks.length} in ${fileName(change.uri)}`;
+    const title = `change ${hunk + 1} of ${hunks.length} in ${pathIn(change.uri)}`;
     const toggle = h("button.quiet", { onclick: () => onChoose(hunk) });
     const lines = around(rows, hunk);
     const head = [h("span", {}, `Line ${each.oldStart + 1}`, h("span.out", {}, ", left out")), toggle];

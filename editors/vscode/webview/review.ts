@@ -5,7 +5,7 @@
 
 import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "../src/protocol";
 import { formatCount } from "../src/words";
-import { counts, diffLines, fileName, fileParent, hunkCard, hunkLines } from "./diff";
+import { counts, diffLines, hunkCard, hunkLines, middleCut, pathIn } from "./diff";
 import { h, icon } from "./dom";
 import { call, report, run } from "./host";
 import { isWaiting, type Store } from "./store";
@@ -96,12 +96,8 @@ export class Review {
     const isPending = this.isPendingHere(item, store, uri);
     const isOpen = isPending && this.expanded.has(uri);
     const conflict = isPending ? this.conflicts.get(uri) : undefined;
-    const name = fileName(uri);
-    const label = [
-      icon("chevron"),
-      h("span.name", {}, name),
-      h("span.parent", {}, fileParent(uri, store.info.folders)),
-    ];
+    const name = pathIn(uri);
+    const label = [icon("chevron"), h("span.name", {}, ...middleCut(name))];
     const toggle = () => void this.toggle(store, uri).catch(report);
     const open = () => void this.open(item, store, uri).catch(report);
     return h(
@@ -126,7 +122,7 @@ export class Review {
   private hunks(store: Store, uri: string): HTMLElement {
     const diff = this.diffs.get(uri);
     if (!diff) return h("div.hunks", {}, h("p.note", {}, "Loading"));
-    const name = fileName(uri);
+    const name = pathIn(uri);
     return h(
       "div.hunks",
       {},

@@ -25,7 +25,7 @@ _MAX_CHARS = 16_384
 
 
 class Rating(NamedTuple):
-    """The highest risk in a command, and the reasons for it, each once."""
+    """The highest risk in a command, and all reasons for a risk, the worst first, each once."""
 
     risk: Risk
     reasons: tuple[str, ...]
@@ -72,7 +72,11 @@ def _summarize(findings: list[Finding]) -> Rating:
     if "fetch" in effects and {"run", "unknown"} & {*effects[effects.index("fetch") :]}:
         findings.append(Finding("high", "it runs code after it fetched something"))
     worst = max((Finding("low", ""), *findings), key=lambda found: RISK_ORDER[found.risk]).risk
-    reasons = (found.reason for found in findings if found.risk == worst and found.reason)
+    reasons = [found.reason for found in findings if found.risk == worst and found.reason]
+    # A person must also read what else is risky, unless the same program is named for worse.
+    named = {reason.partition(" ")[0] for reason in reasons} - {"it"}
+    others = (found.reason for found in findings if "low" != found.risk != worst and found.reason)
+    reasons += [reason for reason in others if reason.partition(" ")[0] not in named]
     scripts = filter(None, (finding.script for finding in findings))
     segments = filter(None, (finding.words for finding in findings))
     return Rating(

@@ -1,5 +1,6 @@
 """The panel for the eye, the keyboard and a screen reader: narrow and wide, in four themes."""
 
+import re
 import threading
 
 import pytest
@@ -190,6 +191,20 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     await look(vscode, "hunks", ("contrast-dark", "contrast-light"))
     await vscode.set_width(420)
     await look(vscode, "hunks")
+    vscode.script(call("terminal", command="rm -rf build dist && git push --force"))
+    await vscode.answer("reject")
+    dangers = vscode.approval.get_by_role("listitem")
+    await expect(dangers).to_have_text([re.compile("git push --force"), re.compile("rm .*deletes")])
+    await expect(vscode.approval.locator(".primary")).to_have_count(0)
+    await look(vscode, "danger", tuple(THEMES))
+    long = call("edit", command="create", path=LONG_NAME.replace("test_d", "d"), text="x\n")
+    vscode.script(long)
+    await vscode.answer("reject")
+    await expect(vscode.approval.locator(".diff-head .to")).to_be_in_viewport(ratio=1)
+    await expect(vscode.approval.locator(".diff-head .link")).to_have_text(
+        LONG_NAME.replace("test_d", "d")
+    )
+    await look(vscode, "path")
 
 
 async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode: VSCode) -> None:
