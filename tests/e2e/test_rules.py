@@ -21,6 +21,7 @@ PUSH: Json = {
 SEARCH: Json = {"decision": "ask", "tool": "gr*"}
 BROKEN: Json = {"decision": "allow", "argv": ["rm"], "match": ["mv a b"]}
 STRICT: Json = {**BROKEN, "decision": "deny", "argv": ["ln"]}
+TOUCHES = "touch creates, changes or deletes files"
 
 
 def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: World) -> None:
@@ -48,8 +49,7 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
         (
             "Run touch ../outside",
             "high",
-            "it changes ../outside, which is outside the workspace"
-            + "; touch creates, changes or deletes files",
+            f"it changes ../outside, which is outside the workspace; {TOUCHES}",
         ),
         ("Grep 'x' in the open folders", "low", "user rule: ask gr*"),
     ]
