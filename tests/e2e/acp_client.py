@@ -58,6 +58,8 @@ class AcpClient(RpcProcess):
         """The method and params of each request, by its id."""
         self._answers: dict[int, Json] = {}
         self._announced: set[str] = set()
+        self._ended: set[str] = set()
+        """The calls that were told to have ended, which some clients forget then."""
         self._begun: set[str] = set()
         self._in_prompt: set[str] = set()
         argv = (sys.executable, "-m", "oh_daemon", "acp")
@@ -275,6 +277,10 @@ class AcpClient(RpcProcess):
             self._announced.add(update["toolCallId"])
         if kind == "tool_call_update" and update["toolCallId"] not in self._announced:
             self.problems.append(f"an update of a call that was not announced: {update}")
+        if kind == "tool_call_update" and update["toolCallId"] in self._ended:
+            self.problems.append(f"an update of a call that has ended: {update}")
+        if update.get("status") in {"completed", "failed"}:
+            self._ended.add(update["toolCallId"])
 
     def _check_question(self, method: str, params: Json) -> None:
         if params["sessionId"] not in self._begun:

@@ -47,7 +47,6 @@ _KNOWN = {
     "codecompanion": Habits(reads_buffers=False),
     "zed": Habits(takes_writes=True),
     "jetbrains": Habits(takes_writes=True),
-    "agentic": Habits(takes_writes=True),
 }
 """By the beginning of the client's name in lower case; only for these is it known."""
 
@@ -82,6 +81,8 @@ class ClientFiles:
         self._lock = threading.Lock()
         self._looks: dict[Path, tuple[float, OpenDocument | None]] = {}
         """When a file was looked at, and what it was."""
+        self._last_clean: dict[Path, str] = {}
+        """The hash of what a file was when the client last showed it as it was on the disk."""
         self._unsaved: set[Path] = set()
         self._muted_until = 0.0
         self._n_versions = 0
@@ -150,6 +151,8 @@ class ClientFiles:
     def _look(self, path: Path, cancel: CancelToken) -> OpenDocument | None:
         disk = _text_of(path) if self._may_ask() and self._folders.contains(path) else None
         text = None if disk is None else self._read(path, disk, cancel)
+        if text is not None and self._is_behind(path, text, disk or ""):
+            text = None
         is_unsaved = text is not None and disk is not None and not _is_alike(text, disk)
         if text is None or not (is_unsaved or self._goes_through_client(disk or "")):
             found = None
@@ -159,6 +162,14 @@ class ClientFiles:
             self._looks[path] = (time.monotonic(), found)
             (self._unsaved.add if is_unsaved else self._unsaved.discard)(path)
         return found
+
+    def _is_behind(self, path: Path, text: str, disk: str) -> bool:
+        """Return whether the client shows what was on the disk before: some reload nothing."""
+        sha256 = sha256_of(with_newlines(text))
+        with self._lock:
+            if _is_alike(text, disk):
+                self._last_clean[path] = sha256
+            return not _is_alike(text, disk) and self._last_clean.get(path) == sha256
 
     def _goes_through_client(self, disk: str) -> bool:
         """Whether a saved file is edited there; clients change line ends and marks as they like."""

@@ -22,6 +22,7 @@ from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import History, Journal, Listener
 from oh_daemon.core.ports import Json
 from oh_daemon.core.skills import commands_with
+from oh_daemon.core.state import ENDED
 from oh_daemon.fronts.acp.chunks import UPDATE, chunk, update_params
 from oh_daemon.fronts.acp.connection import Connection
 from oh_daemon.fronts.acp.editor import ClientFiles, habits_of
@@ -190,7 +191,8 @@ class Session(Listener):
             case "item.updated" if "itemId" in record:
                 with history.changed:
                     item = dict(history.state.item(record["itemId"]))
-                if item["id"] in self._announced:
+                # One that has ended meanwhile is told of once, when its end is reported.
+                if item["id"] in self._announced and item["status"] not in ENDED:
                     self._show(history, item, seq)  # pyright: ignore[reportArgumentType] - a copy.
             case "item.completed":
                 self._finish(history, event["item"], seq)

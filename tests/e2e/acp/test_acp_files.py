@@ -128,6 +128,26 @@ def test_unsaved_text_of_an_unknown_client_is_read_and_left_alone(
     assert (path.read_text(), buffers.texts) == ("x = 1\n", {str(path): "x = 2\n"})
 
 
+def test_a_client_that_does_not_reload_what_was_edited_has_no_unsaved_text(
+    start: Start, world: World
+) -> None:
+    path = world.project / "a.py"
+    path.write_text("x = 1\n")
+    buffers = Buffers({str(path): "x = 1\n"})
+    client = begun(start, buffers, "")
+    wait = call("terminal", command="sleep 0.4")  # For longer than a look at a file counts.
+    world.script(view("a.py"), replace("a.py", "1", "3"), wait)
+    world.script(replace("a.py", "3", "4"), wait, say("Done."))
+    world.script(view("a.py"), replace("a.py", "4", "5"), say("Well."))
+    session = client.new(world.project)
+    client.prompt(session, "Change it")
+    assert path.read_text() == "x = 4\n"
+    buffers.texts[str(path)] = "x = 1\n# typed\n"
+    client.prompt(session, "Once more")
+    assert "# typed" in observed(world, 7)
+    assert path.read_text() == "x = 4\n"
+
+
 LINES = "one\r\ntwo\r\n"
 
 

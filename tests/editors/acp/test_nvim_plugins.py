@@ -14,7 +14,7 @@ import forked_daemons
 import pynvim
 import pytest
 from desk import Desk, desk_in
-from fake_llm import call, hang, say
+from fake_llm import Step, call, hang, say
 from neovim_editor import QUICK_START, find_nvim
 from recipes import block_of
 
@@ -112,6 +112,8 @@ def start(desk: Desk, tmp_path: Path) -> Start:
         try:
             # A message that does not fit would wait for a key, and with it all that the test asks.
             editor.command("set lines=60 cmdheight=20")
+            # When Neovim asks about a file that was edited on the disk, the user keeps the buffer.
+            editor.command("autocmd FileChangedShell * let v:fcs_choice = ''")
             editor.exec_lua(block_of(ROOT / "docs/acp.md", recipe))
             yield editor
         finally:
@@ -122,12 +124,13 @@ def start(desk: Desk, tmp_path: Path) -> Start:
     return begin
 
 
-def task(desk: Desk) -> None:
+def task(desk: Desk, *more: Step) -> None:
     desk.script(
         call("edit", command="view", path="rule.md"),
         call("edit", command="view", path="calc.py"),
         call("edit", command="replace", path="calc.py", old_text="a - b", new_text="a + b"),
         call("edit", command="replace", path="rule.md", old_text="10 %", new_text="30 %"),
+        *more,
         call("terminal", command="touch made\necho ready"),
         say("It is mended."),
         hang(say("Never", n_chunks=1)),
@@ -139,7 +142,7 @@ def task(desk: Desk) -> None:
 def shown(editor: pynvim.Nvim, filetype: str, words: str) -> str:
     """Wait until the chat shows this, and return all of it."""
     text = str(editor.exec_lua(UNTIL, filetype, words))
-    assert words in text, (words, text, editor.exec_lua(MESSAGES))
+    assert words in text, f"{words!r} is not in {text}\n{editor.exec_lua(MESSAGES)}"
     return text
 
 
@@ -192,7 +195,8 @@ def test_codecompanion_does_a_whole_task(desk: Desk, start: Start) -> None:
 
 
 def test_agentic_does_a_whole_task(desk: Desk, start: Start) -> None:
-    task(desk)
+    twice = {"path": "calc.py", "old_text": "Add two", "new_text": "Sum two"}
+    task(desk, call("edit", command="replace", **twice))
 
     def send(words: str) -> None:
         editor.exec_lua(TO_CHAT, "AgenticInput")
@@ -201,18 +205,21 @@ def test_agentic_does_a_whole_task(desk: Desk, start: Start) -> None:
     with start("agentic", "agentic.nvim") as editor:
         editor.command("edit rule.md")
         editor.command(f"normal! o{TYPED}")
+        # Nothing makes this Neovim reload what is edited in the meantime.
+        editor.command("split calc.py")
         editor.exec_lua("require('agentic').open()")
         shown(editor, "AgenticChat", "# Agentic")
         session = editor.exec_lua(SESSION)
         send("Mend it")
-        # The folder, the edit and the command; the file with unsaved text is not edited at all.
-        for asked in ("Trust for now", "Allow once", "Run touch"):
+        # The folder, the edits and the command; the file with unsaved text is not edited at all.
+        for asked, key in (("Trust for now", "1"), ("Allow once", "2"), ("Run touch", "1")):
             shown(editor, "AgenticChat", asked)
             shown(editor, "AgenticChat", "Waiting for your response")
             editor.exec_lua(TO_CHAT, "AgenticChat")
-            editor.input("<Esc>1")
+            editor.input(f"<Esc>{key}")
         shown(editor, "AgenticChat", "It is mended.")
         assert is_done(desk)
+        assert "Sum two" in desk.file.read_text()
         assert TYPED in str(desk.llm.requests[1].body["messages"][-1]["content"])
         assert (desk.project / "rule.md").read_text() == "Rule: 10 %\n"
         assert editor.exec_lua(BUFFER) == [["Rule: 10 %", TYPED], True]
