@@ -163,13 +163,17 @@ def test_a_uri_comes_back_in_the_form_in_which_the_editor_sent_it() -> None:
     assert uris.here({"uri": "file:///b/x%281%29%3A"}) == {"uri": "file:///a/x(1)%3a"}
 
 
-def test_an_open_folder_that_has_no_path_there_is_refused() -> None:
+def test_folders_have_the_same_path_there_and_what_is_in_none_is_out_of_reach() -> None:
     params = {"workspaceFolders": [{"uri": "file:///a", "name": "a"}]}
-    assert folders_of(params, "", {}) == {}
-    assert folders_of(params, "/a", {}) == {}
+    assert folders_of(params, "", {}) == {Path("/a"): Path("/a")}
     assert folders_of(params, "/b", {}) == {Path("/a"): Path("/b")}
-    with pytest.raises(InvalidParamsError, match="--map /a=FOLDER"):
-        folders_of(params, "", {Path("/c"): Path("/d")})
+    assert folders_of(params, "/b", {Path("/a"): Path("/c")}) == {Path("/a"): Path("/c")}
+    uris = UriMap(folders_of(params, "", {}))
+    edit = {"documentChanges": [{"textDocument": {"uri": "file:///home/ana/.bashrc"}}]}
+    changed = {"documentChanges": [{"textDocument": {"uri": "oh-elsewhere:///home/ana/.bashrc"}}]}
+    assert uris.here(edit) == changed
+    uris.add({Path("/home/ana"): Path("/home/ana")})
+    assert uris.here(edit) == edit
 
 
 def test_every_field_of_the_protocol_that_holds_a_uri_is_known() -> None:

@@ -24,7 +24,7 @@ from oh_daemon.fronts.lsp.methods import OUTGOING
 from oh_daemon.fronts.remote.carrier import Carrier
 from oh_daemon.fronts.remote.models_here import ModelsHere
 from oh_daemon.fronts.remote.opening import block_of, opened, problem_of, settings_there
-from oh_daemon.fronts.remote.uris import UriMap, folders_of
+from oh_daemon.fronts.remote.uris import UriMap, folders_of, paths_of
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Dispatcher, Method
 from oh_daemon.fronts.wire.framing import (
@@ -64,7 +64,7 @@ class Proxy:
         self._inbound = inbound
         self._carrier = carrier
         self._folders = folders
-        self._uris: UriMap | None = None
+        self._uris = UriMap({})
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
         self._there = Outbox(carrier.outbound, ContentLength(), OUTGOING)
         self._models = ModelsHere(models, self._sources, self._there.notify)
@@ -75,8 +75,6 @@ class Proxy:
         self._has_initialize = threading.Event()
         self._asks_settings = set[RequestId]()
         """The daemon's requests for the editor's settings."""
-        self._refusal: UserError | None = None
-        """Why the editor's `initialize` cannot be carried."""
         self._is_wanted = True
         """Whether nobody has asked for the end."""
         self._end_once = threading.Lock()
@@ -97,8 +95,8 @@ class Proxy:
             return self._fail(exc)
         except FramingLost as lost:
             return self._fail(UserError(f"{self._carrier.target.text} sent no message: {lost}"))
-        if self._refusal is not None or self._is_wanted:
-            return self._fail(self._refusal or self._carrier.failure())
+        if self._is_wanted:
+            return self._fail(self._carrier.failure())
         code = self._carrier.exit_code()
         return self._finish(_EXIT_LOST if code is None else code)
 
@@ -135,15 +133,7 @@ class Proxy:
                 if _is_key(message):
                     self._for_editor.dispatch(frame)
                     return
-                try:
-                    changed = self._changed(message)
-                except UserError as exc:
-                    self._refusal = exc
-                    self._end()
-                    return
-                if self._uris is not None:
-                    changed = self._uris.there(changed)
-                self._there.forward(body if changed is message else encode(changed))
+                self._there.forward(encode(self._uris.there(self._changed(message))))
             case _:
                 self._there.forward(body)
 
@@ -158,6 +148,9 @@ class Proxy:
                 return {**message, "params": {"settings": {"ohDaemon": settings}}}
             case "secret/remove":
                 self._models.forget_key(params.get("name"))
+            case "workspace/didChangeWorkspaceFolders":
+                added = paths_of(field_in(params, "event", "added"))
+                self._uris.add({path: path for path in added})
             case "exit":
                 self._is_wanted = False
             case None if message.get("id") in self._asks_settings and "result" in message:
@@ -172,8 +165,7 @@ class Proxy:
     def _opened(self, request_id: RequestId, params: Json) -> Json:
         self._initialize = request_id
         self._has_initialize.set()
-        folders = folders_of(params, self._carrier.target.folder, self._folders)
-        self._uris = UriMap(folders) if folders else None
+        self._uris.add(folders_of(params, self._carrier.target.folder, self._folders))
         self._models.take_settings(object_in(block_of(params), "settings"))
         return opened(params, self._models.offer, self._sources.merged().settings)
 
@@ -205,7 +197,7 @@ class Proxy:
             if problem is not None:
                 raise problem
             self._initialize = None
-        self._editor.forward(encode(self._uris.here(message)) if self._uris and message else body)
+        self._editor.forward(encode(self._uris.here(message)) if message else body)
 
     def _fail(self, error: DaemonError) -> int:
         """Say why there is no daemon any more, where the editor and the user look."""

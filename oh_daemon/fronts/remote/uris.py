@@ -1,8 +1,8 @@
-"""The URIs of files, where a folder has another path in the target than here.
+"""The URIs of files: those in open folders, which may have other paths there, and all others.
 
 Only fields that are known to hold URIs are changed, so no text, argument or digest is. A file
 outside the folders gets another scheme on its way, and is what it was when it comes back: neither
-side takes it for a file of its own.
+side takes it for a file of its own, and a target cannot have the editor read or change one.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.ports import Json
-from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+from oh_daemon.fronts.wire.reading import field_in
+from oh_daemon.workspace.paths import path_from_uri, paths_from_uris, uri_from_path
 
 _ELSEWHERE = "oh-elsewhere:"
 FIELDS = frozenset(
@@ -37,11 +38,20 @@ class UriMap:
 
     def __init__(self, folders: Mapping[Path, Path]) -> None:
         """`folders` has, by the absolute path here, the one there."""
-        by_depth = sorted(folders.items(), key=lambda pair: -len(pair[0].parts))
-        self._there = tuple(by_depth)
-        self._here = tuple((there, here) for here, there in by_depth)
+        self._there: tuple[tuple[Path, Path], ...] = ()
+        self._here = self._there
+        self.add(folders)
         self._as_written: dict[str, str] = {}
         """The editor's own forms of URIs, by ours: it knows its documents by these."""
+
+    def add(self, folders: Mapping[Path, Path]) -> None:
+        """Add folders, where they are in none that is known."""
+        known = dict(self._there)
+        inside = [path for path in folders if any(map(path.is_relative_to, known))]
+        pairs = known | {path: folders[path] for path in folders if path not in inside}
+        by_depth = sorted(pairs.items(), key=lambda pair: -len(pair[0].parts))
+        self._here = tuple((there, here) for here, there in by_depth)
+        self._there = tuple(by_depth)
 
     def there(self, message: Json) -> Json:
         """Return a message of the editor as the daemon there is to read it."""
@@ -97,21 +107,16 @@ def parse_folders(words: list[str]) -> dict[Path, Path]:
 
 
 def folders_of(params: Json, folder_there: str, pairs: Mapping[Path, Path]) -> dict[Path, Path]:
-    """Return what is to be mapped for an `initialize`; empty if all paths are the same.
-
-    Raises `InvalidParamsError` when paths differ and no open folder has one there.
-    """
-    listed = params.get("workspaceFolders")
-    places = [cast("Json", each).get("uri") for each in cast("list[Any]", listed or [])]
-    paths = [
-        path for uri in places or [params.get("rootUri")] if (path := path_from_uri(uri or ""))
-    ]
-    folders = dict(pairs)
-    if folder_there and paths and paths[0] not in folders:
+    """Return, for what an `initialize` opens, the paths there; by default they are the same."""
+    listed = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
+    paths = paths_of(listed)
+    folders = {path: path for path in paths}
+    if folder_there and paths:
         folders[paths[0]] = Path(folder_there)
-    lost = [path for path in paths if not any(path.is_relative_to(here) for here in folders)]
-    if folders and lost and len(lost) == len(paths):
-        raise InvalidParamsError(
-            f"no folder in the target is named for {lost[0]}; add --map {lost[0]}=FOLDER"
-        )
-    return {} if all(here == there for here, there in folders.items()) else folders
+    return {**folders, **pairs}
+
+
+def paths_of(folders: object) -> list[Path]:
+    """Return the paths of folders as LSP lists them; of anything else there are none."""
+    listed = cast("list[object]", folders) if isinstance(folders, list) else []
+    return paths_from_uris(str(field_in(each, "uri")) for each in listed)
