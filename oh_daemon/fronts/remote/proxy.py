@@ -24,7 +24,7 @@ from oh_daemon.fronts.lsp.methods import OUTGOING
 from oh_daemon.fronts.remote.carrier import Carrier
 from oh_daemon.fronts.remote.models_here import ModelsHere
 from oh_daemon.fronts.remote.opening import block_of, opened, problem_of, settings_there
-from oh_daemon.fronts.remote.uris import UriMap, folders_of, paths_of
+from oh_daemon.fronts.remote.uris import UriMap, alike, folders_of, paths_of
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Dispatcher, Method
 from oh_daemon.fronts.wire.framing import (
@@ -150,7 +150,7 @@ class Proxy:
                 self._models.forget_key(params.get("name"))
             case "workspace/didChangeWorkspaceFolders":
                 added = paths_of(field_in(params, "event", "added"))
-                self._uris.add({path: path for path in added})
+                self._uris.add(alike(added))
             case "exit":
                 self._is_wanted = False
             case None if message.get("id") in self._asks_settings and "result" in message:

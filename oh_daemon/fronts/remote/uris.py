@@ -110,10 +110,15 @@ def folders_of(params: Json, folder_there: str, pairs: Mapping[Path, Path]) -> d
     """Return, for what an `initialize` opens, the paths there; by default they are the same."""
     listed = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
     paths = paths_of(listed)
-    folders = {path: path for path in paths}
+    folders = alike(paths)
     if folder_there and paths:
         folders[paths[0]] = Path(folder_there)
     return {**folders, **pairs}
+
+
+def alike(paths: list[Path]) -> dict[Path, Path]:
+    """Return folders that are at the same place there, also by the path without links."""
+    return {each: each for path in paths for each in (path, path.resolve())}
 
 
 def paths_of(folders: object) -> list[Path]:
