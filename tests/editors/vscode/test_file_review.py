@@ -67,7 +67,7 @@ async def test_a_turn_is_reviewed_in_one_diff_by_file_and_by_hunk_with_the_keybo
 
     await vscode.reload()
     await vscode.open_file("lines.txt")
-    await card.get_by_role("button", name="Accept new.txt").click()
+    await card.get_by_role("button", name="Accept made/new.txt").click()
     await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "accepted")
     await card.get_by_role("button", name="lines.txt", exact=True).press("Enter")
     await expect(card.locator(".one-hunk")).to_have_count(2)
@@ -86,7 +86,7 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     vscode = task
     await vscode.open(file="lines.txt")
     await vscode.choose("mode", "full")
-    await vscode.frame().evaluate(CLICK_AT_ONCE, "new.txt")
+    await vscode.frame().evaluate(CLICK_AT_ONCE, "made/new.txt")
     await vscode.say("Change the lines")
     await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "pending")
     await expect(file_row(vscode, "new.txt").locator(".one-hunk")).to_have_count(1)
@@ -108,7 +108,7 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     await vscode.expect_editor("my line two")
     await vscode.expect_editor("mine")
     # A file that only the agent wrote goes as a whole.
-    await vscode.panel.get_by_role("button", name="Revert new.txt").click()
+    await vscode.panel.get_by_role("button", name="Revert made/new.txt").click()
     row_of_new = file_row(vscode, "new.txt")
     await expect(row_of_new).to_have_attribute("data-state", "reverted")
     assert not (vscode.project / "made/new.txt").exists()
