@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { extensions, workspace } from "vscode";
-import type { ManagedDaemon } from "./managed";
+import { type ManagedDaemon, OF_PYTHON } from "./managed";
 
 const run = promisify(execFile);
 
@@ -16,7 +16,7 @@ export async function findDaemon(managed: ManagedDaemon): Promise<DaemonCommand 
   const [command, ...args] = workspace.getConfiguration("oh").get<string[]>("daemon.command", []);
   if (command) return { command, args };
   for (const python of await pythonsOfWindow()) {
-    if (await succeeds(python, ["-c", "import oh_daemon"])) return { command: python, args: ["-m", "oh_daemon"] };
+    if (await succeeds(python, ["-P", "-c", "import oh_daemon"])) return { command: python, args: OF_PYTHON };
   }
   if (await succeeds("oh-daemon", ["--help"])) return { command: "oh-daemon", args: [] };
   return managed.command();

@@ -17,6 +17,8 @@ const LOCK = "requirements.lock";
 /** Written last: without this file the environment is incomplete. */
 const MARK = "complete";
 const LAST_LINES = 12;
+/** What makes a Python the daemon. It runs in the user's folder, and without -P that folder's modules would come first. */
+export const OF_PYTHON = ["-P", "-m", "oh_daemon"];
 
 export class ManagedDaemon {
   private readonly home: string;
@@ -37,7 +39,7 @@ export class ManagedDaemon {
       () => true,
       () => false,
     );
-    return isWhole ? { command: pythonIn(folder), args: ["-m", "oh_daemon"] } : undefined;
+    return isWhole ? { command: pythonIn(folder), args: OF_PYTHON } : undefined;
   }
 
   /** Whether the user has agreed to the installation of an earlier version. */

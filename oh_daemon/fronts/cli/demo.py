@@ -131,5 +131,5 @@ def _program() -> list[str]:
     """Return the command that starts this program again, from any folder."""
     script = Path(sys.argv[0]).absolute()
     if script.name != "oh-daemon":
-        return [sys.executable, "-m", "oh_daemon"]
+        return [sys.executable, "-P", "-m", "oh_daemon"]
     return [script.name if shutil.which(script.name) == str(script) else str(script)]

@@ -41,7 +41,7 @@ class DemoEditor:
         """Start the daemon as a child process in `folder`."""
         child_in, self._out = os.pipe()
         inbound, child_out = os.pipe()
-        argv = [sys.executable, "-m", "oh_daemon", "--stdio"]
+        argv = [sys.executable, "-P", "-m", "oh_daemon", "--stdio"]
         self.process = spawner.spawn(
             argv, cwd=folder, env=environment, fds=[child_in, child_out, sys.stderr.fileno()]
         )
