@@ -48,3 +48,18 @@ for name, command in pairs(plugs) do
     silent = true,
   })
 end
+
+--- For the agent's changes in the files themselves; `]h` and `[h` are good keys for the first two.
+local changes = {
+  ["next-change"] = { "go", 1 },
+  ["previous-change"] = { "go", -1 },
+  keep = { "decide", "accept", false },
+  undo = { "decide", "revert", false },
+  ["keep-file"] = { "decide", "accept", true },
+  ["undo-file"] = { "decide", "revert", true },
+}
+for name, call in pairs(changes) do
+  vim.keymap.set("n", ("<Plug>(oh-%s)"):format(name), function()
+    require("oh.inline")[call[1]](call[2], call[3])
+  end, { desc = "oh: " .. name:gsub("%-", " ") })
+end

@@ -158,6 +158,8 @@ def _take_input(journal: Journal, question: plain.InputRequest, result: Json) ->
 
 
 def _take_decision(journal: Journal, approval: plain.Approval, result: Json) -> None:
+    if not result:
+        return  # The editor decides later, with `approval/respond`.
     if "optionId" in result:
         decision = chosen_option(approval, by="id", value=result["optionId"])
     else:

@@ -42,17 +42,17 @@ def test_a_running_turn_is_steered_queued_behind_paused_and_stopped(desk: Desk) 
     desk.llm.wait_for_requests(2)
     editor.wait_for_status("running")
     editor.command("Oh! queue second")
-    editor.wait_for_chat("## You (queued)\n\nsecond")
+    editor.wait_for_chat("## You (after this turn)\n\nsecond")
     editor.command("Oh pause")
     editor.wait_for_status("pausing")
     gate.set()
     editor.wait_for_status("paused")
-    editor.wait_for_chat("> Paused (user); `:Oh resume` goes on.")
+    editor.wait_for_chat("> Paused; `:Oh resume` goes on.")
     editor.command("Oh resume")
-    editor.wait_for_chat("> Paused (user).\n")
+    editor.wait_for_chat("> Paused.\n")
     editor.wait_for_chat("Second answer.")
     assert editor.chat().index("First answer.") < editor.chat().index("second")
-    assert "(queued)" not in editor.chat()
+    assert "(after this turn)" not in editor.chat()
 
     editor.wait_for_status("idle")
     editor.command("Oh third")
@@ -109,7 +109,7 @@ def test_messages_that_wait_are_put_first_taken_back_or_sent_now(desk: Desk) -> 
     editor.wait_for_chat("## You\n\nbegin\n\n● Working")
     for word in ("one", "two", "three"):
         editor.command(f"Oh! queue {word}")
-        editor.wait_for_chat(f"## You (queued)\n\n{word}")
+        editor.wait_for_chat(f"## You (after this turn)\n\n{word}")
     choose(2, 2)
     editor.wait("require('oh').conversation().queue[1].content[1].text == 'two'")
     choose(2, 3)
@@ -133,6 +133,7 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
         say("As you say."),
         call("terminal", command="echo begun; sleep 300", timeout_s=600),
         say("Now this."),
+        call("terminal", command="echo once more; sleep 300", timeout_s=600),
     )
     editor = desk.start(settings={"approval": "askNever"})
     editor.edit(desk.file)
@@ -140,7 +141,8 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     editor.wait_for_chat("## You\n\nbegin\n\n● Working")
     editor.command("Oh use tabs, please")
     editor.command("Oh! queue and later that")
-    editor.wait_for_chat("## You (queued)\n\nand later that")
+    editor.wait_for_chat("## You (before the next step)\n\nuse tabs, please")
+    editor.wait_for_chat("## You (after this turn)\n\nand later that")
     editor.command("Oh unqueue")
     editor.wait("not _G.chat_text():find('and later that', 1, true)")
     assert editor.draft() == ["and later that "]
@@ -155,6 +157,13 @@ def test_a_message_steers_a_turn_is_taken_back_or_takes_the_place_of_the_turn(de
     editor.wait_for_chat("```console\nbegun")
     editor.command("Oh! instead do this")
     editor.wait_for_chat("Now this.")
+    editor.wait_for_status("idle")
+    editor.command("Oh fourth")
+    editor.wait_for_chat("```console\nonce more")
+    editor.command("Oh! queue and then that")
+    editor.wait_for_chat("## You (after this turn)\n\nand then that")
+    editor.command("Oh stop")
+    editor.wait_for_chat("## You (waits; `:Oh queue` sends it)\n\nand then that")
     chat = editor.chat()
     assert chat.index("> Interrupted.") < chat.index("do this") < chat.index("Now this.")
 

@@ -104,13 +104,25 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
 
 def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None:
     gate = threading.Event()
+    desk.script(call("terminal", command="echo begun; sleep 300", timeout_s=600))
     desk.script(held(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
-    editor = desk.start(cmd=DAEMON)
+    editor = desk.start(cmd=DAEMON, settings={"approval": "askNever"})
     editor.edit(desk.file)
-    editor.command("Oh tell me")
+    editor.command("Oh run it")
+    editor.wait_for_chat("● Run echo begun; sleep 300\n```console\nbegun")
+    editor.daemon().kill()
+    ended = "⊘ Run echo begun; sleep 300  the daemon ended; the outcome is unknown"
+    editor.wait_for_chat(ended + "\n```console\nbegun")
+    told = "oh: the daemon ended (signal 9); `:Oh restart` goes on where it was"
+    assert [line for line in editor.messages().splitlines() if line] == [told], "and no more lines"
+    editor.command("Oh restart")
+    editor.wait_for_chat("> Interrupted: the daemon was restarted; `:Oh resume` goes on.")
+    assert ended in editor.chat()
+    assert "daemonRestarted" not in editor.screen()
+    editor.command("Oh! instead tell me")
     editor.wait_for_chat("Half of")
     editor.daemon().kill()
-    editor.wait_for_event("Exit")
+    editor.wait_for_event("Exit", nth=2)
     editor.focus("oh-chat")
     editor.lua("vim.api.nvim_feedkeys(vim.keycode('<C-c>'), 'mt', false)")
     editor.wait_for_message("the daemon does not run; `:Oh restart` starts it")

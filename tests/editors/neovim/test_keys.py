@@ -52,7 +52,13 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     assert (editor.nvim.current.line, _line(editor)) == ("## You", "second")
     editor.type("[[[[")
     assert (editor.nvim.current.line, _line(editor)) == ("## You", "first")
-    editor.type("]]jjgO")
+    n_lines = "vim.fn.line('$')"
+    assert editor.lua(f"return {n_lines}") < 60, "a long output is not in the buffer"
+    editor.type("]]jjzo")
+    editor.screen()
+    editor.wait(f"{n_lines} > 3000 and vim.fn.foldclosed('.') < 0")
+    assert editor.lua("return vim.fn.getline(vim.fn.line('.') + 2)") == "1", "until it is looked at"
+    editor.type("gO")
     editor.wait("vim.fn.line('$') >= 20000")
     editor.command("tabclose")
     editor.type("g?")
@@ -60,7 +66,7 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
         editor.wait_for_float().splitlines()
     )
 
-    editor.type("i")
+    editor.type("<Esc>i")
     assert editor.nvim.api.get_mode()["mode"] == "i"
     assert editor.lua("return vim.bo.filetype") == "oh-input"
     editor.type("third<Esc><CR>")
@@ -88,7 +94,7 @@ def test_the_keys_of_the_input_stop_hide_and_explain(desk: Desk) -> None:
     editor.wait_for_chat("> Interrupted.")
     editor.type("g?")
     assert "<Down>   newer message, on the last line" in editor.wait_for_float()
-    editor.type("q")
+    editor.type("qq")
     editor.wait("#vim.api.nvim_tabpage_list_wins(0) == 1")
     assert editor.windows() == ["calc.py"]
 

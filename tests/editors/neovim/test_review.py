@@ -61,6 +61,9 @@ def _wait_for_list(editor: Neovim, *rows: str) -> None:
 
 def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(desk: Desk) -> None:
     editor, buffer = _after_a_turn(desk, _edit(2, 12, 22), call("edit", **OTHER))
+    editor.wait_for_chat(
+        "\nDone.\n\n> Changed: notes.txt +3 -3, other.py +1 -0; `:Oh diff` reviews."
+    )
     buffer[7] = "typed by the user"
     before_review = buffer[:]
     editor.command("Oh diff")
@@ -123,6 +126,14 @@ def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
     editor.type("d")
     _wait_for_list(editor, "? notes.txt +2 -2 to allow")
     files, before, after = editor.lua(_TAB)
+    editor.type("g?")
+    assert editor.wait_for_float().splitlines()[:3] == [
+        "a        allow the change under the cursor",
+        "r        reject the change under the cursor",
+        "A        allow the file",
+    ]
+    editor.type("q")
+    assert editor.lua(_TAB)[0] == files, "it closes the help, which has the focus, and not the tab"
     assert "1 to allow" in files[0]
     assert "a/r allow/reject  A/R the file" in files[0]
     assert before[1] == buffer[:] == _lines(l0="not saved")
@@ -254,3 +265,88 @@ def test_an_older_answer_does_not_take_the_place_of_a_newer_one(desk: Desk) -> N
     editor.command("Oh changes")
     editor.wait("#vim.fn.getqflist() == 1")
     _wait_for_list(editor, *rows)
+
+
+# Every mark of ours in this buffer: its first and last row, the colour, the virtual lines and text.
+_MARKS = """
+local found = {}
+for name, space in pairs(vim.api.nvim_get_namespaces()) do
+  if vim.startswith(name, "oh.inline.") then
+    local marks = vim.api.nvim_buf_get_extmarks(..., space, 0, -1, { details = true })
+    for _, mark in ipairs(marks) do
+      local how = mark[4]
+      local lines = vim.tbl_map(function(line) return line[1][1] end, how.virt_lines or {})
+      local said = how.virt_text and how.virt_text[1][1] or ""
+      table.insert(found, { mark[2], how.end_row or -1, how.hl_group or "", lines, said })
+    end
+  end
+end
+return found
+"""
+_PLUGS = """
+local plugs = { ["]h"] = "next-change", ["[h"] = "previous-change", gk = "keep", gu = "undo" }
+for key, name in pairs(plugs) do
+  vim.keymap.set("n", key, ("<Plug>(oh-%s)"):format(name))
+end
+"""
+
+
+def _wait_for_marks(editor: Neovim, buffer: Any, *marks: list[Any]) -> None:
+    editor.wait(f"vim.deep_equal({{ ... }}, (function(...) {_MARKS} end)({buffer.number}))", *marks)
+
+
+def test_what_the_agent_changed_is_seen_kept_and_undone_in_the_file_itself(desk: Desk) -> None:
+    editor, buffer = _after_a_turn(desk, _edit(2, 12, 22))
+    editor.lua(_PLUGS)
+    changed = [[n, n + 1, "OhInlineChange", [f"line {n}"], ""] for n in (2, 12, 22)]
+    _wait_for_marks(editor, buffer, *changed)
+    assert buffer[:] == _lines(l2="agent 2", l12="agent 12", l22="agent 22"), "and nothing else"
+    assert editor.lua("return require('oh').status()") == "oh: idle, +3 -3 to review"
+    assert editor.lua("return vim.b[...].oh_changes", buffer.number) == {
+        "hunks": 3,
+        "added": 3,
+        "removed": 3,
+    }
+    editor.command("wincmd t")
+    rows = [line.partition("│")[0].strip() for line in editor.screen().splitlines()]
+    assert rows[1:5] == ["line 1", "line 2", "agent 2", "line 3"], "what was there is above"
+
+    # The user types above; the marks move along, and each change is decided where it is.
+    buffer.append("typed by the user", 5)
+    editor.type("gg]h]h")
+    assert editor.nvim.current.line == "agent 12"
+    editor.type("gu")
+    moved = [[2, 3, *changed[0][2:]], [23, 24, *changed[2][2:]]]
+    _wait_for_marks(editor, buffer, *moved)
+    assert (buffer[5], buffer[13], buffer[23]) == ("typed by the user", "line 12", "agent 22")
+    editor.type("]hgk")
+    _wait_for_marks(editor, buffer, moved[0])
+    editor.type("gu")
+    assert "no change of the agent under the cursor" in editor.messages()
+    editor.type("[hgk")
+    _wait_for_marks(editor, buffer)
+    assert editor.lua("return require('oh').status()") == "oh: idle"
+    assert (buffer[2], buffer[13], buffer[23]) == ("agent 2", "line 12", "agent 22")
+
+
+def test_an_edit_that_waits_is_seen_in_the_file_before_it_is_written(desk: Desk) -> None:
+    path = desk.project / "notes.txt"
+    path.write_text("\n".join(LINES) + "\n", "utf-8")
+    desk.script(call("edit", command="view", path="notes.txt"), _edit(3, 20), say("As you wish."))
+    editor = desk.start()
+    buffer = editor.edit(path)
+    editor.lua(_PLUGS)
+    editor.command("Oh rename two lines")
+    three = [[3, -1, "", ["agent 3"], ""], [3, 4, "OhInlineDelete", [], "? to allow"]]
+    twenty = [[20, -1, "", ["agent 20"], ""], [20, 21, "OhInlineDelete", [], "? to allow"]]
+    _wait_for_marks(editor, buffer, *three, *twenty)
+    assert buffer[:] == LINES, "nothing of it is in the buffer"
+    editor.command("wincmd t")
+    editor.type("gg]hgu")
+    editor.wait_for_chat("(1 of 2 changes left out)")
+    left_out = [3, 4, "", [], "⊘ left out"]
+    _wait_for_marks(editor, buffer, left_out, *twenty)
+    editor.type("]hgk")
+    editor.wait_for_event("TurnFinished")
+    assert buffer[:] == _lines(l20="agent 20")
+    _wait_for_marks(editor, buffer, [20, 21, "OhInlineChange", ["line 20"], ""])

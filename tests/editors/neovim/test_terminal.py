@@ -98,6 +98,7 @@ def test_a_change_is_typed_allowed_by_key_and_left_behind_cleanly(
     terminal.wait_for("? Allow: Run echo begun")
     terminal.keys("Escape", ":Oh approve", "Enter")
     terminal.wait_for("● Run echo begun")
+    terminal.wait_until(lambda screen: ":Oh approve" not in screen, "no command any more")
     left_behind = [terminal.process, *terminal.process.children(recursive=True)]
     assert len(left_behind) > 3
     terminal.keys(":qa!", "Enter")

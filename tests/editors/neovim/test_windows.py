@@ -1,7 +1,9 @@
 """Windows come and go as the user likes; the chat goes on."""
 
+import threading
+
 from desk import Desk
-from fake_llm import say
+from fake_llm import held, say
 
 # A floating window, like that of a plugin that shows messages.
 _FLOAT = """
@@ -80,6 +82,12 @@ def test_the_windows_come_and_go_from_any_mode(desk: Desk) -> None:
     editor.type("<F2>")
     assert editor.nvim.api.get_mode()["mode"] == "i"
     assert "!" not in editor.screen().splitlines()[1].split("│")[1], "only of the code"
+    assert "message  Ctrl-S sends, Enter: new line" in editor.screen()
+    editor.type("<Esc>")
+    assert "message          Enter sends, g? helps" in editor.screen(), "as the keys of each mode"
+    editor.options(keys={"input": {"send_insert": "<CR>", "send": False}})
+    editor.type("i")
+    assert " Enter sends\n" in editor.screen()
     editor.type("draft<F2>")
     assert (editor.windows(), editor.nvim.api.get_mode()["mode"]) == (["calc.py"], "n")
     editor.type("q:")
@@ -178,7 +186,8 @@ def test_a_layout_plugin_puts_the_windows_where_it_likes(desk: Desk) -> None:
 
 def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
     lines = "\n".join(f"line {number}" for number in range(60))
-    desk.script(say(lines, n_chunks=10), say(lines, n_chunks=10))
+    gate = threading.Event()
+    desk.script(say(lines, n_chunks=10), held(say(lines, n_chunks=10), gate))
     editor = desk.start()
     editor.edit(desk.file)
     where = """
@@ -191,8 +200,14 @@ def test_the_chat_follows_its_end_only_where_the_cursor_is(desk: Desk) -> None:
     editor.wait_for_status("idle")
     at, end = editor.lua(where)
     assert at == end
-    editor.lua("vim.api.nvim_win_set_cursor(require('oh.windows').window_of('oh-chat'), { 10, 0 })")
+    go_up = "vim.api.nvim_win_set_cursor(require('oh.windows').window_of('oh-chat'), { 10, 0 })"
+    editor.lua(go_up)
     editor.command("Oh again")
+    editor.wait_for_chat("## You\n\nagain")
+    at, end = editor.lua(where)
+    assert at == end, "what is sent is seen"
+    editor.lua(go_up)
+    gate.set()
     editor.wait_for_event("TurnFinished", nth=2)
     editor.wait("select(2, _G.chat_text():gsub('line 59', '')) == 2")
     at, end = editor.lua(where)

@@ -169,6 +169,7 @@ end
 function M.reject_with_note(conversation, approval)
   local option = M.option_of(approval, "reject")
   local function take(note)
+    tell.clear()
     if note and option then
       conversation:respond(approval, option, { feedback = note ~= "" and note or nil })
     end

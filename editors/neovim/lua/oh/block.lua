@@ -121,11 +121,15 @@ function Block:diff(change)
   end
 end
 
+--- The only line of a fold whose lines are added when the fold is open.
+M.LATER = "…"
+
 --- Fold the lines below the head if there are more than `limit`.
 ---@param head integer Line of the head, from 1.
 ---@param limit number
-function Block:fold_below(head, limit)
-  local n_lines = #self.lines - head
+---@param n_later? integer The number of lines that `M.LATER` stands for.
+function Block:fold_below(head, limit, n_later)
+  local n_lines = n_later or #self.lines - head
   if n_lines > limit and n_lines > 0 then
     self.fold = head - 1
     local more = ("  (%d %s)"):format(n_lines, n_lines == 1 and "line" or "lines")

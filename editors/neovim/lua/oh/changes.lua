@@ -91,6 +91,13 @@ function M.is_unreviewed(change)
   return change.state == "pending" or change.state == "conflict"
 end
 
+--- Whether the user can still decide it.
+---@param change oh.Change
+---@return boolean
+function M.is_open(change)
+  return change.state == "asked" or M.is_unreviewed(change)
+end
+
 ---@param text? string
 ---@return string[]
 function M.lines(text)
@@ -111,6 +118,45 @@ function M.settle(conversation, verdict, chosen, on_done)
     end
     on_done()
   end)
+end
+
+--- Decide one hunk, or without it the whole file. The choice for the last hunk of an edit that is
+--- not written yet decides the edit itself.
+---@param conversation oh.Conversation
+---@param change oh.Change
+---@param hunk? oh.Hunk
+---@param verdict oh.Verdict
+---@param on_done fun()
+function M.decide(conversation, change, hunk, verdict, on_done)
+  local approval = change.approval
+  if not approval then
+    local place = hunk and { hunks = { vim.tbl_extend("error", { uri = change.uri }, hunk) } }
+    M.settle(conversation, verdict, place or { uris = { change.uri } }, on_done)
+  elseif not (hunk and hunk.index) then
+    M.answer(conversation, approval, verdict)
+  else
+    proposal.choose(approval, hunk.index, verdict)
+    conversation:redraw(approval.itemId)
+    require("oh.inline").refresh(conversation)
+    on_done()
+    local count = proposal.count(approval)
+    if count.chosen == count.hunks then
+      M.answer(conversation, approval, count.left_out == count.hunks and "revert" or "accept")
+    end
+  end
+end
+
+--- Answer for an edit that is not written yet: allow what is left of it, or reject it with a note.
+---@param conversation oh.Conversation
+---@param approval table
+---@param verdict oh.Verdict
+function M.answer(conversation, approval, verdict)
+  local answers = require("oh.approval")
+  if verdict == "accept" then
+    answers.allow(conversation, approval)
+  else
+    answers.reject_with_note(conversation, approval)
+  end
 end
 
 --- Land (accept) or discard (revert) what an isolated conversation has changed.

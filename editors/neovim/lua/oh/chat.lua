@@ -1,5 +1,6 @@
 --- The chat buffer of a conversation. Once per frame, the lines that differ are redrawn.
 --- Invariant: `lines` and `levels` are those of the buffer; only this module changes it.
+local blocks = require("oh.block")
 local config = require("oh.config")
 local transcript = require("oh.transcript")
 
@@ -15,6 +16,7 @@ local M = {}
 ---@field private is_scheduled boolean
 ---@field private frame_ms number
 ---@field private tail oh.Block
+---@field private is_unfolded? boolean Drawn while the user wrote.
 ---@field private n_tail? integer Lines of the tail in the buffer.
 local Chat = {}
 Chat.__index = Chat
@@ -53,6 +55,25 @@ end
 function M.at(buf)
   return chats[buf or vim.api.nvim_get_current_buf()]
 end
+
+--- Neovim does not update folds meanwhile, so all that is drawn then looks open.
+---@return boolean
+local function is_inserting()
+  return vim.fn.mode():find("^[iR]") ~= nil
+end
+
+--- A fold that the user has opened, by whatever key, gets its lines when the line in it is drawn.
+vim.api.nvim_set_decoration_provider(vim.api.nvim_create_namespace("oh.chat.later"), {
+  on_win = function(_, win, buf, top, bottom)
+    local chat = chats[buf]
+    if chat and not is_inserting() and chat:is_later(top, bottom) then
+      vim.schedule(function()
+        chat:load_open(win)
+      end)
+    end
+    return false
+  end,
+})
 
 --- For 'foldexpr' of a window that shows a chat.
 ---@return string
@@ -105,7 +126,25 @@ function Chat:create_buffer()
       require("oh.names").give_back(buf)
     end,
   })
+  vim.api.nvim_create_autocmd("InsertLeave", {
+    group = vim.api.nvim_create_augroup("oh.chat", { clear = true }),
+    desc = "oh: what was drawn while the user wrote is folded",
+    callback = vim.schedule_wrap(M.fold_all),
+  })
   vim.bo[buf].filetype = "oh-chat"
+end
+
+--- Fold what was drawn while the user wrote.
+function M.fold_all()
+  for buf, chat in pairs(chats) do
+    if chat.is_unfolded then
+      chat.is_unfolded = nil
+      for _, win in ipairs(vim.fn.win_findbuf(buf)) do
+        vim.api.nvim_set_option_value("foldmethod", "expr", { win = win, scope = "local" })
+      end
+      chat:to_end(chat:windows_at_end())
+    end
+  end
 end
 
 --- Draw what changed in the next frame.
@@ -138,7 +177,7 @@ function Chat:draw_all()
   end
   self.n_tail = nil
   self.is_scheduled = false
-  self:set_lines(0, {})
+  self:set_lines(0, -1, {})
   self:draw()
 end
 
@@ -246,25 +285,84 @@ function Chat:replace(n_above, lines, levels)
   end
   local followers = self:windows_at_end()
   local start = n_above + n_same
+  local n_end = 0
+  -- What did not change below keeps its folds as the user has them.
+  while
+    n_end < math.min(n_old, n_new) - n_same
+    and self.lines[#self.lines - n_end] == lines[n_new - n_end]
+    and self.levels[#self.levels - n_end] == levels[n_new - n_end]
+  do
+    n_end = n_end + 1
+  end
+  -- A buffer without lines has an empty one, which goes.
+  local stop = n_end == 0 and -1 or #self.lines - n_end
   for row = start + 1, math.max(#self.lines, n_above + n_new) do
     self.lines[row] = lines[row - n_above]
     -- Neovim asks for the fold levels while it sets the lines, so they are stored first.
     self.levels[row] = levels[row - n_above]
   end
-  self:set_lines(start, vim.list_slice(lines, n_same + 1))
-  for _, win in ipairs(followers) do
-    vim.api.nvim_win_set_cursor(win, { vim.api.nvim_buf_line_count(self.buf), 0 })
-  end
+  self:set_lines(start, stop, vim.list_slice(lines, n_same + 1, n_new - n_end))
+  self.is_unfolded = self.is_unfolded or is_inserting()
+  self:to_end(followers)
 end
 
---- Replace all lines from `start` on.
 ---@private
 ---@param start integer
+---@param stop integer
 ---@param lines string[]
-function Chat:set_lines(start, lines)
+function Chat:set_lines(start, stop, lines)
   vim.bo[self.buf].modifiable = true
-  vim.api.nvim_buf_set_lines(self.buf, start, -1, false, lines)
+  vim.api.nvim_buf_set_lines(self.buf, start, stop, false, lines)
   vim.bo[self.buf].modifiable = false
+end
+
+--- Whether some of these rows stand for lines that are added later.
+---@private
+---@param top integer
+---@param bottom integer
+---@return boolean
+function Chat:is_later(top, bottom)
+  for row = top, bottom do
+    if self.lines[row + 1] == blocks.LATER then
+      return true
+    end
+  end
+  return false
+end
+
+--- Add the lines of the open folds that a window shows.
+---@private
+---@param win integer
+function Chat:load_open(win)
+  if not (vim.api.nvim_win_is_valid(win) and vim.api.nvim_win_get_buf(win) == self.buf) then
+    return
+  end
+  vim.api.nvim_win_call(win, function()
+    for line = vim.fn.line("w0"), vim.fn.line("w$") do
+      if self.lines[line] == blocks.LATER and vim.fn.foldclosed(line) < 0 then
+        local block, _, index = self:block_at(line)
+        local entry = self.conversation.entries[index]
+        if block and block.fold and entry and not entry.is_open then
+          entry.is_open = true
+          self.dirty[index] = true
+          self:draw()
+          vim.cmd(("silent! %dfoldopen"):format(line))
+          return
+        end
+      end
+    end
+  end)
+end
+
+--- Go to the end, which the windows then follow, without empty lines below it.
+---@param windows? integer[] By default all that show the chat.
+function Chat:to_end(windows)
+  for _, win in ipairs(windows or vim.fn.win_findbuf(self.buf)) do
+    vim.api.nvim_win_set_cursor(win, { vim.api.nvim_buf_line_count(self.buf), 0 })
+    vim.api.nvim_win_call(win, function()
+      vim.cmd("normal! zb")
+    end)
+  end
 end
 
 ---@private

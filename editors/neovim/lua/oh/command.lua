@@ -397,6 +397,7 @@ end
 
 ---@param call vim.api.keyset.create_user_command.command_args
 function M.run_now(call)
+  tell.clear()
   require("oh.highlights").setup()
   M.report_problems()
   local text = vim.trim(call.args)

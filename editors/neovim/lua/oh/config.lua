@@ -8,6 +8,7 @@ local M = {}
 ---@field root? fun(buf: integer): string? The folder that the agent works in.
 ---@field trust? boolean|fun(folder: string): boolean? Without it the daemon asks, once per folder.
 ---@field settings table<string, any> Settings of the daemon, such as `model`; see its README.
+---@field inline boolean Whether the agent's changes are shown in the files themselves.
 ---@field chat oh.Config.Chat
 ---@field input oh.Config.Input
 ---@field keys oh.Config.Keys
@@ -31,6 +32,7 @@ local defaults = {
   cmd = { "oh-daemon", "--stdio" },
   env = {},
   settings = {},
+  inline = true,
   chat = { width = 0.4, folded = 12, inert_ms = 400 },
   input = { height = 6 },
   keys = {

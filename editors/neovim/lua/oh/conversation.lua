@@ -14,6 +14,7 @@ local M = {}
 ---@field question? oh.protocol.InputRequest The question that it waits for.
 ---@field note? string The user's note when they decided it.
 ---@field left_out? string How many changes the user left out of an edit.
+---@field is_open? boolean Its result, which is long, was asked for.
 ---@field streamed? table<string, string[]> Lines received so far, by channel.
 
 ---@class oh.Conversation
@@ -32,6 +33,8 @@ local M = {}
 ---@field approvals table[] Those that wait, oldest first.
 ---@field questions oh.protocol.InputRequest[] Those that wait, oldest first.
 ---@field queue table[] Messages that wait.
+---@field unreviewed? { files: integer, added: integer, removed: integer }
+---@field turn_files? table[] What the last turn changed.
 ---@field retry? table The model call that is being retried.
 ---@field stopped? oh.Entry Why the last turn ended early or is paused, until the agent works again.
 ---@field context { used: integer, size?: integer }
@@ -47,6 +50,8 @@ local Conversation = {}
 Conversation.__index = Conversation
 
 local PAGE = 500
+--- What these show depends on whether the daemon runs.
+local UNDER_WAY = { pending = true, awaitingApproval = true, running = true }
 
 ---@param daemon oh.Daemon
 ---@param id string
@@ -162,7 +167,7 @@ function Conversation:forget()
   self.options, self.pickers = {}, self.pickers or {}
   self.entries, self.by_id = {}, {}
   self.approvals, self.questions, self.queue = {}, {}, {}
-  self.retry, self.stopped = nil, nil
+  self.retry, self.stopped, self.turn_files = nil, nil, nil
   self.context, self.cost_usd = { used = 0 }, nil
   self.seq, self.heard, self.epoch = 0, 0, nil
   self.on_change()
@@ -201,6 +206,7 @@ function Conversation:fetch_page(after_seq)
     if not page.truncated then
       self.is_fetching = false
       require("oh.editor").reload_all(self.daemon)
+      require("oh.inline").refresh(self)
       local is_behind = self.heard > self.seq
       self.heard = 0
       if is_behind then
@@ -284,8 +290,10 @@ end
 function Conversation:set_status(status, reason)
   self.status, self.reason = status, reason
   self.on_change()
-  for _, waiting in ipairs(vim.list_extend(vim.list_slice(self.approvals), self.questions)) do
-    self:redraw(waiting.itemId)
+  for _, entry in ipairs(self.entries) do
+    if UNDER_WAY[entry.item.status] then
+      self.on_change(entry.index)
+    end
   end
 end
 

@@ -240,6 +240,7 @@ function Daemon:launch()
   require("oh.language").follow_diagnostics()
   require("oh.context").follow(self)
   require("oh.documents").follow()
+  require("oh.inline").follow(self)
   return true
 end
 
@@ -285,9 +286,9 @@ function Daemon:client_config(options)
   end
   return {
     name = "oh",
-    cmd = self:argv(options.cmd),
-    cmd_cwd = self.root,
-    cmd_env = options.env,
+    cmd = function(dispatchers)
+      return self:connect(options, dispatchers)
+    end,
     root_dir = self.root,
     workspace_folders = {
       { uri = vim.uri_from_fname(self.root), name = vim.fs.basename(self.root) },
@@ -307,12 +308,28 @@ function Daemon:client_config(options)
     on_init = function()
       self:on_ready()
     end,
-    on_exit = function(code, signal)
-      vim.schedule(function()
-        self:on_exit(code, signal)
-      end)
-    end,
   }
+end
+
+--- Start the process. Its end is told in one line by `on_exit`: to Neovim it looks like an end on
+--- request, as it would add a line of its own, and ask for a key press because of the two.
+---@private
+---@param options oh.Config
+---@param dispatchers vim.lsp.rpc.Dispatchers
+---@return vim.lsp.rpc.PublicClient
+function Daemon:connect(options, dispatchers)
+  local end_client = dispatchers.on_exit
+  dispatchers.on_exit = function(code, signal)
+    end_client(0, 0)
+    vim.schedule(function()
+      self:on_exit(code, signal)
+    end)
+  end
+  return vim.lsp.rpc.start(
+    self:argv(options.cmd),
+    dispatchers,
+    { cwd = self.root, env = options.env }
+  )
 end
 
 --- Approvals and questions also come as events, and are answered with `approval/respond` and

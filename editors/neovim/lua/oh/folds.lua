@@ -36,6 +36,10 @@ folds["status.changed"] = function(self, event)
   if event.to ~= "running" then
     self.retry = nil
   end
+  if event.to == "paused" and self.stopped then
+    self.stopped.item.pause = event.reason
+    self.on_change(self.stopped.index)
+  end
   self.on_change()
   tell.state_changed({ conversation = self.id, status = event.to, reason = event.reason })
 end
@@ -208,14 +212,22 @@ local function go_on(self)
 end
 
 folds["turn.started"] = function(self, _, record)
+  self.turn_files = nil
   go_on(self)
   tell.event("TurnStarted", { conversation = self.id, turn = record.turnId })
 end
 
 folds["turn.resumed"] = go_on
 
+folds["changes.updated"] = function(self, event)
+  self.turn_files = event.files
+end
+
 folds["turn.completed"] = function(self, event, record)
   local turn = event.turn
+  if self.turn_files and #self.turn_files > 0 then
+    self:put({ id = "files-" .. record.seq, kind = "turnFiles", files = self.turn_files })
+  end
   if
     turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason)
   then

@@ -12,6 +12,9 @@ local LINKS = {
   OhFailed = "DiagnosticError",
   OhDiffAdd = "Added",
   OhDiffDelete = "Removed",
+  OhInlineAdd = "DiffAdd",
+  OhInlineChange = "DiffChange",
+  OhInlineDelete = "DiffDelete",
 }
 
 local function define()

@@ -1,4 +1,5 @@
 --- The input buffer of a root: a draft of several lines that outlives its window, and its history.
+local config = require("oh.config")
 local daemons = require("oh.daemon")
 local mention = require("oh.mention")
 local tell = require("oh.tell")
@@ -29,6 +30,11 @@ function M.buffer(root)
     vim.bo[input.buf].bufhidden = "hide"
     vim.api.nvim_buf_set_lines(input.buf, 0, -1, false, input.kept or {})
     M.keep(input, input.buf)
+    vim.api.nvim_create_autocmd("ModeChanged", {
+      buffer = input.buf,
+      desc = "oh: another mode has other keys",
+      command = "redrawstatus",
+    })
     vim.bo[input.buf].filetype = "oh-input"
   end
   return input.buf
@@ -46,6 +52,31 @@ function M.keep(input, buf)
       require("oh.names").give_back(buf)
     end,
   })
+end
+
+--- A key as people call it.
+---@param key string
+---@return string
+local function spoken(key)
+  return (
+    key:gsub("^<CR>$", "Enter"):gsub("^<[Cc]%-(.)>$", function(letter)
+      return "Ctrl-" .. letter:upper()
+    end)
+  )
+end
+
+--- For 'winbar': what sends the message, and what else to know, in the mode that the user is in.
+---@return string
+function M.label()
+  local keys = config.current().keys.input
+  local is_here = tonumber(vim.g.actual_curwin) == vim.api.nvim_get_current_win()
+  if is_here and vim.fn.mode():find("^[iR]") and keys.send_insert then
+    local sends = spoken(keys.send_insert) .. " sends"
+    return keys.send_insert == "<CR>" and sends or sends .. ", Enter: new line"
+  end
+  local said = { keys.send and spoken(keys.send) .. " sends" or nil }
+  table.insert(said, keys.help and spoken(keys.help) .. " helps" or nil)
+  return table.concat(said, ", ")
 end
 
 ---@param buf integer

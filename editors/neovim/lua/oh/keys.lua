@@ -4,6 +4,7 @@ local config = require("oh.config")
 local M = {}
 
 ---@class oh.Key
+---@field name string In the options.
 ---@field modes string[]
 ---@field desc string
 ---@field run fun(): any
@@ -35,65 +36,105 @@ end
 
 local NORMAL, MOTION, BOTH = { "n" }, { "n", "x" }, { "n", "i" }
 
---- The actions of the keys. The options say which of them each kind of buffer has.
----@type table<string, oh.Key>
+--- The actions of the keys, in the order of the help. The options say which of them each kind of
+--- buffer has.
+---@type oh.Key[]
 local actions = {
-  approve = {
+  {
+    name = "approve",
     modes = NORMAL,
     desc = "allow what is asked; answer",
     run = calls("approval", "approve_by_key"),
   },
-  approve_for = { modes = NORMAL, desc = "choose for how long", run = command("approve ?") },
-  reject = {
+  {
+    name = "approve_for",
+    modes = NORMAL,
+    desc = "choose for how long",
+    run = command("approve ?"),
+  },
+  {
+    name = "reject",
     modes = NORMAL,
     desc = "reject it, with a note",
     run = calls("approval", "reject_meant"),
   },
-  edit = { modes = NORMAL, desc = "edit the command, then allow it", run = command("edit") },
-  diff = { modes = NORMAL, desc = "show the changes side by side", run = command("diff") },
-  stop = { modes = NORMAL, desc = "stop the turn", run = command("stop") },
-  output = { modes = NORMAL, desc = "show a whole output", run = command("output") },
-  next = { modes = MOTION, desc = "next message", run = to_message("W") },
-  previous = { modes = MOTION, desc = "previous message", run = to_message("bW") },
-  input = { modes = NORMAL, desc = "write a message", run = calls("windows", "focus_input") },
-  hide = { modes = NORMAL, desc = "hide chat and input", run = command("toggle") },
-  send = { modes = NORMAL, desc = "send the message", run = calls("input", "send") },
-  send_insert = { modes = { "i" }, desc = "send the message", run = calls("input", "send") },
-  older = {
+  {
+    name = "edit",
+    modes = NORMAL,
+    desc = "edit the command, then allow it",
+    run = command("edit"),
+  },
+  { name = "diff", modes = NORMAL, desc = "show the changes side by side", run = command("diff") },
+  { name = "stop", modes = NORMAL, desc = "stop the turn", run = command("stop") },
+  { name = "output", modes = NORMAL, desc = "show a whole output", run = command("output") },
+  { name = "next", modes = MOTION, desc = "next message", run = to_message("W") },
+  { name = "previous", modes = MOTION, desc = "previous message", run = to_message("bW") },
+  {
+    name = "input",
+    modes = NORMAL,
+    desc = "write a message",
+    run = calls("windows", "focus_input"),
+  },
+  { name = "hide", modes = NORMAL, desc = "hide chat and input", run = command("toggle") },
+  { name = "send", modes = NORMAL, desc = "send the message", run = calls("input", "send") },
+  {
+    name = "send_insert",
+    modes = { "i" },
+    desc = "send the message",
+    run = calls("input", "send"),
+  },
+  {
+    name = "older",
     modes = BOTH,
     desc = "older message, on the first line",
     run = calls("input", "older"),
   },
-  newer = {
+  {
+    name = "newer",
     modes = BOTH,
     desc = "newer message, on the last line",
     run = calls("input", "newer"),
   },
-  accept = {
+  {
+    name = "accept",
     modes = NORMAL,
     desc = "accept the change under the cursor",
     run = calls("review", "decide", "accept", false),
   },
-  revert = {
+  {
+    name = "revert",
     modes = NORMAL,
     desc = "revert the change under the cursor",
     run = calls("review", "decide", "revert", false),
   },
-  accept_file = {
+  {
+    name = "accept_file",
     modes = NORMAL,
     desc = "accept the file",
     run = calls("review", "decide", "accept", true),
   },
-  revert_file = {
+  {
+    name = "revert_file",
     modes = NORMAL,
     desc = "revert the file",
     run = calls("review", "decide", "revert", true),
   },
-  next_file = { modes = NORMAL, desc = "next file", run = calls("review", "go", 1) },
-  previous_file = { modes = NORMAL, desc = "previous file", run = calls("review", "go", -1) },
-  open_file = { modes = NORMAL, desc = "open the file here", run = calls("review", "edit") },
-  close = { modes = NORMAL, desc = "close the tab", run = calls("review", "close") },
-  help = {
+  { name = "next_file", modes = NORMAL, desc = "next file", run = calls("review", "go", 1) },
+  {
+    name = "previous_file",
+    modes = NORMAL,
+    desc = "previous file",
+    run = calls("review", "go", -1),
+  },
+  {
+    name = "open_file",
+    modes = NORMAL,
+    desc = "open the file here",
+    run = calls("review", "edit"),
+  },
+  { name = "close", modes = NORMAL, desc = "close the tab", run = calls("review", "close") },
+  {
+    name = "help",
     modes = NORMAL,
     desc = "show these keys",
     run = function()
@@ -106,9 +147,10 @@ local actions = {
 ---@param buf integer
 ---@param where "chat"|"input"|"review"
 function M.map(buf, where)
-  for name, key in pairs(config.current().keys[where]) do
+  local keys = config.current().keys[where]
+  for _, action in ipairs(actions) do
+    local key = keys[action.name]
     if key then
-      local action = actions[name]
       local options = { buffer = buf, desc = "oh: " .. action.desc, nowait = true }
       vim.keymap.set(action.modes, key, action.run, options)
     end
@@ -170,13 +212,18 @@ end
 --- Show the keys of a kind of buffer.
 ---@param where "chat"|"input"|"review"
 function M.show(where)
-  local lines = {}
-  for name, key in pairs(config.current().keys[where]) do
+  local keys, lines, row = config.current().keys[where], {}, "%-8s %s"
+  local is_asked = where == "review" and require("oh.review").is_asked()
+  for _, action in ipairs(actions) do
+    local key, desc = keys[action.name], action.desc
     if key then
-      table.insert(lines, ("%-8s %s"):format(key, actions[name].desc))
+      desc = is_asked and desc:gsub("^accept", "allow"):gsub("^revert", "reject") or desc
+      table.insert(lines, row:format(key, desc))
     end
   end
-  table.sort(lines)
+  if where == "review" then
+    table.insert(lines, row:format("]c [c", "next and previous change"))
+  end
   require("oh.tell").float(lines, "keys", "")
 end
 

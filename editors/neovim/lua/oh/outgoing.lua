@@ -41,6 +41,9 @@ function M.write(daemon, draft, make)
   local drafts = M.untaken(target).drafts
   table.insert(drafts, draft)
   M.show(target, { drafts = drafts })
+  if target.conversation then
+    require("oh.chat").of(target.conversation):to_end()
+  end
   daemon:with_commands(function(commands)
     local content, delivery = make(commands)
     M.send(target, { content = content, delivery = delivery, draft = draft })

@@ -134,7 +134,7 @@ function Review:still_shown()
   local same = vim.iter(self.changes):find(function(change)
     return shown and M.key(change) == M.key(shown)
   end)
-  if same and (M.is_open(same) or not M.is_open(self.changes[1])) then
+  if same and (changes.is_open(same) or not changes.is_open(self.changes[1])) then
     return same
   end
 end
@@ -143,12 +143,6 @@ end
 ---@return string
 function M.key(change)
   return change.uri .. " " .. (change.approval and change.approval.id or "")
-end
-
----@param change oh.Change
----@return boolean
-function M.is_open(change)
-  return change.state == "asked" or changes.is_unreviewed(change)
 end
 
 ---@param change oh.Change
@@ -244,11 +238,11 @@ function M.decide(verdict, is_whole)
   end
   is_whole = is_whole or vim.api.nvim_get_current_buf() == review.tab.list
   if change.approval and (is_whole or not review:has_choice()) then
-    review:answer(change.approval, verdict)
-  elseif not M.is_open(change) then
+    changes.answer(review.conversation, change.approval, verdict)
+  elseif not changes.is_open(change) then
     tell.message(("%s is %s already"):format(M.name(change), change.state))
   elseif is_whole then
-    review:settle(verdict, { uris = { change.uri } })
+    review:settle(verdict, change)
   else
     review:decide_hunk(verdict, change)
   end
@@ -261,28 +255,6 @@ function Review:has_choice()
   return self.sides ~= nil and #self.sides.hunks > 0
 end
 
---- Answer for an edit that is not written yet: allow what is left of it, or reject it with a note.
----@private
----@param approval table
----@param verdict oh.Verdict
-function Review:answer(approval, verdict)
-  local answers = require("oh.approval")
-  if verdict == "accept" then
-    answers.allow(self.conversation, approval)
-  else
-    answers.reject_with_note(self.conversation, approval)
-  end
-end
-
----@private
----@param verdict oh.Verdict
----@param chosen { uris?: string[], hunks?: table[] }
-function Review:settle(verdict, chosen)
-  changes.settle(self.conversation, verdict, chosen, function()
-    self:refresh()
-  end)
-end
-
 ---@private
 ---@param verdict oh.Verdict
 ---@param change oh.Change
@@ -293,26 +265,21 @@ function Review:decide_hunk(verdict, change)
     tell.message("no change under the cursor; `]c` goes to the next one")
     return
   end
-  if change.approval then
-    self:choose(change.approval, hunk.index, verdict)
-  else
-    self:settle(verdict, { hunks = { vim.tbl_extend("error", { uri = change.uri }, hunk) } })
-  end
+  self:settle(verdict, change, hunk)
 end
 
---- Keep a hunk in an edit or leave it out. The choice for the last hunk decides the edit itself.
 ---@private
----@param approval table
----@param index integer
 ---@param verdict oh.Verdict
-function Review:choose(approval, index, verdict)
-  proposal.choose(approval, index, verdict)
-  self.conversation:redraw(approval.itemId)
-  self:show(self.shown)
-  local count = proposal.count(approval)
-  if count.chosen == count.hunks then
-    self:answer(approval, count.left_out == count.hunks and "revert" or "accept")
-  end
+---@param change oh.Change
+---@param hunk? oh.Hunk
+function Review:settle(verdict, change, hunk)
+  changes.decide(self.conversation, change, hunk, verdict, function()
+    if change.approval then
+      self:show(self.shown)
+    else
+      self:refresh()
+    end
+  end)
 end
 
 ---@param hunks oh.Hunk[]
@@ -329,6 +296,13 @@ function M.hunk_at(hunks, line, is_before)
     end
     return line >= first and line < first + n_lines
   end)
+end
+
+--- Whether the shown changes are not written yet.
+---@return boolean
+function M.is_asked()
+  local review = here()
+  return review ~= nil and review.shown ~= nil and review.shown.state == "asked"
 end
 
 --- Show the next or the previous file.

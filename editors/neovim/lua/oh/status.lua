@@ -11,6 +11,7 @@ local M = {}
 ---@field approvals integer
 ---@field questions integer
 ---@field queued integer
+---@field unreviewed? { files: integer, added: integer, removed: integer }
 ---@field mode? string
 ---@field model? string
 ---@field context? { used: integer, size?: integer }
@@ -32,6 +33,7 @@ function M.of(daemon)
     approvals = #conversation.approvals,
     questions = #conversation.questions,
     queued = #conversation.queue,
+    unreviewed = conversation.unreviewed,
     mode = conversation.options.mode,
     model = conversation.model,
     context = conversation.context,
@@ -47,6 +49,10 @@ function M.text(status)
     text = ("%s, %d to allow"):format(text, status.approvals)
   elseif status.questions > 0 then
     text = text .. ", a question"
+  end
+  local unreviewed = status.unreviewed
+  if unreviewed and unreviewed.files > 0 then
+    text = ("%s, +%d -%d to review"):format(text, unreviewed.added, unreviewed.removed)
   end
   return text
 end
@@ -111,8 +117,8 @@ end
 ---@param conversation oh.Conversation
 ---@return string
 function M.state(conversation)
-  local status, reason = conversation.status, conversation.reason
-  local state = reason and ("%s (%s)"):format(status, reason) or status
+  local status = conversation.status
+  local state = status
   if status == "waiting" and #conversation.approvals > 0 then
     state = ("%d to allow"):format(#conversation.approvals)
   elseif #conversation.questions > 0 then

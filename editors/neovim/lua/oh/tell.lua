@@ -44,6 +44,13 @@ function M.is_plain()
   return source == "?" or vim.startswith(source, "@vim/")
 end
 
+--- Take the command or the prompt that the user has just left off the screen.
+function M.clear()
+  if vim.o.cmdheight > 0 then
+    vim.api.nvim_echo({ { "" } }, false, {})
+  end
+end
+
 ---@param text string
 function M.warning(text)
   M.message(text, vim.log.levels.WARN)
@@ -68,12 +75,13 @@ function M.state_changed(data)
   vim.cmd("redrawstatus!")
 end
 
---- Show lines in a floating window, until the cursor moves; on a tiny screen as a message.
+--- Show lines in a floating window, which takes the focus unless the user types just then, so that
+--- the keys mean what is seen; `q` and `<Esc>` close it. On a tiny screen as a message.
 ---@param lines string[]
 ---@param title string
 ---@param filetype string
 function M.float(lines, title, filetype)
-  local has_room = pcall(vim.lsp.util.open_floating_preview, lines, filetype, {
+  local has_room, buf, win = pcall(vim.lsp.util.open_floating_preview, lines, filetype, {
     border = "rounded",
     title = (" %s "):format(title),
     focus_id = "oh_float",
@@ -82,6 +90,11 @@ function M.float(lines, title, filetype)
   })
   if not has_room then
     M.message(table.concat(lines, "\n"))
+    return
+  end
+  vim.keymap.set("n", "<Esc>", "q", { buffer = buf, remap = true, nowait = true })
+  if vim.fn.mode() == "n" then
+    vim.api.nvim_set_current_win(win)
   end
 end
 

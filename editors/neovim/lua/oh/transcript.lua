@@ -2,6 +2,7 @@
 --- Texts are shown in full; one that is cut says so, and how to see all of it.
 local asked = require("oh.asked")
 local blocks = require("oh.block")
+local words = require("oh.words")
 
 local M = {}
 
@@ -14,7 +15,14 @@ local STATUS = {
   rejected = { "⊘", "OhFailed" },
   cancelled = { "⊘", "OhDim" },
 }
+local UNDER_WAY = { running = true, pending = true, awaitingApproval = true }
+local IN_TURN =
+  { running = true, waiting = true, pausing = true, paused = true, interrupting = true }
 local LIVE_LINES = 12
+--- A longer result is rendered when the user opens its fold.
+local MAX_LINES = 200
+--- How many of the files that a turn changed are named.
+local MAX_FILES = 5
 local PLAN = { pending = "[ ]", inProgress = "[-]", completed = "[x]" }
 
 local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view: oh.View)>
@@ -33,6 +41,7 @@ local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view
 ---@return oh.Block
 function M.render(entry, view)
   local to = blocks.new()
+  entry = view.state == "stopped" and M.cut_off(entry) or entry
   local draw = M.is_last_word(entry.item) and render.lastWord
     or render[entry.item.kind]
     or render.tool
@@ -55,6 +64,18 @@ function M.render(entry, view)
     draw(to, entry, view)
   end
   return to
+end
+
+--- An entry that was under way when the daemon ended; nil if it was not.
+---@param entry oh.Entry
+---@return oh.Entry?
+function M.cut_off(entry)
+  local is_asked = entry.approval or entry.question
+  if UNDER_WAY[entry.item.status] and not is_asked then
+    local ended = { status = "cancelled", reason = "outcomeUnknown" }
+    local item = vim.tbl_extend("force", entry.item, ended)
+    return vim.tbl_extend("force", entry, { item = item })
+  end
 end
 
 --- Whether this tool call ends the turn; its text is for the user to read.
@@ -96,7 +117,7 @@ function M.render_tail(conversation, untaken)
     to:line("● Working", "OhRunning")
   end
   for _, queued in ipairs(conversation.queue) do
-    message("queued", M.content_text(queued.content))
+    message(M.moment(conversation, queued), M.content_text(queued.content))
   end
   for _, draft in ipairs(untaken) do
     message("sending", draft)
@@ -115,7 +136,16 @@ function M.render_tail(conversation, untaken)
   return to
 end
 
-local UNDER_WAY = { running = true, pending = true, awaitingApproval = true }
+--- When the agent reads a message that waits.
+---@param conversation oh.Conversation
+---@param message table
+---@return string
+function M.moment(conversation, message)
+  if not IN_TURN[conversation.status] then
+    return "waits; `:Oh queue` sends it"
+  end
+  return message.delivery == "queue" and "after this turn" or "before the next step"
+end
 
 --- Whether the agent is working and no entry shows it, as while waiting for the model. Not after
 --- text of the agent: that is usually its last, and the end of the turn follows at once.
@@ -179,7 +209,7 @@ function M.mention_of(part)
 end
 
 function render.agentMessage(to, entry)
-  if entry.item.text == "" and entry.item.reason == "outcomeUnknown" then
+  if entry.item.text == "" and entry.item.reason == "outcomeUnknown" and not entry.streamed then
     -- Text is logged when it is complete.
     to:line("(the daemon ended while it wrote this answer, which is lost)", "OhDim")
     return
@@ -217,6 +247,12 @@ function render.tool(to, entry, view)
   local status = has_failed and "failed" or item.status
   M.head(to, status, blocks.escaped(item.title or item.kind), M.tool_facts(entry))
   local head = #to.lines
+  local n_later = not entry.is_open and M.n_later(entry)
+  if n_later then
+    to:line(blocks.LATER, "OhDim")
+    to:fold_below(head, 0, n_later)
+    return
+  end
   M.result(to, entry)
   if item.status ~= "running" then
     local is_looking = item.toolKind == "read" or item.toolKind == "search"
@@ -261,6 +297,15 @@ function render.error(to, entry)
   end
 end
 
+function render.turnFiles(to, entry)
+  local files = entry.item.files
+  local names = vim.tbl_map(function(file)
+    return ("%s +%d -%d"):format(blocks.path(file.uri), file.added, file.removed)
+  end, vim.list_slice(files, 1, MAX_FILES))
+  local more = #files > MAX_FILES and (", and %d more"):format(#files - MAX_FILES) or ""
+  to:line(("> Changed: %s%s; `:Oh diff` reviews."):format(table.concat(names, ", "), more), "OhDim")
+end
+
 local STOPPED = {
   interrupted = "Interrupted",
   paused = "Paused",
@@ -274,11 +319,13 @@ local WAYS_ON = {
 function render.turnEnd(to, entry)
   local turn = entry.item.turn
   local why = STOPPED[turn.status] or ("Stopped: %s"):format(turn.stopReason or turn.status)
-  M.stop(to, entry, why, turn.status)
+  local pause = entry.item.pause
+  M.stop(to, entry, why .. (words.PAUSES[pause] or ""), pause and "paused" or turn.status)
 end
 
 function render.paused(to, entry)
-  M.stop(to, entry, ("Paused (%s)"):format(entry.item.reason), "paused")
+  local reason = entry.item.reason
+  M.stop(to, entry, "Paused" .. (words.PAUSES[reason] or ": " .. reason), "paused")
 end
 
 ---@param to oh.Block
@@ -323,7 +370,7 @@ function M.tool_facts(entry)
     table.insert(facts, ("exit %d"):format(item.exitCode))
   end
   if item.reason then
-    table.insert(facts, item.reason)
+    table.insert(facts, words.ENDS[item.reason] or item.reason)
   elseif item.status == "rejected" then
     table.insert(facts, entry.note and "rejected: " .. blocks.escaped(entry.note) or "rejected")
   end
@@ -341,6 +388,38 @@ local function for_people(content)
     local audience = (block.annotations or {}).audience
     return not audience or vim.list_contains(audience, "user")
   end, content)
+end
+
+--- The number of lines of a result that is so long that it is rendered only when its fold is open.
+---@param entry oh.Entry
+---@return integer?
+function M.n_later(entry)
+  local item = entry.item
+  if UNDER_WAY[item.status] or entry.streamed then
+    return nil
+  end
+  local n_lines = item.outputRef and 1 or 0
+  for _, change in ipairs(item.changes or {}) do
+    n_lines = n_lines + M.n_lines(change.patch)
+  end
+  if not item.changes or #item.changes == 0 or item.kind == "command" then
+    n_lines = n_lines + 2
+    for _, part in ipairs(for_people(item.content or {})) do
+      n_lines = n_lines + M.n_lines(part.text)
+    end
+  end
+  return n_lines > MAX_LINES and n_lines or nil
+end
+
+---@param text? string
+---@return integer
+function M.n_lines(text)
+  local n_lines, at = 0, 1
+  while text and at <= #text do
+    n_lines = n_lines + 1
+    at = (text:find("\n", at, true) or #text) + 1
+  end
+  return n_lines
 end
 
 --- Render the diff of an edit, or the output of a tool; while it runs, only the last lines.
@@ -363,7 +442,11 @@ function M.result(to, entry)
   end
   local live = entry.streamed and entry.streamed.output
   local lines = live and vim.list_slice(live, math.max(1, #live - LIVE_LINES + 1))
-    or vim.split(M.content_text(for_people(item.content or {})), "\n", { plain = true, trimempty = true })
+    or vim.split(
+      M.content_text(for_people(item.content or {})),
+      "\n",
+      { plain = true, trimempty = true }
+    )
   if #lines == 0 or #lines == 1 and lines[1] == "" then
     return
   end

@@ -207,7 +207,7 @@ local DRESSES = {
   ["oh-input"] = {
     winfixheight = true,
     fillchars = "eob: ",
-    winbar = " message%=%#OhDim#Enter sends, g? helps ",
+    winbar = " message%=%#OhDim#%{v:lua.require'oh.input'.label()} ",
   },
 }
 

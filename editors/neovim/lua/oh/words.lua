@@ -1,0 +1,28 @@
+--- What people call the reasons that the protocol names. A reason without words here is
+--- shown as it is.
+local M = {}
+
+--- Why an item ended as it did.
+M.ENDS = {
+  outcomeUnknown = "the daemon ended; the outcome is unknown",
+  superseded = "your message came instead",
+  notStarted = "not started",
+  retried = "tried again",
+  unknownTool = "no such tool",
+  invalidArguments = "wrong arguments",
+  cutOff = "cut off",
+  answeredByMessage = "answered by your message",
+}
+
+--- Why a conversation is paused; without words where the user paused it.
+M.PAUSES = {
+  user = "",
+  budget = ": the limit of steps, cost or time is reached",
+  network = ": the model cannot be reached",
+  rateLimit = ": the provider asks to wait",
+  storage = ": the log cannot be written",
+  daemonRestarted = ": the daemon was restarted",
+  stuck = ": the agent went in circles",
+}
+
+return M
