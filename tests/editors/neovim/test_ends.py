@@ -182,7 +182,12 @@ def test_what_runs_is_in_the_report_of_the_health_check(desk: Desk) -> None:
     editor.command("Oh")
     editor.wait_for_event("Started")
     editor.command("wincmd t | stopinsert")
+    editor.command("map ]h <Plug>(oh-next-change)")
     report = _health(editor)
+    assert "OK a message is sent by <CR> in normal mode and by <C-s> in insert mode" in report
+    assert "OK the agent's changes are shown in the files themselves" in report
+    assert "no key for <Plug>(oh-keep), <Plug>(oh-previous-change), <Plug>(oh-undo); see" in report
+    assert "OK the parser for Markdown, which colours the chat" in report
     assert f"{desk.project}: oh-daemon {version('oh-daemon')}, protocol 1.0, process " in report
     assert "OK model: openai/fake" in report
 

@@ -36,6 +36,14 @@ def test_nothing_is_loaded_or_started_before_the_first_command(desk: Desk) -> No
     assert editor.processes() == []
 
 
+def test_the_folder_is_a_plugin_that_package_managers_know() -> None:
+    spec = (PLUGIN / "lazy.lua").read_text("utf-8")
+    assert "lazy = false" in spec, "it loads nothing by itself, and a lazy one would have no maps"
+    readme = (PLUGIN / "README.md").read_text("utf-8")
+    assert all(way in readme for way in ("vim.pack.add", "lazy.nvim", "pack/oh/start"))
+    assert "](../" not in readme, "a mirror has only this folder"
+
+
 def test_no_key_is_mapped_but_plugs_that_the_user_maps(desk: Desk) -> None:
     editor = desk.start()
     maps = editor.lua("""

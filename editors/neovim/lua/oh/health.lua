@@ -10,6 +10,8 @@ function M.check()
   health.start("oh: Neovim and options")
   M.check_version()
   M.check_options()
+  health.start("oh: keys and colours")
+  M.check_use()
   health.start("oh: daemon")
   M.check_daemon()
   health.start("oh: running")
@@ -32,6 +34,41 @@ function M.check_options()
   end
   if #problems == 0 then
     health.ok("vim.g.oh is fine")
+  end
+end
+
+local PLUGS = { "keep", "next-change", "previous-change", "undo" }
+
+--- Say what is easily missed: which keys send and decide, and what is seen in the files.
+function M.check_use()
+  local options = require("oh.config").current()
+  local keys = options.keys.input
+  if keys.send or keys.send_insert then
+    local how = "a message is sent by %s in normal mode and by %s in insert mode"
+    health.ok(how:format(keys.send or "no key", keys.send_insert or "no key"))
+  else
+    health.warn("no key sends a message", "set `keys.input.send` in vim.g.oh")
+  end
+  local unmapped = vim.tbl_filter(
+    function(plug)
+      return vim.fn.hasmapto(plug, "n") == 0
+    end,
+    vim.tbl_map(function(name)
+      return ("<Plug>(oh-%s)"):format(name)
+    end, PLUGS)
+  )
+  if not options.inline then
+    health.info("the agent's changes are shown in `:Oh diff` only, by `inline = false`")
+  else
+    health.ok("the agent's changes are shown in the files themselves")
+    if #unmapped > 0 then
+      health.info(("no key for %s; see `:help oh-inline`"):format(table.concat(unmapped, ", ")))
+    end
+  end
+  if vim.treesitter.language.add("markdown") then
+    health.ok("the parser for Markdown, which colours the chat")
+  else
+    health.warn("no parser for Markdown, so the chat has fewer colours", "`:TSInstall markdown`")
   end
 end
 
