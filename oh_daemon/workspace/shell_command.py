@@ -150,9 +150,12 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 # would drop part of the next one: the outermost file that is being read tells (5.2 `BASH_SOURCE`).
 # When a pipeline is dropped between its forks, bash would put the next process into that pipeline's
 # group, which is gone ("child setpgid"); running a subshell first avoids this.
+#
+# Without HISTFILE the history of the user is neither read nor written (5.2).
 _RC = r"""
 exec 240>&1 241>&3 3>&-
 set +o history +H
+unset -v HISTFILE
 __oh_intact() { builtin return "$1"; ((${9?})); }
 __oh_quiet() { PS0= PS1= PS2=; builtin unset -v PROMPT_COMMAND; builtin return "$1"; }
 __oh_lend() {

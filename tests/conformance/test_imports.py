@@ -107,3 +107,15 @@ def test_an_import_for_one_method_holds_up_no_other_and_no_interrupt(held: Held)
     assert client.request("conversation/list") is not None
     let_go()
     assert client.result_of("first") == client.result_of(behind) == {"terminals": []}
+
+
+def test_an_interrupt_does_not_overtake_what_opens_its_conversation(held: Held) -> None:
+    client, let_go = held("oh_daemon.fronts.lsp.handlers_terminal", start_and_list_terminals)
+    [found] = client.request("daemon/status")["conversations"]
+    named = {"conversationId": found["id"]}
+    client.request("conversation/close", named)
+    client.send_request("conversation/open", named)
+    interrupted = client.send_request("conversation/interrupt", named)
+    client.request("daemon/status")
+    let_go()
+    assert client.result_of(interrupted)["status"] == "idle"

@@ -174,6 +174,19 @@ def test_a_completion_cannot_be_forged_by_what_a_command_prints_or_learns(
     assert (after.output.head, after.exit_code, after.note, after.late) == ("after\n", 0, "", "")
 
 
+def test_the_history_of_the_user_is_neither_read_nor_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    history = tmp_path / ".bash_history"
+    history.write_text("mysql -pcity-token\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    shell = request.getfixturevalue("shells").open()
+    ran = shell.run("history; set -o history; history", timeout_s=60, cancel=CancelToken())
+    assert "mysql" not in ran.output.head
+    shell.run("echo more; exit", timeout_s=60, cancel=CancelToken())
+    assert history.read_text() == "mysql -pcity-token\n"
+
+
 def test_a_shell_keeps_folder_variables_functions_and_status(run: Run, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     outcome = run(

@@ -58,6 +58,8 @@ class _Call:
     folders: list[Path]
     conversation_id: str = ""
     subject: Live | Followed | None = None
+    has_overtaken: bool = False
+    """Whether it did not wait for earlier requests for its conversation."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,7 @@ class _Bound:
         params: Any = parse_strictly(self.method.params, json)
         request = Repeatable(self.method.name, params)
         call = _Call(params, context, request, self.daemon.folders())
+        call.has_overtaken = self.needs.is_urgent
         match self.needs.conversation:
             case "none":
                 call.conversation_id = json.get("conversationId", "")
@@ -119,6 +122,13 @@ class _Bound:
             call.subject = followed
         else:
             call.subject = conversations.find_live(conversation_id)
+            if call.subject is None and call.has_overtaken:
+                # What opens it may be among the requests that wait for an import.
+                call.has_overtaken = False
+                wait = partial(
+                    self.daemon.serial.after, conversation_id, partial(self._on_open, call)
+                )
+                return self.imports.after(conversation_id, lambda _failure: wait())
             if call.subject is None and failure is not None:
                 raise failure
             if call.subject is None and self.needs.conversation != "open if there":
