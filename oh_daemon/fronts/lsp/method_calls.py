@@ -58,8 +58,6 @@ class _Call:
     folders: list[Path]
     conversation_id: str = ""
     subject: Live | Followed | None = None
-    has_overtaken: bool = False
-    """Whether it did not wait for earlier requests for its conversation."""
 
 
 @dataclass(slots=True)
@@ -86,19 +84,26 @@ class _Bound:
 
     def call(self, params: Json, context: RequestContext) -> Any:
         """Serve a request. Called on the main loop."""
-        # Who interrupts something does not wait for what else was asked of it.
-        is_urgent = self.needs.is_urgent
-        key = self.module if is_urgent else str(params.get("conversationId", self.module))
+        named = params.get("conversationId", self.module)
+        key = self.module if self._overtakes(named) else str(named)
         begin = partial(self._begin, params, context)
         if not self.is_loaded:
             return self.imports.run(key, lambda: self.load() or begin())
         return self.imports.after(key, lambda _failure: begin())
 
+    def _overtakes(self, conversation_id: object) -> bool:
+        """Who interrupts something does not wait for what else was asked of it, but what opens it.
+
+        That may itself wait for an import, unless the conversation is open and stays so.
+        """
+        daemon = self.daemon
+        is_open = any(live.id == conversation_id for live in daemon.conversations.all_live())
+        return self.needs.is_urgent and is_open and conversation_id not in daemon.serial.ids()
+
     def _begin(self, json: Json, context: RequestContext) -> Any:
         params: Any = parse_strictly(self.method.params, json)
         request = Repeatable(self.method.name, params)
         call = _Call(params, context, request, self.daemon.folders())
-        call.has_overtaken = self.needs.is_urgent
         match self.needs.conversation:
             case "none":
                 call.conversation_id = json.get("conversationId", "")
@@ -122,13 +127,6 @@ class _Bound:
             call.subject = followed
         else:
             call.subject = conversations.find_live(conversation_id)
-            if call.subject is None and call.has_overtaken:
-                # What opens it may be among the requests that wait for an import.
-                call.has_overtaken = False
-                wait = partial(
-                    self.daemon.serial.after, conversation_id, partial(self._on_open, call)
-                )
-                return self.imports.after(conversation_id, lambda _failure: wait())
             if call.subject is None and failure is not None:
                 raise failure
             if call.subject is None and self.needs.conversation != "open if there":

@@ -99,9 +99,10 @@ async def test_a_daemon_that_cannot_start_says_so_and_starts_after_the_setting_i
 
 async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode: VSCode) -> None:
     """By the Python extension, the Python of the window, and the PATH of the user's shell."""
-    # A folder's own modules are not the daemon, and do not run.
-    (vscode.project / "oh_daemon.py").write_text("raise SystemExit('I am the project.')\n")
     await vscode.open()
+    # A folder's own modules are not the daemon, and do not run.
+    impostor = vscode.project / "oh_daemon.py"
+    impostor.write_text("raise SystemExit('I am the project.')\n")
     module, script = ["-P", "-m", "oh_daemon"], [str(Path(sys.executable).with_name("oh-daemon"))]
     window = {"python.defaultInterpreterPath": sys.executable}
     for chosen, settings, found in (
@@ -113,6 +114,7 @@ async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode:
         (vscode.server.home / PYTHON_CHOSEN).write_text(chosen)
         await vscode.server.change_settings({COMMAND: [], **settings}, welcome(vscode))
         assert argv(vscode.server.daemon())[1:] == [*found, "--stdio"]
+    impostor.unlink()
     await be_without_daemon(vscode)
     await vscode.server.change_settings({}, welcome(vscode))
 
