@@ -27,6 +27,8 @@ class _Conversation:
     last_seq: int | None = None
     status: str | None = None
     started_turns: dict[str, int] = field(default_factory=dict[str, int])
+    resumed_turns: set[str] = field(default_factory=set[str])
+    """Those that a `conversation/resume` started; any other it only goes on with."""
     ended_turns: set[str] = field(default_factory=set[str])
     started_items: set[str] = field(default_factory=set[str])
     ended_items: set[str] = field(default_factory=set[str])
@@ -126,6 +128,7 @@ class OrderingChecker:
     def _on_turn(self, known: _Conversation, turn_id: Any, event: Json) -> None:
         if event["type"] == "turn.started":
             known.started_turns[turn_id] = self._clock
+            known.resumed_turns.update({turn_id} if event.get("cause") == "resume" else ())
         if event["type"] == "turn.completed":
             known.ended_turns.add(turn_id)
 
@@ -169,8 +172,10 @@ class OrderingChecker:
             case "conversation/interrupt" | "conversation/sendMessage" if _reports_an_end(request):
                 self._on_reported_end(known, result)
             case "conversation/sendMessage" | "conversation/resume":
-                starts = "tarted" in result.get("disposition", "started")
-                started_at = known.started_turns.get(str(result.get("turnId")), 0)
+                turn_id = str(result.get("turnId"))
+                is_resumed = turn_id in known.resumed_turns
+                starts = "tarted" in result.get("disposition", "started" if is_resumed else "")
+                started_at = known.started_turns.get(turn_id, 0)
                 if starts and started_at > request.sent_at:
                     self._violation("O3", f"turn.started of {result['turnId']} before the answer")
             case "conversation/start" if not result.get("duplicate"):
