@@ -19,6 +19,7 @@ from oh_daemon.core.landing import is_own
 from oh_daemon.core.notices import EMPTY_ANSWER, code_of
 from oh_daemon.core.ports import Json, ModelRequest
 from oh_daemon.core.state import is_tool_item
+from oh_daemon.model.replay import CUT
 from oh_daemon.store.completions import render_completion
 
 OF_CORE = {EMPTY_ANSWER, *get_args(StuckPattern)}
@@ -31,7 +32,6 @@ _LEFT_OUT = {
     # What the model was told of the surroundings is in the requests.
     *("editor", "environment", "route", "undoLabel"),
 }
-_CUT = {"interrupted", "outcomeUnknown", "notStarted"}
 _SENT = ("messages", "tools", "tool_choice")
 _FOLDERS = re.compile(r"^# This workspace\nFolders, .*:\n((?:- /.*\n)+)", re.MULTILINE)
 """As `core.prompt` names them."""
@@ -134,7 +134,7 @@ def comparable(item: plain.Item, ids: Mapping[str, str]) -> Json:
     if item["kind"] == "command":
         # Where it was held decides whether these are known.
         row = {key: value for key, value in row.items() if key not in {"changes", "git", "cwd"}}
-    if item.get("reason") in _CUT:
+    if item.get("reason") in CUT:
         # How much there was of it depends on the moment.
         return {key: row[key] for key in ("status", "call") if key in row}
     if item.get("reason") == "invalidArguments" and row["call"]["arguments"] == "{}":

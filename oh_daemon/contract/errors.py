@@ -267,5 +267,12 @@ class ContextWindowExceededError(ModelError, code=-31011):
     """The prompt does not fit into the model's context window."""
 
 
+MODEL_ERRORS: tuple[type[ModelError], ...] = (
+    *(ModelError, NetworkError, RateLimitError, AuthRequiredError),
+    *(ModelUnavailableError, ContextWindowExceededError),
+)
+"""All that a model call may fail with."""
+
+
 class StorageError(DaemonError, code=-31031):
     """The log cannot be written; the conversation pauses with reason `storage`."""

@@ -33,13 +33,7 @@ from oh_daemon.core.state import is_tool_item
 
 CUT = frozenset({"interrupted", "outcomeUnknown", "notStarted"})
 """Why an item ended that an interrupt, a crash or a close cut off."""
-_ERRORS: dict[str, type[e.ModelError]] = {
-    each.kind: each
-    for each in (
-        *(e.ModelError, e.NetworkError, e.RateLimitError, e.AuthRequiredError),
-        *(e.ModelUnavailableError, e.ContextWindowExceededError),
-    )
-}
+_ERRORS = {each.kind: each for each in e.MODEL_ERRORS}
 _STOPS: dict[str, Literal["length", "content_filter"]] = {
     "maxTokens": "length",
     "refusal": "content_filter",

@@ -30,11 +30,11 @@ from oh_daemon.workspace.shell_command import (
     ShellCommand,
     ShellPlace,
     State,
+    error_prefix,
     ignore,
     prepare_bash,
     render_command,
     render_lent,
-    without_file,
     write_command,
 )
 from oh_daemon.workspace.spawner import GRACE_S, Spawner, start_thread
@@ -68,14 +68,14 @@ class Bash:
 
         `screen` receives the output that people see. What `is_held` costs no time.
         """
-        argv, self.cwd = prepare_bash(place), cwd
+        argv, self.cwd, self._scratch = prepare_bash(place), cwd, place.spool
         self.last: ShellCommand | None = None
         """The command that runs now, or else the last one that ran."""
         self._screen, self._is_held = screen, is_held
         self.on_job_end: Callable[[], object] = bool
         self._note = self._late = ""
         self._on_output, self._live_left = ignore, 0
-        self.is_dead, self._scratch = False, place.spool
+        self.is_dead, self._error_prefix = False, error_prefix(place.spool)
         self._changed = threading.Condition()
         self._command: ShellCommand | None = None
         self._late_cleaner = CleanText()
@@ -382,7 +382,7 @@ class Bash:
     def _emit(self, command: ShellCommand, text: str) -> None:
         if not text:
             return
-        text = without_file(self._scratch, text)
+        text = text.replace(self._error_prefix, "bash: ")  # The file is none of the model's.
         with self._changed:
             command.capture.add(text)
             self._screen.add(text)

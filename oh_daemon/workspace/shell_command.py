@@ -227,9 +227,9 @@ def write_command(scratch: Path, text: str) -> Path:
     return file
 
 
-def without_file(scratch: Path, text: str) -> str:
-    """Return the output without the file of the command, which bash names in syntax errors."""
-    return text.replace(f"bash: {scratch / _COMMAND}: ", "bash: ")
+def error_prefix(scratch: Path) -> str:
+    """Return how a syntax error of bash begins, with the file of the command that has it."""
+    return f"bash: {scratch / _COMMAND}: "
 
 
 def render_command(file: Path, mark: bytes, *, lends: bool) -> bytes:

@@ -37,6 +37,11 @@ def _check_shard(shard: str) -> str:
     return shard
 
 
+def _require_boundary(sandbox: str, boundary: str | None) -> None:
+    if (sandbox == "off") != (boundary is not None):
+        raise InvalidParamsError("--sandbox off and --boundary go together: what holds commands?")
+
+
 @unattended.command("resolve")
 def resolve_issue(  # noqa: PLR0913, PLR0917 - one parameter per option of the command line.
     issue: Annotated[
@@ -63,8 +68,7 @@ def resolve_issue(  # noqa: PLR0913, PLR0917 - one parameter per option of the c
     """Solve an issue without questions, on a branch of its own."""
     from oh_daemon.fronts.cli.resolve import Request, run_resolve  # noqa: PLC0415 - slow.
 
-    if (sandbox == "off") != (boundary is not None):
-        raise InvalidParamsError("--sandbox off and --boundary go together: what holds commands?")
+    _require_boundary(sandbox, boundary)
     request = Request(
         issue=issue,
         repository=repo,
@@ -154,6 +158,7 @@ def run_fleet(  # noqa: PLR0913, PLR0917 - one parameter per option of the comma
         return fleets.report(tasks, folder or out, as_json=as_json)
     if out is None or folder is not None:
         raise InvalidParamsError("say where everything is kept: --out DIR")
+    _require_boundary(sandbox, boundary)
     plan = Plan(model or "", sandbox, boundary, max_steps or 100, max_cost, resumes=resume)
     request = Request(read_tasks(Path(tasks), repo), out.absolute(), plan, jobs, max_total)
     if shard:

@@ -8,19 +8,21 @@ from __future__ import annotations
 import fcntl
 import os
 import uuid
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 from pydantic_core import to_json
 
+from oh_daemon.contract import plain
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.contract.errors import InvalidParamsError, ReadOnlyError
 from oh_daemon.fronts.fleet.tasks import Task
+from oh_daemon.store.log_scan import read_log
 
 Status = Literal["passed", "failed", "error"]
 
@@ -115,11 +117,17 @@ class TaskFolder:
     def finish(self, result: Result) -> None:
         write_whole(self.path / "result.json", to_json(result, indent=1))
 
+    def _records(self) -> list[plain.Record]:
+        with suppress(FileNotFoundError, ReadOnlyError):
+            return read_log(self.path / "log")
+        return []
+
     @property
     def ledger(self) -> Ledger:
         """What its conversation has cost so far, also while it is under way elsewhere."""
         steps, cost_usd, costliest_usd, n_open, n_cut = 0, 0.0, 0.0, 0, 0
-        for event in _events(self.path / "log" / "events.jsonl"):
+        for record in self._records():
+            event = record["event"]
             if event["type"] == "usage.updated":
                 steps += event.get("purpose") is None
                 usd = event["usage"].get("cost", {}).get("amount", 0.0)
@@ -130,13 +138,6 @@ class TaskFolder:
                 n_open, n_cut = n_open - 1, n_cut + (event["turn"]["status"] == "interrupted")
         lost_usd = (n_cut + n_open) * costliest_usd
         return Ledger(steps, cost_usd + lost_usd, lost_usd, n_cut + n_open)
-
-
-def _events(log: Path) -> Iterator[dict[str, Any]]:
-    with suppress(FileNotFoundError), log.open("rb") as lines:
-        for line in lines:
-            with suppress(orjson.JSONDecodeError, LookupError, TypeError):
-                yield orjson.loads(line)["event"]
 
 
 def write_whole(path: Path, data: bytes) -> None:

@@ -44,13 +44,7 @@ from oh_daemon.fronts.wire.reading import object_in
 from oh_daemon.model.capabilities import edits_by_patch
 
 _DESCRIBE_S = 60.0
-_ERRORS = {
-    kind.code: kind
-    for kind in (
-        *(e.ModelError, e.NetworkError, e.RateLimitError, e.AuthRequiredError),
-        *(e.ModelUnavailableError, e.ContextWindowExceededError),
-    )
-}
+_ERRORS = {kind.code: kind for kind in e.MODEL_ERRORS}
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _Inbox = SimpleQueue[ModelProgressParams | ClientAnswer | None]

@@ -96,9 +96,10 @@ class _Bound:
 
         That may itself wait for an import, unless the conversation is open and stays so.
         """
-        daemon = self.daemon
-        is_open = any(live.id == conversation_id for live in daemon.conversations.all_live())
-        return self.needs.is_urgent and is_open and conversation_id not in daemon.serial.ids()
+        if not self.needs.is_urgent or not isinstance(conversation_id, str):
+            return False
+        is_open = self.daemon.conversations.find_live(conversation_id) is not None
+        return is_open and conversation_id not in self.daemon.serial.ids()
 
     def _begin(self, json: Json, context: RequestContext) -> Any:
         params: Any = parse_strictly(self.method.params, json)
