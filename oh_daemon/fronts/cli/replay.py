@@ -18,8 +18,8 @@ from oh_daemon.core.plain_text import display_escaped
 from oh_daemon.fronts.cli.logs import find_log
 from oh_daemon.fronts.cli.process import say
 from oh_daemon.fronts.cli.status_line import status_line
+from oh_daemon.sandbox.git_commands import run_git
 from oh_daemon.store.catalog import Catalog
-from oh_daemon.workspace.environment import SAFE_GIT
 from oh_daemon.workspace.spawner import Spawner
 
 SAME, DIFFERS = 0, 6
@@ -79,7 +79,7 @@ def _clone(folder: Path, begun_at: str, home: Path) -> Path:
     with closing(Spawner()) as spawner:
 
         def git(*words: str) -> str:
-            ran = spawner.run([*SAFE_GIT, *words], cwd=folder, timeout_s=_GIT_S)
+            ran = run_git(spawner, *words, cwd=folder, timeout_s=_GIT_S)
             if ran.exit_code != 0:
                 why = ran.stderr.decode("utf-8", "replace").strip()
                 raise InvalidParamsError(f"--execute works in a clone of {folder}: {why}")
