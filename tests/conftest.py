@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 
 import psutil
 import pytest
+import starts
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
@@ -85,6 +86,7 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    starts.end()
     if not _is_controller(session.config):
         return
     # xdist's workers are still ending here, so wait for them; a real leftover outlives any wait.

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-import starts
 from fake_llm import FakeLLM
 from world import Common, World
 
@@ -21,10 +20,6 @@ def pytest_runtest_makereport(
     report = yield
     item.stash[HAS_FAILED] = item.stash.get(HAS_FAILED, False) or report.failed
     return report
-
-
-def pytest_sessionfinish() -> None:
-    starts.end()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 /** The agent's changes in the open buffer: coloured lines, a lens on each change, the bar, and the keys between them. */
 
+import { setTimeout as delay } from "node:timers/promises";
 import {
   type CodeLens,
   type CodeLensProvider,
@@ -18,7 +19,7 @@ import {
 } from "vscode";
 import { ChangeBar } from "./changebar";
 import { type ChangedFile, type Changes, type Place, placesIn } from "./changes";
-import type { Diffs } from "./diff";
+import { beforeUri, type Diffs } from "./diff";
 import { addedLines, hoverOf, type LensArguments, modifiedLines, removedLines } from "./inlinelook";
 import type { Hunk } from "./protocol";
 import { QuickDiff } from "./quickdiff";
@@ -30,6 +31,9 @@ interface LineChange {
   originalStartLineNumber: number;
   originalEndLineNumber: number;
 }
+/** How often, and how far apart, a peek is asked for before it is given up. */
+const MAX_PEEKS = 20;
+const BETWEEN_PEEKS_MS = 250;
 const SETTING = "inlineChanges";
 
 export class Inline implements CodeLensProvider, Disposable {
@@ -108,8 +112,9 @@ export class Inline implements CodeLensProvider, Disposable {
     const place = found && placesIn(document, found).find((each) => isSame(each.hunk, hunk));
     if (!place) return;
     // For VS Code, removed lines belong to the line above them.
-    await show(document, Math.max(0, hunk.newLines > 0 ? place.start : place.start - 1));
-    await commands.executeCommand("editor.action.dirtydiff.next");
+    const line = Math.max(0, hunk.newLines > 0 ? place.start : place.start - 1);
+    // Until VS Code has compared the texts, of which it does not tell, its command does nothing.
+    for (let n = 0; n < MAX_PEEKS && !(await isPeeked(document, line)); n++) await delay(BETWEEN_PEEKS_MS);
   }
 
   /** Goes to the next change, or to the previous one for -1; from the last one of a file to the next file. */
@@ -234,6 +239,15 @@ function isSame(one: Hunk, other: Hunk): boolean {
 
 function lineIn(document: TextDocument, line: number): CodeRange {
   return document.lineAt(Math.min(line, document.lineCount - 1)).range;
+}
+
+/** Opens VS Code's peek at a line; returns whether its editor of the text before is there. */
+async function isPeeked(document: TextDocument, line: number): Promise<boolean> {
+  await commands.executeCommand("closeQuickDiff");
+  await show(document, line);
+  await commands.executeCommand("editor.action.dirtydiff.next");
+  const before = beforeUri(document.uri).toString();
+  return window.visibleTextEditors.some((each) => each.document.uri.toString() === before);
 }
 
 async function show(document: TextDocument, line: number): Promise<void> {

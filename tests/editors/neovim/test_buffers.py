@@ -119,6 +119,7 @@ def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> No
     editor.command("Oh toggle | Oh toggle | stopinsert")
     editor.wait("(require('oh').status_table() or {}).status == 'ready'")
     editor.lua("_G.apply = loadstring(...)", _APPLY)
+    editor.lua("require('oh.editor').patience_ms = ...", 10**6)
     ask = """
     _G.answer = nil
     local version = vim.lsp.util.buf_versions[...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -33,6 +34,7 @@ CHROMIUM = next(
 )
 LAST_SIGHT = os.environ.get("OH_TEST_SCREENSHOTS")
 """A folder for a picture of each window, taken before it is closed."""
+N_CLICKS = 10
 
 WAIT_UNTIL_KEPT = """async (text) => {
   const result = (request) => new Promise((done, failed) => {
@@ -177,9 +179,17 @@ class VSCode:
         await self.input.press(key)
 
     async def start_anew(self) -> None:
-        """Leave the conversation or the list, where typed text goes until the panel has heard."""
-        await self.page.get_by_role("button", name="New Conversation").click()
-        await expect(self.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+        """Leave the conversation or the list, where typed text goes until the panel has heard.
+
+        VS Code may draw its buttons anew between the press and the release, and lose the click.
+        """
+        welcome = self.panel.get_by_role("heading", name="What shall we do?")
+        for _ in range(N_CLICKS):
+            await self.page.get_by_role("button", name="New Conversation").click()
+            with contextlib.suppress(AssertionError):
+                await expect(welcome).to_be_visible(timeout=WAIT_MS / N_CLICKS)
+                return
+        raise AssertionError(await self.panel.locator("body").aria_snapshot())
 
     async def choose(self, option: str, value: str) -> None:
         await self.panel.locator(f'select[data-option="{option}"]').select_option(value)

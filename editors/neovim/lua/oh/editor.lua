@@ -5,7 +5,8 @@ local tell = require("oh.tell")
 local M = {}
 
 --- How long an edit waits for the user's command; the daemon waits for the edit a little longer.
-local PATIENCE_MS = 8000
+M.patience_ms = 8000
+
 --- Commands whose effect 'inccommand' shows while they are typed.
 local PREVIEWED = { "substitute", "smagic", "snomagic" }
 
@@ -116,7 +117,7 @@ function M.wait_for_command()
     return true
   end
   local options = { desc = "oh: an edit waits for the user's command" }
-  return require("oh.wait").for_event("ModeChanged", options, PATIENCE_MS, function()
+  return require("oh.wait").for_event("ModeChanged", options, M.patience_ms, function()
     return not is_in_command()
   end)
 end
