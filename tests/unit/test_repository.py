@@ -402,7 +402,8 @@ def _pytest_exit_code(
 ) -> int:
     """Run one test under the repository's conftest, in a folder of its own."""
     (folder / "conftest.py").write_text((ROOT / "tests/conftest.py").read_text("utf-8"), "utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = full\n", "utf-8")
+    ini = f"[pytest]\nmarkers = full\npythonpath = {ROOT / 'tests'}\n"
+    (folder / "pytest.ini").write_text(ini, "utf-8")
     (folder / "test_one.py").write_text(test, "utf-8")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     # The run under test is not an xdist worker of this one, and it starts faster without plugins.
