@@ -2,8 +2,8 @@
 
 At the end of a run stands how long the tests of each folder took.
 
-One worker runs the tests of VS Code, and the others begin with the rest: a window with its browser
-keeps more than one core busy. One worker compares with litellm, which takes five seconds to import.
+Two workers run the tests of VS Code, each in a window of its own, and the others begin with the
+rest. One worker compares with litellm, which takes five seconds to import.
 """
 
 import itertools
@@ -22,8 +22,11 @@ import starts
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-TOGETHER = re.compile(r"tests/editors/vscode/|tests/unit/(?=test_both_ways|test_price_table)")
-"""Matches the names of tests that one worker runs: those with the same match, one after another."""
+TOGETHER = re.compile(
+    r"(?P<vscode_to_e>tests/editors/vscode/test_[a-e])|(?P<vscode>tests/editors/vscode/)"
+    r"|(?P<litellm>tests/unit/test_(?:both_ways|price_table))"
+)
+"""Matches the names of tests that one worker runs: those of one group, one after another."""
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -66,7 +69,7 @@ class SomeTogether(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         shared = TOGETHER.match(nodeid)
-        return shared[0] if shared else nodeid
+        return shared.lastgroup if shared and shared.lastgroup else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
