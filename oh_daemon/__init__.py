@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         ToolSpec,
         Traits,
     )
+    from oh_daemon.fronts.client.child import start_daemon
+    from oh_daemon.fronts.client.connection import DaemonClient
     from oh_daemon.fronts.library.library_agent import LLM, Agent, Tool
     from oh_daemon.fronts.library.library_conversation import Conversation
     from oh_daemon.fronts.library.snapshot import ConversationStatus, Snapshot
@@ -40,6 +42,7 @@ __all__ = [
     "Approval",
     "Conversation",
     "ConversationStatus",
+    "DaemonClient",
     "DaemonError",
     "InputRequest",
     "Intent",
@@ -62,6 +65,7 @@ __all__ = [
     "Usage",
     "UserError",
     "Workspace",
+    "start_daemon",
 ]
 _NAMES = {
     "contract.approvals": ("Approval", "InputRequest"),
@@ -74,6 +78,8 @@ _NAMES = {
         *("Intent", "ToolCall", "ToolResult", "ToolSpec"),
         *("Model", "ModelAnswer", "ModelDelta", "ModelRequest", "Progress", "Traits"),
     ),
+    "fronts.client.child": ("start_daemon",),
+    "fronts.client.connection": ("DaemonClient",),
     "fronts.library.library_agent": ("LLM", "Agent", "Tool"),
     "fronts.library.library_conversation": ("Conversation",),
     "fronts.library.snapshot": ("ConversationStatus", "Snapshot"),

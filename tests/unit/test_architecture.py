@@ -44,12 +44,13 @@ LAYERS: dict[str, set[str]] = {
 }
 """Folder -> the lower folders that it may import; "" is the package's top level."""
 FRONTS = {
-    "cli": {"lsp", "acp", "fleet", "remote", "wire"},
+    "cli": {"lsp", "acp", "fleet", "remote", "client", "wire"},
     "fleet": {"library"},
     "lsp": {"wire"},
     "acp": {"wire"},
     "remote": {"lsp", "wire"},
     "library": set[str](),
+    "client": {"wire"},
     "wire": set[str](),
 }
 """Front -> what it may import beside it: `wire` lies below those that speak JSON-RPC."""

@@ -40,8 +40,7 @@ def run_demo(keep: Path | None) -> int:
     console = Console(highlight=False)
     folder = (keep or Path(tempfile.mkdtemp(prefix="oh-daemon-demo-")) / "shop").absolute()
     _copy_project(folder)
-    with closing(Spawner()) as spawner:
-        return _play(folder, spawner, console)
+    return _play(folder, console)
 
 
 def _copy_project(folder: Path) -> None:
@@ -56,13 +55,13 @@ def _copy_project(folder: Path) -> None:
                 shutil.copyfile(source, folder / source.name)
 
 
-def _play(folder: Path, spawner: Spawner, console: Console) -> int:
+def _play(folder: Path, console: Console) -> int:
     environment = dict(os.environ)
     places = Places(environment)
     sources, logins = SettingsSources(environment, places.settings_file), Logins(places.logins_file)
     models = Models(lambda: sources.merged().settings, environment, logins=logins)
     model = models.default_name() or "demo"
-    editor = DemoEditor(folder, spawner, environment)
+    editor = DemoEditor(folder, environment)
     _introduce(console, folder, model)
     editor.start()
     code = editor.open(folder / "prices.py")
@@ -70,12 +69,13 @@ def _play(folder: Path, spawner: Spawner, console: Console) -> int:
     unsaved = rules.read_text("utf-8").replace(_OLD_RULE, _NEW_RULE)
     rule = editor.open(rules, text=unsaved)
     conversation, turn = _run_task(editor, model, console)
-    green = spawner.run(["python3", "run_tests.py"], cwd=folder, timeout_s=60)
+    with closing(Spawner()) as spawner:
+        green = spawner.run(["python3", "run_tests.py"], cwd=folder, timeout_s=60)
     checks = {
         "the test is green": green.exit_code == 0,
         "prices.py is saved as the editor shows it": code.is_saved,
         "RULES.md still has your unsaved change": rule.text == unsaved and not rule.is_saved,
-        "the daemon ended cleanly": editor.stop() == 0,
+        "the daemon ended cleanly": editor.daemon.close(),
     }
     console.print()
     for said, holds in checks.items():
@@ -109,14 +109,13 @@ def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Js
     """Send the task and print what happens; returns the conversation's id and the ended turn."""
     content = [{"type": "text", "text": _TASK}]
     params = {"content": content, "options": {"model": model}}
-    started = editor.request("conversation/start", params)["conversation"]["id"]
+    started = editor.daemon.request("conversation/start", params)["conversation"]["id"]
     printer = EventPrinter(console)
-    for message in editor.messages():
-        if message.get("method") == "conversation/event":
-            printer.print(message["params"])
-            event = message["params"]["event"]
-            if event["type"] in {"turn.completed", "turn.paused"}:
-                return started, event.get("turn", {"nSteps": 0})
+    for params in editor.daemon.events():
+        printer.print(params)
+        event = params["event"]
+        if event["type"] in {"turn.completed", "turn.paused"}:
+            return started, event.get("turn", {"nSteps": 0})
     return started, {"nSteps": 0}
 
 

@@ -10,7 +10,7 @@ import math
 import uuid
 from dataclasses import fields
 from queue import SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -38,13 +38,11 @@ from oh_daemon.core.ports import (
     ToolCall,
     Traits,
 )
-from oh_daemon.fronts.wire.client import Client, ClientAnswer
+from oh_daemon.fronts.wire.client import Client, ClientAnswer, error_of
 from oh_daemon.fronts.wire.dispatch import Notification
-from oh_daemon.fronts.wire.reading import object_in
 from oh_daemon.model.capabilities import edits_by_patch
 
 _DESCRIBE_S = 60.0
-_ERRORS = {kind.code: kind for kind in e.MODEL_ERRORS}
 
 Parsed = TypeVar("Parsed", bound=BaseModel)
 _Inbox = SimpleQueue[ModelProgressParams | ClientAnswer | None]
@@ -155,14 +153,14 @@ def _passed_on(inbox: _Inbox, progress: Progress) -> ClientAnswer:
         if message.delta is not None:
             progress.on_delta(ModelDelta(message.delta.channel, message.delta.text))
         if (it := message.retry) is not None:
-            error = _error(it.error)
+            error = error_of(it.error, e.ModelError)
             progress.on_retry(Retry(it.attempt, it.max_attempts, it.delay_s, error, it.model))
     return message
 
 
 def _answer(answer: ClientAnswer) -> ModelAnswer:
     if answer.outcome == "refused":
-        raise _error(answer.error)
+        raise error_of(answer.error, e.ModelError)
     if answer.outcome != "answered":
         raise e.NetworkError(answer.message, hint="the conversation goes on when it is back")
     result = _parsed(ModelCompleteResult, answer.result)
@@ -188,19 +186,4 @@ def _traits(described: ModelDescribeResult) -> Traits:
         sees_images=described.sees_images,
         caveats=tuple(Caveat(each.code, each.title, each.description, each.about) for each in told),
         input_price=math.inf if price is None else price,
-    )
-
-
-def _error(said: Any) -> e.ModelError:
-    """Return the error of a model that a JSON-RPC error describes, whatever is wrong with it."""
-    described = object_in(said) or {"message": str(said)}
-    more = object_in(described.get("data"))
-    wait_ms, hint, status = (more.get(name) for name in ("retryAfterMs", "hint", "httpStatus"))
-    kind = _ERRORS.get(cast("int", described.get("code")), e.ModelError)
-    return kind(
-        str(described.get("message")),
-        retryable=more.get("retryable") is True,
-        retry_after_s=wait_ms / 1000 if isinstance(wait_ms, int | float) else None,
-        http_status=status if isinstance(status, int) else None,
-        hint=hint if isinstance(hint, str) else None,
     )

@@ -12,16 +12,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import count
 from queue import Empty, SimpleQueue
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
-from oh_daemon.contract.errors import METHOD_NOT_FOUND
+from oh_daemon.contract import errors as e
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.fronts.wire.reading import object_in
 
 log = logging.getLogger(__name__)
 
 _MAX_ERROR_CHARS = 1000
+_KINDS = {
+    kind.code: kind
+    for kind in vars(e).values()
+    if isinstance(kind, type) and issubclass(kind, e.DaemonError)
+}
+Family = TypeVar("Family", bound=e.DaemonError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +113,7 @@ class Client:
             on_answer(ClientAnswer("answered", result=response.get("result")))
         else:
             code, text = _code_and_text(error)
-            lacks_method = code == METHOD_NOT_FOUND
+            lacks_method = code == e.METHOD_NOT_FOUND
             refused = ClientAnswer("refused", message=text, lacks_method=lacks_method, error=error)
             on_answer(refused)
 
@@ -168,6 +175,33 @@ class OpenQuestions:
                 self._open[question_id] = withdraw
                 return
         withdraw()  # It was decided elsewhere meanwhile.
+
+
+def error_of(said: Any, family: type[Family]) -> Family:
+    """Return the error that a JSON-RPC error describes, whatever is wrong with that.
+
+    Its class is the one that was raised there, if that is of this family, else the family's own.
+    """
+    described = object_in(said) or {"message": str(said)}
+    more, code = object_in(described, "data"), described.get("code")
+    kind = _KINDS.get(code, family) if isinstance(code, int) else family
+    # Without its own constructor, which makes a message.
+    error = kind.__new__(kind) if issubclass(kind, family) else family.__new__(family)
+    text, hint = str(described.get("message")), more.get("hint")
+    e.DaemonError.__init__(error, text, hint=hint if isinstance(hint, str) else None)
+    error.retryable = more.get("retryable") is True
+    wait_ms, status = more.get("retryAfterMs"), more.get("httpStatus")
+    wait_ms = round(wait_ms) if isinstance(wait_ms, int | float) else None
+    if isinstance(error, e.ModelError):
+        error.retry_after_s = None if wait_ms is None else wait_ms / 1000
+        error.http_status = status if isinstance(status, int) else None
+    if isinstance(error, e.UserError):
+        error.retry_after_ms, error.data = wait_ms, more
+    if isinstance(error, e.InvalidParamsError):
+        error.errors = tuple(more.get("errors") or ())
+    if isinstance(error, e.ConversationLockedError):
+        error.owner = object_in(more, "lock")
+    return error
 
 
 def _code_and_text(error: object) -> tuple[object, str]:

@@ -51,14 +51,14 @@ class Notifications:
     """Withdraws a request of ours."""
     cancel_params: Callable[[int], object]
     """Gets the id of the request."""
-    event: str
-    delta: str
-    delta_params: Callable[[DeltaStream, int, str], object]
+    event: str = ""
+    delta: str = ""
+    delta_params: Callable[[DeltaStream, int, str], object] = lambda _stream, _offset, _text: None
     """Gets the stream, the offset and the text."""
-    gap: str
-    gap_params: Callable[[str, int, int], object]
+    gap: str = ""
+    gap_params: Callable[[str, int, int], object] = lambda _id, _first, _last: None
     """Gets the conversation and the first and the last event that it was not sent."""
-    repeatable: frozenset[str]
+    repeatable: frozenset[str] = frozenset()
     """Those that a client can ask for again or do without: a stalled one is not sent them."""
 
 
