@@ -3,5 +3,5 @@ if vim.b.did_ftplugin then
 end
 vim.b.did_ftplugin = true
 vim.bo.commentstring = ""
-pcall(vim.treesitter.start, 0, "markdown")
+require("oh.prose").start(vim.api.nvim_get_current_buf())
 require("oh.keys").map(0, "chat")

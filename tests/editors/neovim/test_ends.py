@@ -52,7 +52,7 @@ def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_
     editor.edit(desk.file)
     editor.command("Oh hello")
     shown = [line.partition("│")[2].strip() for line in editor.screen().splitlines()]
-    assert shown[:4] == ["starting", "## You (sending)", "", "hello"], "it is shown at once"
+    assert shown[:4] == ["starting", "You (sending)", "", "hello"], "it is shown at once"
     editor.options(cmd=DAEMON)
     editor.command("Oh restart")
     editor.wait_for_chat("## You\n\nhello\n\n## Oh\n\nHere I am.")
@@ -174,6 +174,8 @@ def test_a_first_run_without_a_key_names_the_way_out(desk: Desk) -> None:
     assert "> `:Oh model demo` looks around without a key." in welcome
     assert "Write what you want done below." in welcome
     assert "no model can be used" in _health(editor)
+    editor.command("Oh model demo")
+    assert "no model is set" not in editor.screen(), "what is solved is not told any more"
 
 
 def test_what_runs_is_in_the_report_of_the_health_check(desk: Desk) -> None:

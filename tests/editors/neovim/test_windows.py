@@ -15,7 +15,7 @@ vim.api.nvim_open_win(buf, false, place)
 
 
 def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
-    desk.script(*(say(f"Answer {number}.") for number in range(1, 6)))
+    desk.script(*(say(f"Answer {number}.") for number in range(1, 7)))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh")
@@ -54,6 +54,11 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     editor.command("Oh five")
     editor.wait_for_chat("Answer 5.")
     assert editor.windows() == ["calc.py", "float", "oh-chat", "oh-input"]
+    editor.command("Oh new")
+    editor.command("Oh six")
+    editor.wait_for_chat("Answer 6.")
+    shown = "vim.api.nvim_win_get_buf(require('oh.windows').window_of('oh-chat'))"
+    assert editor.lua(f"return vim.fn.bufname({shown})") == "oh://chat", "it does not count up"
 
 
 def test_what_a_session_says_of_our_windows_is_dropped(desk: Desk) -> None:

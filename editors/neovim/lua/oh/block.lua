@@ -1,5 +1,7 @@
 --- A piece of the chat while it is being built: lines with their highlights and fold.
 --- Pure: no buffer, no window.
+local tables = require("oh.tables")
+
 local M = {}
 
 ---@class oh.Mark
@@ -7,10 +9,14 @@ local M = {}
 ---@field group string
 ---@field first? integer Byte column; without it the mark covers the whole line.
 ---@field last? integer
+---@field is_hidden? boolean What it covers is concealed; a whole line leaves no gap.
+---@field is_wide? boolean It colours the whole width of the window.
 
 ---@class oh.Block
 ---@field lines string[]
 ---@field marks oh.Mark[]
+---@field prose oh.Rows[] What is Markdown, in rows of the block.
+---@field has_tables? boolean Its lines depend on the width of the window.
 ---@field fold? integer Row of the line that stays visible; all below it folds into it.
 
 local Block = {}
@@ -18,7 +24,7 @@ Block.__index = Block
 
 ---@return oh.Block
 function M.new()
-  return setmetatable({ lines = {}, marks = {} }, Block)
+  return setmetatable({ lines = {}, marks = {}, prose = {} }, Block)
 end
 
 ---@param text string One line.
@@ -49,12 +55,92 @@ function Block:code(language, lines)
       fence = ("`"):rep(#ticks + 1)
     end
   end
-  self:line(fence .. language)
+  self:fence(fence .. language)
   for _, line in ipairs(lines) do
-    local group = language == "diff" and M.diff_group(line) or nil
-    self:line(line, group)
+    self:wide(line, language == "diff" and M.diff_group(line) or "OhCode")
   end
-  self:line(fence)
+  self:fence(fence)
+end
+
+--- Add a line that only programs need, and those who copy it.
+---@private
+---@param text string
+function Block:fence(text)
+  self:line(text)
+  table.insert(self.marks, { row = #self.lines - 1, is_hidden = true })
+end
+
+--- Add a line that is coloured over the whole width.
+---@param text string
+---@param group string
+function Block:wide(text, group)
+  self:line(text)
+  table.insert(self.marks, { row = #self.lines - 1, group = group, is_wide = true })
+end
+
+--- Add the heading of who speaks.
+---@param name string
+---@param group string
+---@param wide_group? string
+function Block:speaker(name, group, wide_group)
+  self:line("## " .. name)
+  local row = #self.lines - 1
+  table.insert(self.marks, { row = row, first = 0, last = #"## ", is_hidden = true })
+  table.insert(self.marks, { row = row, group = group, first = 0, last = #self.lines[row + 1] })
+  if wide_group then
+    table.insert(self.marks, { row = row, group = wide_group, is_wide = true })
+  end
+  self:line("")
+end
+
+--- Add what the agent wrote: Markdown, with tables that fit the window.
+---@param lines string[]
+---@param width integer
+function Block:markdown(lines, width)
+  local first, at, fence = #self.lines, 1, nil
+  while at <= #lines do
+    local line = lines[at]
+    local mark = line:match("^ ? ? ?(```+)") or line:match("^ ? ? ?(~~~+)")
+    local rows, last = nil, at
+    if not fence then
+      rows, last = tables.at(lines, at)
+    end
+    if rows then
+      self.has_tables = true
+      vim.iter(tables.fit(rows, width)):each(function(row)
+        self:line(row)
+      end)
+    elseif fence and not (vim.trim(line) == mark and vim.startswith(mark, fence)) then
+      self:wide(line, "OhCode")
+    elseif mark then
+      self:fence(line)
+      fence = not fence and mark or nil
+    else
+      self:line(line)
+    end
+    at = last + 1
+  end
+  table.insert(self.prose, { first, #self.lines })
+end
+
+--- Set the highlights of a block that is in a buffer.
+---@param buf integer
+---@param namespace integer
+---@param row integer Its first one.
+function Block:paint(buf, namespace, row)
+  for _, mark in ipairs(self.marks) do
+    local at, how = row + mark.row, { strict = false } ---@type integer, vim.api.keyset.set_extmark
+    if mark.is_wide then
+      how.line_hl_group = mark.group
+    elseif mark.is_hidden then
+      how.end_col = mark.last
+      how[mark.last and "conceal" or "conceal_lines"] = ""
+    else
+      how.hl_group = mark.group
+      how.end_row, how.end_col = mark.last and at or at + 1, mark.last or 0
+    end
+    vim.api.nvim_buf_set_extmark(buf, namespace, at, mark.first or 0, how)
+  end
 end
 
 --- A line with its highlights, as 'foldtext' takes it, cut to a width. The part that is cut is the
@@ -75,7 +161,7 @@ function Block:head(row, width)
     at = to
   end
   for _, mark in ipairs(self.marks) do
-    if mark.row == row and mark.first and mark.last then
+    if mark.row == row and mark.first and mark.last and not mark.is_hidden then
       if mark.first > at then
         add(mark.first)
       end

@@ -16,6 +16,7 @@ local M = {}
 ---@field private is_scheduled boolean
 ---@field private frame_ms number
 ---@field private tail oh.Block
+---@field private laid_out? integer The width that tables have.
 ---@field private is_unfolded? boolean Drawn while the user wrote.
 ---@field private n_tail? integer Lines of the tail in the buffer.
 local Chat = {}
@@ -131,7 +132,18 @@ function Chat:create_buffer()
     desc = "oh: what was drawn while the user wrote is folded",
     callback = vim.schedule_wrap(M.fold_all),
   })
+  vim.api.nvim_create_autocmd("WinResized", {
+    group = "oh.chat",
+    desc = "oh: tables fit the window",
+    callback = function()
+      for _, chat in pairs(chats) do
+        chat:on_resized()
+      end
+    end,
+  })
   vim.bo[buf].filetype = "oh-chat"
+  -- Nothing is Markdown until it is drawn as such.
+  require("oh.prose").set(buf, {})
 end
 
 --- Fold what was drawn while the user wrote.
@@ -194,10 +206,12 @@ function Chat:draw()
     first = math.min(first, index)
   end
   local n_above = self:lines_above(first)
+  self.laid_out = self:width()
   self:render_blocks(first)
   local lines, levels = self:joined(first)
-  self:replace(n_above, lines, levels)
+  local followers = self:replace(n_above, lines, levels)
   self:decorate(first, n_above)
+  self:to_end(followers)
   vim.cmd("redrawstatus!")
   local took_ms = (vim.uv.hrtime() - started) / 1e6
   self.frame_ms = math.floor(math.min(math.max(FRAME_MS, REST * took_ms), MAX_FRAME_MS))
@@ -221,6 +235,7 @@ function Chat:render_blocks(first)
   local entries = self.conversation.entries
   local view = {
     root = self.conversation.daemon.root,
+    width = self:width(),
     folded = config.current().chat.folded,
     state = self.conversation.status == "stopped" and "stopped"
       or self.conversation.is_followed and "followed"
@@ -240,6 +255,26 @@ function Chat:render_blocks(first)
   self.dirty = {}
   local untaken = require("oh.outgoing").untaken(self.conversation.target)
   self.tail = transcript.render_tail(self.conversation, untaken.drafts)
+end
+
+--- The width for which tables are laid out.
+---@private
+---@return integer
+function Chat:width()
+  local win = vim.fn.win_findbuf(self.buf)[1]
+  return win and vim.api.nvim_win_get_width(win) or require("oh.windows").chat_width()
+end
+
+--- Lay out the tables again after a window has got another width.
+---@private
+function Chat:on_resized()
+  if self.laid_out ~= self:width() then
+    for index, block in ipairs(self.blocks) do
+      if block.has_tables then
+        self:on_change(index)
+      end
+    end
+  end
 end
 
 --- Join the lines from a block to the end of the buffer, with their fold levels.
@@ -265,11 +300,12 @@ function Chat:joined(first)
   return lines, levels
 end
 
---- Write the lines that differ below the first `n_above`; windows at the end of the chat follow it.
+--- Write the lines that differ below the first `n_above`.
 ---@private
 ---@param n_above integer
 ---@param lines string[]
 ---@param levels string[]
+---@return integer[] followers Windows that are to go to the end.
 function Chat:replace(n_above, lines, levels)
   local n_old, n_new = #self.lines - n_above, #lines
   local n_same = 0
@@ -281,7 +317,7 @@ function Chat:replace(n_above, lines, levels)
     n_same = n_same + 1
   end
   if n_same == n_old and n_same == n_new then
-    return
+    return {}
   end
   local followers = self:windows_at_end()
   local start = n_above + n_same
@@ -303,7 +339,7 @@ function Chat:replace(n_above, lines, levels)
   end
   self:set_lines(start, stop, vim.list_slice(lines, n_same + 1, n_new - n_end))
   self.is_unfolded = self.is_unfolded or is_inserting()
-  self:to_end(followers)
+  return followers
 end
 
 ---@private
@@ -381,21 +417,27 @@ function Chat:decorate(first, n_above)
   vim.api.nvim_buf_clear_namespace(self.buf, namespace, n_above, -1)
   local row = n_above
   local function add(block)
-    for _, mark in ipairs(block.marks) do
-      local at = row + mark.row
-      vim.api.nvim_buf_set_extmark(self.buf, namespace, at, mark.first or 0, {
-        end_row = mark.last and at or at + 1,
-        end_col = mark.last or 0,
-        hl_group = mark.group,
-        strict = false,
-      })
-    end
+    block:paint(self.buf, namespace, row)
     row = row + #block.lines
   end
   for index = first, #self.blocks do
     add(self.blocks[index])
   end
   add(self.tail)
+  self:parse()
+end
+
+--- Tell which rows are Markdown.
+---@private
+function Chat:parse()
+  local row, ranges = 0, {}
+  for _, block in ipairs(self.blocks) do
+    for _, rows in ipairs(block.prose) do
+      table.insert(ranges, { row + rows[1], row + rows[2] })
+    end
+    row = row + #block.lines
+  end
+  require("oh.prose").set(self.buf, ranges)
 end
 
 --- The entry under the cursor, if this window is the chat of the conversation.

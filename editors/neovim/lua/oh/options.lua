@@ -37,6 +37,9 @@ function M.set(daemon, id, value)
     return
   end
   daemon.next_options[id] = value
+  -- The problem with the last message, such as a missing model, may be solved.
+  local outgoing = require("oh.outgoing")
+  outgoing.show(daemon.target, { drafts = outgoing.untaken(daemon.target).drafts })
   tell.message(("the next conversation has %s %s"):format(id, value))
 end
 

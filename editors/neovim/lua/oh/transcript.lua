@@ -31,6 +31,7 @@ local render = {} ---@type table<string, fun(to: oh.Block, entry: oh.Entry, view
 ---@class oh.View
 ---@field before? oh.Entry The entry above it.
 ---@field root string
+---@field width integer Of the window.
 ---@field folded integer Bodies with more lines than this are folded.
 ---@field state "running"|"stopped"|"followed" Requests can be answered only while running.
 ---@field answers fun(approval: table): string[] Lines that tell how an approval is answered.
@@ -53,8 +54,7 @@ function M.render(entry, view)
   end
   local is_users = entry.item.kind == "userMessage"
   if not is_users and (not view.before or view.before.item.kind == "userMessage") then
-    to:line("## Oh", "OhAgent")
-    to:line("")
+    to:speaker("Oh", "OhAgent")
   end
   if entry.approval then
     asked.approval(to, entry.approval, view)
@@ -85,8 +85,8 @@ function M.is_last_word(item)
   return item.tool == "finish" and item.status == "completed"
 end
 
-function render.lastWord(to, entry)
-  to:text(M.content_text(entry.item.content))
+function render.lastWord(to, entry, view)
+  to:markdown(vim.split(M.content_text(entry.item.content), "\n", { plain = true }), view.width)
 end
 
 --- Whether it is a tool call or a thought; these have one line each, without blank lines between.
@@ -108,8 +108,7 @@ function M.render_tail(conversation, untaken)
   local to = blocks.new()
   local function message(state, text)
     to:line("")
-    to:line(("## You (%s)"):format(state), "OhDim")
-    to:line("")
+    to:speaker(("You (%s)"):format(state), "OhDim")
     to:text(text, "OhDim")
   end
   if M.is_working_unseen(conversation) then
@@ -160,9 +159,10 @@ function M.is_working_unseen(conversation)
 end
 
 function render.userMessage(to, entry)
-  to:line("## You", "OhUser")
-  to:line("")
-  to:text(M.content_text(entry.item.content))
+  to:speaker("You", "OhUser", "OhUserText")
+  for _, line in ipairs(vim.split(M.content_text(entry.item.content), "\n", { plain = true })) do
+    to:wide(line, "OhUserText")
+  end
 end
 
 --- The text that the user typed, without the parts that were made from it.
@@ -208,7 +208,7 @@ function M.mention_of(part)
   return ("@%s:%d-%d"):format(name, part.range.start.line + 1, math.max(last_line, 1))
 end
 
-function render.agentMessage(to, entry)
+function render.agentMessage(to, entry, view)
   if entry.item.text == "" and entry.item.reason == "outcomeUnknown" and not entry.streamed then
     -- Text is logged when it is complete.
     to:line("(the daemon ended while it wrote this answer, which is lost)", "OhDim")
@@ -216,9 +216,7 @@ function render.agentMessage(to, entry)
   end
   local streamed = entry.streamed and entry.streamed.text
   local how = { plain = true, trimempty = true }
-  for _, line in ipairs(streamed or vim.split(entry.item.text or "", "\n", how)) do
-    to:line(line)
-  end
+  to:markdown(streamed or vim.split(entry.item.text or "", "\n", how), view.width)
 end
 
 function render.reasoning(to, entry)
@@ -234,7 +232,7 @@ function render.reasoning(to, entry)
 end
 
 function render.plan(to, entry)
-  to:line("**Plan**")
+  to:line("Plan", "OhAgent")
   for _, step in ipairs(entry.item.entries or {}) do
     local group = step.status == "completed" and "OhDim" or nil
     to:line(("- %s %s"):format(PLAN[step.status] or "[ ]", (step.text:gsub("\n", " "))), group)
@@ -411,6 +409,14 @@ function M.n_later(entry)
   return n_lines > MAX_LINES and n_lines or nil
 end
 
+--- What a tool returned, for people: the head of its line says how a command ended.
+---@param item table
+---@return string
+function M.output_text(item)
+  local text = M.content_text(for_people(item.content or {}))
+  return item.kind == "command" and (text:gsub("\n?%[exit code [^\n]*%]%s*$", "")) or text
+end
+
 ---@param text? string
 ---@return integer
 function M.n_lines(text)
@@ -442,11 +448,7 @@ function M.result(to, entry)
   end
   local live = entry.streamed and entry.streamed.output
   local lines = live and vim.list_slice(live, math.max(1, #live - LIVE_LINES + 1))
-    or vim.split(
-      M.content_text(for_people(item.content or {})),
-      "\n",
-      { plain = true, trimempty = true }
-    )
+    or vim.split(M.output_text(item), "\n", { plain = true, trimempty = true })
   if #lines == 0 or #lines == 1 and lines[1] == "" then
     return
   end

@@ -1,7 +1,9 @@
 --- The content of the chat window until the daemon has taken the first message.
+local blocks = require("oh.block")
+
 local M = {}
 
-local TITLE = { "## Oh", "" }
+local namespace = vim.api.nvim_create_namespace("oh.welcome")
 
 local TEXT = {
   "Write what you want done below.",
@@ -42,19 +44,24 @@ function M.draw(root, untaken)
   if not (buf and vim.api.nvim_buf_is_loaded(buf)) then
     return
   end
-  local lines = {}
+  local to = blocks.new()
   for _, draft in ipairs(untaken.drafts) do
-    vim.list_extend(lines, { "## You (sending)", "" })
-    vim.list_extend(lines, vim.split(draft, "\n", { plain = true }))
-    table.insert(lines, "")
+    to:speaker("You (sending)", "OhDim")
+    to:text(draft)
+    to:line("")
   end
-  if #lines == 0 then
-    lines = vim.list_extend(vim.list_extend({}, TITLE), M.problem(untaken.problem))
-    vim.list_extend(lines, TEXT)
+  if #to.lines == 0 then
+    to:speaker("Oh", "OhAgent")
+    for _, line in ipairs(M.problem(untaken.problem)) do
+      to:line(line, "OhFailed")
+    end
+    to:markdown(TEXT, 0)
   end
   vim.bo[buf].modifiable = true
-  vim.api.nvim_buf_set_lines(buf, 0, -1, false, lines)
+  vim.api.nvim_buf_set_lines(buf, 0, -1, false, to.lines)
   vim.bo[buf].modifiable = false
+  to:paint(buf, namespace, 0)
+  require("oh.prose").set(buf, to.prose)
 end
 
 ---@param problem? oh.Error

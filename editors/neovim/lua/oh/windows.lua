@@ -48,7 +48,9 @@ end
 function M.chat_buffer(daemon)
   local target, welcome = daemon.target, require("oh.welcome")
   if target.conversation then
-    return require("oh.chat").of(target.conversation).buf
+    local buf = require("oh.chat").of(target.conversation).buf
+    require("oh.names").take(buf, "oh://chat")
+    return buf
   end
   local buf = welcome.buffer(daemon.root)
   welcome.draw(daemon.root, require("oh.outgoing").untaken(target))
@@ -195,7 +197,8 @@ local PLAIN = {
 local DRESSES = {
   ["oh-chat"] = {
     winfixwidth = true,
-    conceallevel = 0,
+    conceallevel = 2,
+    concealcursor = "nc",
     foldmethod = "expr",
     foldexpr = "v:lua.require'oh.chat'.fold_level()",
     foldtext = "v:lua.require'oh.chat'.fold_text()",
