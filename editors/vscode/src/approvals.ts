@@ -25,9 +25,11 @@ export class Approvals implements Disposable {
     private readonly agent: Agent,
     private readonly diffs: Diffs,
     private readonly panel: Panel,
+    /** Whether the user has answered this in advance. */
+    isAnswered: (asked: Approval | InputRequest) => boolean,
   ) {
     this.listeners = [
-      agent.onApproval((asked) => this.add(asked)),
+      agent.onApproval((asked) => isAnswered(asked) || this.add(asked)),
       agent.onNotification((notification) => this.onNotification(notification)),
       agent.onState(({ kind }) => kind !== "running" && this.clear()),
     ];

@@ -9,6 +9,7 @@ import { type EditorContext, fileLink } from "./context";
 import type { DiffTitle } from "./difftitle";
 import { exportConversation } from "./export";
 import type { Inline } from "./inline";
+import type { InlineEdits } from "./inlineedit";
 import type { LensArguments } from "./inlinelook";
 import { showMcpServers } from "./mcp";
 import { terminalText } from "./mentions";
@@ -25,6 +26,7 @@ export interface Parts {
   diffTitle: DiffTitle;
   changes: Changes;
   inline: Inline;
+  edits: InlineEdits;
   editors: EditorContext;
   askForKey: () => Promise<void>;
   askForSecret: () => Promise<void>;
@@ -33,7 +35,7 @@ export interface Parts {
 type Settled = Parameters<Inline["settle"]> extends [unknown, ...infer Of] ? Of : never;
 
 export function registerCommands(parts: Parts): Disposable[] {
-  const { agent, panel, approvals, diffTitle, changes, inline, editors } = parts;
+  const { agent, panel, approvals, diffTitle, changes, inline, edits, editors } = parts;
   const show = async (what: "new" | "newIsolated" | "list" | "input") => {
     await focusPanel();
     panel.tell({ type: "show", what });
@@ -76,6 +78,10 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.nextChange": () => told(() => inline.go(1)),
     "oh.previousChange": () => told(() => inline.go(-1)),
     "oh.peekChange": (of: LensArguments) => told(() => inline.peek(of)),
+    "oh.edit": () => told(() => edits.begin()),
+    "oh.stopEdit": () => told(() => edits.stop()),
+    "oh.dismissEdit": (conversationId: string) => edits.dismiss(conversationId),
+    "oh.showConversation": (conversationId: string) => showConversation(conversationId, panel),
     "oh.setKey": parts.askForKey,
     "oh.lendSecret": parts.askForSecret,
     "oh.install": () => agent.install(),

@@ -9,6 +9,7 @@ import { EditorContext } from "./context";
 import { Diffs } from "./diff";
 import { DiffTitle } from "./difftitle";
 import { Inline } from "./inline";
+import { InlineEdits } from "./inlineedit";
 import { askForSecret } from "./lent";
 import { Panel } from "./panel";
 import { trackProgress } from "./progress";
@@ -21,9 +22,10 @@ export function activate(context: ExtensionContext): void {
   const editors = new EditorContext(agent);
   const diffs = new Diffs(agent);
   const panel = new Panel(context, agent, diffs, editors);
-  const approvals = new Approvals(agent, diffs, panel);
-  const diffTitle = new DiffTitle(agent, approvals);
   const changes = new Changes(agent);
+  const edits = new InlineEdits(agent, panel, editors, changes);
+  const approvals = new Approvals(agent, diffs, panel, (asked) => edits.answers(asked));
+  const diffTitle = new DiffTitle(agent, approvals);
   const inline = new Inline(changes, diffs);
   context.subscriptions.push(
     log,
@@ -35,6 +37,7 @@ export function activate(context: ExtensionContext): void {
     diffTitle,
     changes,
     inline,
+    edits,
     new StatusItem(agent, approvals),
     agent.onStarted((conversationId) => showConversation(conversationId, panel)),
     approvals.onCount((count) => panel.showBadge(count)),
@@ -53,6 +56,7 @@ export function activate(context: ExtensionContext): void {
       diffTitle,
       changes,
       inline,
+      edits,
       editors,
       askForKey: () => askForKey(context.secrets),
       askForSecret: () => askForSecret(context.secrets),

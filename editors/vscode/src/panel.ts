@@ -94,6 +94,11 @@ export class Panel implements WebviewViewProvider, Disposable {
     return this.memory.conversationId;
   }
 
+  /** What the user has chosen for the next conversation. */
+  get options(): Record<string, string> {
+    return this.memory.options ?? {};
+  }
+
   /** The approval or question that the panel shows. */
   get askedId(): string | undefined {
     return this.isReady ? this.asked : undefined;

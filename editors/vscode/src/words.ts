@@ -25,6 +25,11 @@ export function formatCount(n: number, noun: string): string {
   return `${n} ${noun}${n === 1 ? "" : "s"}`;
 }
 
+/** "2" or "2–5", counted from 1 */
+export function formatLines(first: number, last: number): string {
+  return last > first ? `${first + 1}–${last + 1}` : String(first + 1);
+}
+
 export function formatAgo(time: string): string {
   const minutes = Math.floor((Date.now() - Date.parse(time)) / 60_000);
   if (minutes < 1) return "just now";

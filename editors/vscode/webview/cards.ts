@@ -11,7 +11,7 @@ import type {
   Range,
   SubagentItem,
 } from "../src/protocol";
-import { compact, formatDuration } from "../src/words";
+import { compact, formatDuration, formatLines } from "../src/words";
 import { diffRows, facts, fileDiff, fileLink, fileName, middleCut } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { type ImageSource, imageView } from "./images";
@@ -128,7 +128,7 @@ export function part(value: Part, conversationId = ""): HTMLElement {
     case "selection":
       return fileChip(
         value.uri,
-        `${fileName(value.uri)}:${value.range.start.line + 1}–${value.range.end.line + 1}`,
+        `${fileName(value.uri)}:${formatLines(value.range.start.line, value.range.end.line)}`,
         value.range,
       );
     case "resourceLink":

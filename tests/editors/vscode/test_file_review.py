@@ -1,9 +1,12 @@
 """What a turn changed: one diff, accepted or reverted by file and hunk, around the user's text."""
 
+import json
 import re
+import threading
 
 import pytest
-from fake_llm import Step, call, calls, say
+from common_window import CALC
+from fake_llm import Step, call, calls, hang, held, say
 from looks import look
 from playwright.async_api import Locator, expect
 from window import VSCode
@@ -169,3 +172,52 @@ async def test_changes_are_seen_and_settled_in_the_open_buffer_by_click_and_by_k
     await expect(bar).not_to_contain_text("changes")
     await expect(lenses).to_have_count(0)
     assert (vscode.project / "made/new.txt").read_text() == "new\n"
+
+
+async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) -> None:
+    gate = threading.Event()
+    vscode.script(
+        held(call("edit", command="view", path="calc.py"), gate),
+        replace("calc.py", "a - b", "a + b"),
+        call("terminal", command="touch made"),
+        say("It adds now."),
+        hang(),
+    )
+    await vscode.open(file="calc.py")
+    await vscode.type_in_editor("", at="Control+End")
+    await vscode.page.keyboard.press("ArrowUp")
+    await instruct(vscode, "make it add")
+    lens = vscode.page.locator(".editor-instance .codelens-decoration")
+    await expect(lens).to_have_text(re.compile("The agent edits this.*Stop"))
+    sent = json.dumps(vscode.llm.requests[0].body["messages"][-1])
+    assert "make it add" in sent
+    assert "calc.py" in sent
+    assert "return a - b" in sent
+    gate.set()
+    # The change is what the user has asked for; a command is not.
+    await vscode.expect_editor("a + b")
+    await lens.get_by_role("button", name="The agent asks you").click()
+    await expect(vscode.approval.get_by_role("heading")).to_contain_text("command")
+    await vscode.answer("reject")
+    await vscode.expect_answers("It adds now.")
+    await expect(lens).to_have_text(re.compile("Change 1 of 1.*Keep.*Undo.*It adds now.*Dismiss"))
+    await look(vscode, "instructed")
+    await vscode.focus_editor()
+    await vscode.page.keyboard.press("Control+Alt+Enter")
+    await expect(lens).to_have_count(0)
+    assert (vscode.project / "calc.py").read_text() == CALC.replace("a - b", "a + b")
+
+    await instruct(vscode, "make it multiply")
+    await expect(lens).to_contain_text("The agent edits this")
+    await vscode.page.keyboard.press("Escape")
+    await expect(lens).to_have_count(0)
+    await expect(vscode.page.get_by_role("button", name="Open the agent panel.")).to_be_visible()
+
+
+async def instruct(vscode: VSCode, text: str) -> None:
+    await vscode.page.keyboard.press("Control+i")
+    field = vscode.page.locator('.quick-input-widget input[type="text"]')
+    await expect(vscode.page.locator(".quick-input-title")).to_contain_text("Edit calc.py:2")
+    await field.fill(text)
+    await field.press("Enter")
+    await expect(field).to_be_hidden()
