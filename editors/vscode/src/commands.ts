@@ -5,9 +5,11 @@ import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import type { Changes } from "./changes";
 import { restoreCheckpoint } from "./checkpoints";
+import type { CommitMessages } from "./commitmessage";
 import { type EditorContext, fileLink } from "./context";
 import type { DiffTitle } from "./difftitle";
 import { exportConversation } from "./export";
+import { type Failing, fixTest } from "./failingtest";
 import type { Inline } from "./inline";
 import type { InlineEdits } from "./inlineedit";
 import type { LensArguments } from "./inlinelook";
@@ -27,6 +29,7 @@ export interface Parts {
   changes: Changes;
   inline: Inline;
   edits: InlineEdits;
+  commitMessages: CommitMessages;
   editors: EditorContext;
   askForKey: () => Promise<void>;
   askForSecret: () => Promise<void>;
@@ -35,7 +38,7 @@ export interface Parts {
 type Settled = Parameters<Inline["settle"]> extends [unknown, ...infer Of] ? Of : never;
 
 export function registerCommands(parts: Parts): Disposable[] {
-  const { agent, panel, approvals, diffTitle, changes, inline, edits, editors } = parts;
+  const { agent, panel, approvals, diffTitle, changes, inline, edits, commitMessages, editors } = parts;
   const show = async (what: "new" | "newIsolated" | "list" | "input") => {
     await focusPanel();
     panel.tell({ type: "show", what });
@@ -81,6 +84,9 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.edit": () => told(() => edits.begin()),
     "oh.stopEdit": () => told(() => edits.stop()),
     "oh.dismissEdit": (conversationId: string) => edits.dismiss(conversationId),
+    "oh.writeCommitMessage": (of?: { rootUri?: Uri }) => told(() => commitMessages.write(of)),
+    "oh.stopCommitMessage": () => told(() => commitMessages.stop()),
+    "oh.fixTest": (failing: Failing) => told(async () => showConversation(await fixTest(agent, panel, failing), panel)),
     "oh.showConversation": (conversationId: string) => showConversation(conversationId, panel),
     "oh.setKey": parts.askForKey,
     "oh.lendSecret": parts.askForSecret,

@@ -5,6 +5,7 @@ import { Agent } from "./agent";
 import { Approvals } from "./approvals";
 import { Changes } from "./changes";
 import { openLink, registerCommands, showConversation } from "./commands";
+import { CommitMessages } from "./commitmessage";
 import { EditorContext } from "./context";
 import { Diffs } from "./diff";
 import { DiffTitle } from "./difftitle";
@@ -57,6 +58,7 @@ export function activate(context: ExtensionContext): void {
       changes,
       inline,
       edits,
+      commitMessages: new CommitMessages(agent, panel),
       editors,
       askForKey: () => askForKey(context.secrets),
       askForSecret: () => askForSecret(context.secrets),

@@ -106,16 +106,39 @@ PYTHON_EXTENSION = {
     "version": "2026.1.0",
     "engines": {"vscode": "^1.91.0"},
     "main": "./extension.js",
+    "contributes": {"commands": [{"command": "python.fail", "title": "Python: Fail or Forget"}]},
 }
-PYTHON_API = """exports.activate = () => ({
-  environments: {getActiveEnvironmentPath: () => ({
+PYTHON_API = """exports.activate = () => {
+  require("vscode").commands.registerCommand("python.fail", failOrForget);
+  return {environments: {getActiveEnvironmentPath: () => ({
     id: "env", path: require("node:fs").readFileSync(%s, "utf-8"),
-  })},
-});"""
+  })}};
+};
+let controller;
+function failOrForget() {
+  if (controller) {
+    controller.dispose();
+    controller = undefined;
+    return;
+  }
+  const {tests, workspace, Location, Range, TestMessage, TestRunRequest, Uri} = require("vscode");
+  controller = tests.createTestController("python", "Python");
+  const uri = Uri.joinPath(workspace.workspaceFolders[0].uri, "calc.py");
+  const [file, test] = [["calc", "test_calc"], ["add", "test_add"]].map(([id, label]) =>
+    controller.createTestItem(id, label, uri));
+  test.range = new Range(1, 0, 1, 16);
+  controller.items.add(file);
+  file.children.add(test);
+  const run = controller.createTestRun(new TestRunRequest([test]));
+  const message = TestMessage.diff("assert add(1, 1) == 2", "2", "0");
+  message.location = new Location(uri, test.range);
+  run.failed(test, message);
+  run.end();
+}"""
 
 
 def install_python(server: Server) -> None:
-    """Install a Python extension for which a file chooses, and a shell that has our PATH."""
+    """Install a Python extension with a choice and a test, and a shell that has our PATH."""
     server.home.mkdir()
     server.environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
     # VS Code goes by what a person's shell says.

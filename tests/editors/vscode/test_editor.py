@@ -2,8 +2,10 @@
 
 import json
 import re
+import subprocess
 
 import pytest
+from common_window import CALC
 from fake_llm import call, calls, say
 from playwright.async_api import Locator, expect
 from window import VSCode
@@ -17,6 +19,7 @@ export function add(a: number, b: number): number {
 
 add("one", 2);
 """
+GIT = ("git", "-c", "user.name=Ana", "-c", "user.email=ana@example.com")
 DROP = """(uri) => {
   const data = new DataTransfer();
   data.setData("text/uri-list", uri);
@@ -235,6 +238,43 @@ async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversatio
     await field.press("Enter")
     await vscode.page.get_by_role("dialog").get_by_role("button", name="Open").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("First answer.")
+
+
+async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vscode: VSCode) -> None:
+    for words in (["init", "-q"], ["add", "calc.py"], ["commit", "-qm", "Begin to calculate"]):
+        subprocess.run([*GIT, *words], cwd=vscode.project, check=True)
+    (vscode.project / "calc.py").write_text(CALC.replace("a - b", "a + b"))
+    vscode.script(say("```\nAdd instead of subtracting\n```"), say("It passes now."))
+    await vscode.open(file="calc.py")
+    page = vscode.page
+    await page.get_by_role("tab", name=re.compile("Source Control")).click()
+    await vscode.server.change_settings({"git.enabled": True}, page.locator(".scm-input"))
+    await page.get_by_role("button", name="Changes Section").hover()
+    await page.get_by_role("button", name="Write the Commit Message").click()
+    await expect(page.locator(".scm-input .view-lines")).to_contain_text(shown("Add instead of"))
+    [request] = vscode.llm.requests
+    asked = json.dumps(request.body["messages"])
+    assert "- Begin to calculate" in asked
+    assert "+    return a + b" in asked
+    assert not request.body.get("tools")
+    vscode.server.write_settings(vscode.server.settings)
+
+    await vscode.run_command("Python: Fail or Forget")
+    await page.get_by_role("tab", name="Testing").click()
+    rows = page.locator(".test-explorer .monaco-list-row")
+    await rows.filter(has_text="test_calc").click()
+    test = rows.filter(has_text="test_add")
+    await test.hover()
+    await test.get_by_role("button", name="Fix with the Agent").click()
+    await vscode.expect_answers("It passes now.")
+    said = json.dumps(vscode.llm.requests[-1].body["messages"])
+    assert "test_calc \\u203a test_add" in said
+    await vscode.run_command("Python: Fail or Forget")
+
+
+def shown(text: str) -> str:
+    """Return a text as VS Code renders it."""
+    return text.replace(" ", "\u00a0")
 
 
 def chips(vscode: VSCode) -> Locator:
