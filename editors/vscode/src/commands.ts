@@ -1,8 +1,9 @@
 /** The extension's commands, by their names in the manifest. */
 
-import { commands, type Disposable, type Uri, window } from "vscode";
+import { commands, type Disposable, type Memento, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
+import { startAttempts } from "./attempts";
 import type { Changes } from "./changes";
 import { restoreCheckpoint } from "./checkpoints";
 import type { CommitMessages } from "./commitmessage";
@@ -31,6 +32,7 @@ export interface Parts {
   edits: InlineEdits;
   commitMessages: CommitMessages;
   editors: EditorContext;
+  memory: Memento;
   askForKey: () => Promise<void>;
   askForSecret: () => Promise<void>;
 }
@@ -87,6 +89,11 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.writeCommitMessage": (of?: { rootUri?: Uri }) => told(() => commitMessages.write(of)),
     "oh.stopCommitMessage": () => told(() => commitMessages.stop()),
     "oh.fixTest": (failing: Failing) => told(async () => showConversation(await fixTest(agent, panel, failing), panel)),
+    "oh.startAttempts": (task?: string) =>
+      told(async () => {
+        const first = await startAttempts(agent, panel, parts.memory, task);
+        if (first) await showConversation(first, panel);
+      }),
     "oh.showConversation": (conversationId: string) => showConversation(conversationId, panel),
     "oh.setKey": parts.askForKey,
     "oh.lendSecret": parts.askForSecret,

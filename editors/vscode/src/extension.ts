@@ -60,6 +60,7 @@ export function activate(context: ExtensionContext): void {
       edits,
       commitMessages: new CommitMessages(agent, panel),
       editors,
+      memory: context.workspaceState,
       askForKey: () => askForKey(context.secrets),
       askForSecret: () => askForSecret(context.secrets),
     }),

@@ -26,6 +26,9 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       show(Uri.from({ scheme: "oh-output", path: `/${conversationId}/${outputRef}` })),
     "host/goBack": ({ conversationId, itemId }) => goBack(agent, conversationId, itemId),
     "host/export": ({ conversationId }) => exportConversation(agent, conversationId),
+    "host/startAttempts": async ({ task }) => {
+      await commands.executeCommand("oh.startAttempts", task);
+    },
     "host/openLink": ({ href }) => openLink(href),
     "host/openAddress": async ({ address }) => {
       await env.openExternal(Uri.parse(`http://${address}`));

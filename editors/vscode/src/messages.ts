@@ -24,6 +24,16 @@ export interface Suggestion {
   part?: Part;
 }
 
+/** What the conversation of an attempt at a task has in its metadata, as `way`. */
+export interface Way {
+  /** The same for all attempts at the task. */
+  group: string;
+  name: string;
+  /** A command that says by its exit code whether the attempt is good; may be empty. */
+  check: string;
+  outcome?: "landed" | "discarded";
+}
+
 /** The panel's requests to the extension itself. */
 export interface HostRequests {
   "host/openFile": [{ uri: string; range?: Range }, void];
@@ -36,6 +46,8 @@ export interface HostRequests {
   /** Asks the user first, and answers whether they went back. */
   "host/goBack": [{ conversationId: string; itemId: string }, boolean];
   "host/export": [{ conversationId: string }, void];
+  /** Asks in which ways, starts the attempts and shows them. */
+  "host/startAttempts": [{ task: string }, void];
   "host/openLink": [{ href: string }, void];
   /** Shows what is served at an address of this machine in the browser. */
   "host/openAddress": [{ address: string }, void];

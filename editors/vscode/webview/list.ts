@@ -15,7 +15,7 @@ const WORDS: Partial<Record<ConversationInfo["status"], string>> = {
 };
 
 /** What it does; if its daemon was killed nobody works on it, though its log does not say so. */
-function doing({ status, lock, pendingCount }: ConversationInfo): string | undefined {
+export function doing({ status, lock, pendingCount }: ConversationInfo): string | undefined {
   const isHeld = lock.mine || lock.pid !== undefined;
   if (isHeld || WORDS[status] === undefined || status === "error") return WORDS[status];
   return pendingCount > 0 ? WORDS.waiting : WORDS.paused;

@@ -4,6 +4,7 @@ import type { DaemonState, Notification, Place, ToPanel } from "../src/messages"
 import type { ErrorInfo, Part } from "../src/protocol";
 import { Aside } from "./aside";
 import { AskedBox } from "./asked";
+import { Attempts } from "./attempts";
 import { Branches } from "./branch";
 import { textOf } from "./cards";
 import { SlashCommands } from "./commands";
@@ -64,6 +65,7 @@ const restrictedBox = h(
 const portsBox = new PortsBox();
 const queueBox = new QueueBox();
 const isolatedBox = h("div.isolated-box", {});
+const attempts = new Attempts((id) => void open(id), draw);
 const pickers = new Pickers(memory, draw);
 const meter = new Meter(condense);
 const aside = new Aside();
@@ -111,6 +113,13 @@ const commands = new SlashCommands([
     isPossible: () => current.store !== undefined,
     needsText: true,
     run: (text) => current.store && aside.ask(current.store.info.id, text),
+  },
+  {
+    name: "ways",
+    description: "Try a task several ways, each apart, and land one",
+    isPossible: () => true,
+    needsText: true,
+    run: (task) => run("host/startAttempts", { task }),
   },
   {
     name: "mcp",
@@ -165,6 +174,7 @@ document.body.append(
     portsBox.element,
     restrictedBox,
     pickers.warning,
+    attempts.element,
     isolatedBox,
     queueBox.element,
     h("div.desk", {}, composer.element, h("div.below", {}, pickers.element, meter.element)),
@@ -236,6 +246,7 @@ function onNotification(notification: Notification): void {
     list.onChanged(notification.params);
     elsewhere.onChanged(notification.params);
   }
+  attempts.onNotification(notification);
   if (notification.method === "port/changed") portsBox.onChanged(notification.params);
   current.take(notification);
 }
@@ -397,6 +408,7 @@ function drawNow(): void {
   stateBox.draw({ daemon, failure, store, sending: sending.shown, hasModel: pickers.hasModel, isList });
   askedBox.draw(store);
   portsBox.draw(isList ? undefined : store?.info.id);
+  attempts.draw(isList ? undefined : store?.info);
   isolatedBox.hidden = isList || !store?.info.isolated;
   const shown = store ? `${store.info.id} ${store.canReview} ${review.version}` : "";
   // Drawn anew only for a reason, so that no click gets lost.

@@ -2,7 +2,8 @@
 
 import pytest
 from common_window import set_up
-from fake_llm import call, say
+from fake_llm import Json, call, keyed, say
+from looks import overflow, violations
 from playwright.async_api import expect
 from window import VSCode
 
@@ -17,6 +18,7 @@ async def test_in_a_view_hosts_are_asked_about_ports_opened_and_isolated_changes
     await set_up(vscode, {"ohDaemon.sandbox": "view"})
     await reject_a_host_and_open_a_port(vscode)
     await land_isolated_changes(vscode)
+    await try_it_several_ways(vscode)
 
 
 async def reject_a_host_and_open_a_port(vscode: VSCode) -> None:
@@ -55,3 +57,42 @@ async def land_isolated_changes(vscode: VSCode) -> None:
     assert (vscode.project / "a.txt").read_text() == "one\ntwo\n"
     assert (vscode.project / "b.txt").read_text() == "x\n"
     assert not (vscode.project / "c.txt").exists()
+
+
+def way_of(request: Json) -> str:
+    return "by a tool" if "by a tool" in request["messages"][0]["content"] else "by hand"
+
+
+async def try_it_several_ways(vscode: VSCode) -> None:
+    """Attempts are compared by what they change and by a check, and one of them lands."""
+    check = "grep -q two a.txt"
+    scripts = {
+        way: (
+            call("terminal", command=f"echo {text} > a.txt"),
+            call("terminal", command=check),
+            say(f"It says {text}."),
+        )
+        for way, text in (("by hand", "two again"), ("by a tool", "three"))
+    }
+    vscode.llm.play(keyed(way_of, scripts))
+    await vscode.say("/ways Rewrite a.txt")
+    await vscode.page.get_by_placeholder("Which models?").press("Enter")
+    field = vscode.page.locator('.quick-input-widget input[type="text"]')
+    for prompt, typed in (("What differs?", "by hand | by a tool"), ("Which command says", check)):
+        await expect(vscode.page.locator(".quick-input-widget")).to_contain_text(prompt)
+        await field.fill(typed)
+        await field.press("Enter")
+    attempts = vscode.panel.get_by_role("region", name="Attempts")
+    rows = attempts.get_by_role("listitem")
+    await expect(rows).to_have_count(2)
+    await expect(rows.filter(has_text="exit 0")).to_have_count(1)
+    await expect(rows.filter(has_text="exit 1")).to_have_count(1)
+    assert await violations(vscode) == []
+    assert await overflow(vscode) == 0
+    assert (vscode.project / "a.txt").read_text() == "one\ntwo\n"
+    good = rows.filter(has_text="exit 0")
+    await good.get_by_role("button", name="Land").click()
+    await expect(rows.filter(has_text="landed")).to_have_count(1)
+    assert (vscode.project / "a.txt").read_text() == "two again\n"
+    await attempts.get_by_role("button", name="Discard the others").click()
+    await expect(rows.filter(has_text="discarded")).to_have_count(1)

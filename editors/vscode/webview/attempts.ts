@@ -1,0 +1,206 @@
+/** The attempts at one task, side by side: what each has changed, whether its check passes, and which one lands. */
+
+import type { Notification, Way } from "../src/messages";
+import type { ConversationInfo, Item, ReviewedFile } from "../src/protocol";
+import { formatCount } from "../src/words";
+import { counts } from "./diff";
+import { h, icon, type IconName } from "./dom";
+import { call, report, run } from "./host";
+import { doing } from "./list";
+import { isWaiting } from "./store";
+
+const N_LISTED = 50;
+const BUSY: ReadonlySet<string> = new Set(["running", "waiting", "pausing", "interrupting"]);
+
+interface Attempt {
+  info: ConversationInfo;
+  way: Way;
+  files: readonly ReviewedFile[];
+  /** How its check ended, unless it has changed something since. */
+  exit?: number | undefined;
+  problem?: string | undefined;
+}
+
+export class Attempts {
+  readonly element = h("section.changes.attempts", { "aria-label": "Attempts", hidden: true });
+  private readonly attempts = new Map<string, Attempt>();
+  private group = "";
+  private shown = "";
+
+  constructor(
+    private readonly onOpen: (conversationId: string) => void,
+    private readonly redraw: () => void,
+  ) {}
+
+  draw(current: ConversationInfo | undefined): void {
+    const group = current ? (wayOf(current)?.group ?? "") : "";
+    if (group !== this.group) {
+      this.group = group;
+      this.attempts.clear();
+      if (group) this.load().catch(report);
+    }
+    this.element.hidden = this.attempts.size === 0;
+    const key = JSON.stringify([current?.id, ...this.attempts.values()]);
+    // Drawn anew only for a reason, so that no click gets lost.
+    if (key === this.shown) return;
+    this.shown = key;
+    this.element.replaceChildren(
+      this.head(),
+      h("ul.files", {}, ...[...this.attempts.values()].map((each) => this.row(each, each.info.id === current?.id))),
+    );
+  }
+
+  onNotification({ method, params }: Notification): void {
+    if (method === "conversation/changed") this.onChanged(params.conversation, params.change === "deleted");
+    if (method !== "conversation/event") return;
+    const attempt = this.attempts.get(params.conversationId);
+    const { event } = params;
+    if (!attempt) return;
+    if (event.type === "item.completed") takeItem(attempt, event.item);
+    // What commands changed there is told by no event.
+    if (event.type === "status.changed") this.loadFiles(attempt).catch(report);
+  }
+
+  private onChanged(info: ConversationInfo, isDeleted: boolean): void {
+    const attempt = this.attempts.get(info.id);
+    const way = wayOf(info);
+    if (isDeleted) this.attempts.delete(info.id);
+    else if (attempt && way) Object.assign(attempt, { info, way });
+    else if (this.group && way?.group === this.group) this.load().catch(report);
+  }
+
+  private async load(): Promise<void> {
+    const { group } = this;
+    const { conversations } = await call("conversation/list", { limit: N_LISTED });
+    const infos = conversations.filter((info) => wayOf(info)?.group === group && !this.attempts.has(info.id));
+    const loaded = await Promise.all(infos.map(loadAttempt));
+    if (group !== this.group) return;
+    const all = [...this.attempts.values(), ...loaded.flat()];
+    all.sort((a, b) => (a.info.createdAt < b.info.createdAt ? -1 : 1));
+    this.attempts.clear();
+    for (const each of all) this.attempts.set(each.info.id, each);
+    this.redraw();
+  }
+
+  private async loadFiles(attempt: Attempt): Promise<void> {
+    attempt.files = await filesOf(attempt.info.id);
+    this.redraw();
+  }
+
+  private head(): HTMLElement {
+    const all = [...this.attempts.values()];
+    const [first] = all;
+    const others = all.filter(({ way, files }) => !way.outcome && files.length > 0);
+    const hasLanded = all.some(({ way }) => way.outcome === "landed");
+    return h(
+      "div.changes-head",
+      {},
+      h("span.changes-title", {}, formatCount(all.length, "attempt")),
+      first?.way.check
+        ? h("span.hint", { title: first.way.check }, "check: ", h("code", {}, first.way.check))
+        : undefined,
+      hasLanded &&
+        others.length > 0 &&
+        h("button.quiet", { onclick: () => this.discard(others) }, "Discard the others"),
+    );
+  }
+
+  private row(attempt: Attempt, isCurrent: boolean): HTMLElement {
+    const { info, way, files, exit, problem } = attempt;
+    const { name } = way;
+    const isBusy = BUSY.has(info.status);
+    const conversationId = info.id;
+    const sum = (key: "added" | "removed") => files.reduce((total, each) => total + each[key], 0);
+    const button = (label: string, isPossible: boolean, onclick: () => void) =>
+      h("button.quiet", { "aria-label": `${label}: ${name}`, disabled: !isPossible, onclick }, label);
+    const hasFiles = files.length > 0;
+    return h(
+      "li.file.attempt",
+      { "data-status": info.status, "data-outcome": way.outcome },
+      h(
+        "div.file-row",
+        {},
+        h(
+          "button.disclose",
+          { title: info.title, "aria-current": isCurrent && "true", onclick: () => this.onOpen(conversationId) },
+          icon(iconOf(attempt)),
+          h("span.name", {}, name),
+        ),
+        h("span.state-word", {}, way.outcome ?? doing(info) ?? "done"),
+        counts(sum("added"), sum("removed")),
+        way.check !== "" && h("span.badge", { "data-exit": exit }, exit === undefined ? "not checked" : `exit ${exit}`),
+      ),
+      h(
+        "div.attempt-actions",
+        {},
+        button("Open diff", hasFiles, () => run("host/openTurn", { conversationId, changes: files })),
+        button("Land", hasFiles && !isBusy, () => this.settle(attempt, "landed")),
+        button("Discard", !way.outcome, () => this.settle(attempt, "discarded")),
+      ),
+      problem !== undefined && h("p.conflict", { role: "alert" }, icon("hand"), ` ${problem}`),
+    );
+  }
+
+  private discard(attempts: readonly Attempt[]): void {
+    for (const each of attempts) this.settle(each, "discarded");
+  }
+
+  private settle(attempt: Attempt, outcome: "landed" | "discarded"): void {
+    settleAttempt(attempt, outcome)
+      .catch((error: unknown) => {
+        attempt.problem = error instanceof Error ? error.message : String(error);
+      })
+      .then(() => this.loadFiles(attempt))
+      .catch(report);
+  }
+}
+
+function wayOf({ metadata: { way } }: ConversationInfo): Way | undefined {
+  // Data enters here: `startAttempts` has written it.
+  return typeof way === "object" && way !== null && "group" in way ? (way as Way) : undefined;
+}
+
+/** Opens an attempt, which may have been closed since; one that another window has is only listed. */
+async function loadAttempt(info: ConversationInfo): Promise<Attempt[]> {
+  const way = wayOf(info);
+  if (!way) return [];
+  const attempt: Attempt = { info, way, files: [] };
+  try {
+    const opened = await call("conversation/open", { conversationId: info.id });
+    attempt.info = opened.conversation;
+    for (const item of opened.items ?? []) takeItem(attempt, item);
+    attempt.files = await filesOf(info.id);
+  } catch (error) {
+    attempt.problem = error instanceof Error ? error.message : String(error);
+  }
+  return [attempt];
+}
+
+async function filesOf(conversationId: string): Promise<ReviewedFile[]> {
+  const { files } = await call("changes/list", { conversationId });
+  return files.filter(({ state }) => isWaiting(state));
+}
+
+function takeItem(attempt: Attempt, item: Item): void {
+  const isCheck = item.kind === "command" && item.command.trim() === attempt.way.check;
+  if (isCheck) attempt.exit = item.exitCode;
+  else if (item.kind === "fileChange" || item.kind === "command") attempt.exit = undefined;
+}
+
+async function settleAttempt(attempt: Attempt, outcome: "landed" | "discarded"): Promise<void> {
+  const { id: conversationId, status } = attempt.info;
+  attempt.problem = undefined;
+  if (BUSY.has(status)) await call("conversation/interrupt", { conversationId });
+  const method = outcome === "landed" ? "changes/accept" : "changes/revert";
+  // Without names, what is protected does not land.
+  const { done, conflicts } = await call(method, { conversationId });
+  attempt.problem = conflicts.map(({ reason }) => reason).join("; ") || undefined;
+  if (done.length === 0 && conflicts.length > 0) return;
+  await call("conversation/update", { conversationId, metadata: { way: { ...attempt.way, outcome } } });
+}
+
+function iconOf({ info, way, exit }: Attempt): IconName {
+  if (BUSY.has(info.status)) return info.status === "waiting" ? "hand" : "arc";
+  if (info.status === "error" || way.outcome === "discarded") return "cross";
+  return exit === undefined || exit === 0 ? "check" : "danger";
+}
