@@ -91,4 +91,4 @@ def _is_by_user(event: plain.Event) -> bool:
     """Return whether the user has just done something, and leaves the agent alone from now on."""
     if event["type"] == "item.completed":
         return event["item"]["kind"] == "userMessage"
-    return event["type"] in _BY_USER
+    return event["type"] in _BY_USER and event.get("by") != "policy"

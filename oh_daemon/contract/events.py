@@ -210,7 +210,7 @@ class ApprovalResolved(Contract):
     type: Literal["approval.resolved"] = "approval.resolved"
     approval_id: str
     decision: Decision
-    by: Literal["user", "superseded", "interrupted", "noClient", "changed"]
+    by: Literal["user", "policy", "superseded", "interrupted", "noClient", "changed"]
     feedback: str | None = None
     edited_subject: Subject | None = None
 

@@ -38,7 +38,7 @@ StopReason = Literal[
     "needsInput",
     "error",
 ]
-Scope = Literal["once", "turn", "conversation", "folder", "user"]
+Scope = Literal["once", "turn", "conversation", "edits", "folder", "user"]
 
 
 class Location(Contract):

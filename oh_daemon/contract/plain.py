@@ -462,7 +462,7 @@ if TYPE_CHECKING:
         type: Literal["approval.resolved"]
         approvalId: str
         decision: Decision
-        by: Literal["user", "superseded", "interrupted", "noClient", "changed"]
+        by: Literal["user", "policy", "superseded", "interrupted", "noClient", "changed"]
         feedback: NotRequired[str]
         editedSubject: NotRequired[Subject]
 
@@ -650,7 +650,7 @@ if TYPE_CHECKING:
         "needsInput",
         "error",
     ]
-    Scope = Literal["once", "turn", "conversation", "folder", "user"]
+    Scope = Literal["once", "turn", "conversation", "edits", "folder", "user"]
     ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
     Item = (
         UserMessageItem

@@ -76,6 +76,8 @@ class Actions:
         self._hooks = hooks
         policy = runtime.policy
         self._consent = Consent(conversation, policy, hooks)
+        self._terms: object = None
+        """Those under which the open actions were settled last."""
         self._novelties = Novelties(conversation.journal, policy.self_running, policy.can_ask)
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
@@ -111,12 +113,13 @@ class Actions:
             return has_actions
         return self._novelties.hold() or self.begin_landing(ends_turn=False)
 
-    def _mark(self, batch: _Batch) -> tuple[int, int]:
-        """Return a mark that changes with each answer of the user and each action that ends."""
+    def _mark(self, batch: _Batch) -> object:
+        """Return a mark that changes with each answer, each action that ends, and the terms."""
         with self._journal.changed:
-            return len(self._journal.state.resolutions), batch.n_ended
+            n_answers = len(self._journal.state.resolutions)
+            return n_answers, batch.n_ended, self._conversation.terms
 
-    def _wait(self, batch: _Batch, mark: tuple[int, int], cancel: CancelToken) -> None:
+    def _wait(self, batch: _Batch, mark: object, cancel: CancelToken) -> None:
         """Wait until the mark is no longer `mark`, taken before the actions were settled."""
         journal, turns = self._journal, self._conversation.turns
         state, changed = journal.state, journal.changed
@@ -142,6 +145,8 @@ class Actions:
         # A hook that guards an action counts, so what has changed in it is decided first.
         if self._novelties.hold():
             return ready
+        terms = self._conversation.terms
+        again, self._terms = terms != self._terms, terms
         with self._journal.changed:
             open_items = self._journal.state.open_tool_items()
             earlier = list(batch.running.values())
@@ -165,7 +170,7 @@ class Actions:
                 self._finish(item, result_of(exc, self._journal.masker))
                 continue
             if not any(intent.footprint.conflicts_with(other) for other in earlier):
-                ready.extend(self._consented(item, tool, intent))
+                ready.extend(self._consented(item, tool, intent, again=again))
             earlier.append(intent.footprint)
         return ready
 
@@ -181,9 +186,11 @@ class Actions:
             return self._runtime.tools().get(item["tool"])
         return landings.tool(landing, asks=not never_asks(state.options_now))
 
-    def _consented(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> list[_Ready]:
+    def _consented(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, *, again: bool
+    ) -> list[_Ready]:
         try:
-            answer = self._consent.settle(item, tool, intent)
+            answer = self._consent.settle(item, tool, intent, again=again)
         except ToolError as exc:
             self._finish(item, result_of(exc, self._journal.masker))
             return []

@@ -29,6 +29,8 @@ from oh_daemon.core.state import State
 MAX_ASKED_CHARS = 8000
 """The longest action that is put before a user as one text."""
 RISK_ORDER: dict[Risk, int] = {"low": 0, "medium": 1, "high": 2, "unknown": 3}
+EDITS = "edits"
+"""The key under which a lasting "allow" of edits of any file is kept."""
 _IDS: dict[Scope, str] = {"turn": "allow-once"}
 """Options that clients know by another id."""
 _NEVER_TOUCHED = "protected places are never touched without asking"
@@ -164,6 +166,11 @@ def grant_key(subject: plain.Subject) -> str:
     return f"{subject['kind']} {json.dumps(covered, sort_keys=True, ensure_ascii=False)}"
 
 
+def is_edit(subject: Subject) -> bool:
+    """Return whether the agent edits files itself; what a command changed is no edit."""
+    return subject.kind == "fileChange" and subject.origin is None
+
+
 def whole_text(subject: plain.Subject) -> str:
     """Return all of what waits for approval: command, patches, arguments, what would run."""
     match subject["kind"]:
@@ -266,14 +273,17 @@ def new_approval(
 def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[ApprovalOption, ...]:
     """Return a person's possible answers, narrowest first; none allows high risk for good."""
     allow: list[tuple[Scope, str]] = [("once", "Allow once")]
+    what, may_last = _covered(subject), not floor and risk in {"low", "medium"}
     if subject.kind == "host":
         # What serves a service lasts as long as the sandbox.
         is_service = Host(subject.host, subject.port).is_service
         allow = [] if is_service else [("turn", "Allow for this turn")]
     if not floor:
-        allow.append(("conversation", "Allow for this conversation"))
-    if not floor and risk in {"low", "medium"} and subject.kind != "saveDocuments":
-        allow.append(("folder", "Always allow in this folder"))
+        allow.append(("conversation", f"Allow {what} in this conversation"))
+    if may_last and is_edit(subject):
+        allow.append(("edits", "Allow edits of any file in this conversation"))
+    if may_last and subject.kind != "saveDocuments":
+        allow.append(("folder", f"Always allow {what} in this folder"))
     if subject.kind == "trust":
         allow = [("conversation", "Trust for now"), ("folder", "Trust this folder")]
         if subject.is_trusted:
@@ -285,6 +295,27 @@ def approval_options(subject: Subject, risk: Risk, *, floor: bool) -> tuple[Appr
         for scope, label in allow
     ]
     return (*options, ApprovalOption(id="reject", label="Reject", effect="reject", scope="once"))
+
+
+def _covered(subject: Subject) -> str:
+    """Say what a lasting "allow" of the subject covers, as `grant_key` does."""
+    match subject.kind:
+        case "command":
+            return "this command"
+        case "fileChange":
+            n = len(subject.changes)
+            files = "this file" if n == 1 else f"these {n} files"
+            if subject.git:
+                files += " and branch" if len(subject.git) == 1 else " and branches"
+            return f"{'edits' if is_edit(subject) else 'changes'} of {files}"
+        case "tool":
+            return "exactly this"
+        case "host":
+            return "these hosts" if subject.hosts else "this host"
+        case "saveDocuments":
+            return "saving files"
+        case "path" | "trust":
+            return "this"
 
 
 def option_pickers(values: dict[str, str], models: Iterable[str]) -> tuple[Option, ...]:

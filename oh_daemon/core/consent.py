@@ -7,7 +7,6 @@ since, the user is asked again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +16,7 @@ from oh_daemon.contract.approvals import InputRequest
 from oh_daemon.contract.items import Risk
 from oh_daemon.contract.rules_and_hooks import Rule
 from oh_daemon.core.approval import (
+    EDITS,
     RISK_ORDER,
     Gate,
     Ruling,
@@ -25,6 +25,7 @@ from oh_daemon.core.approval import (
     decide,
     digest_of,
     editable_part,
+    is_edit,
     key_of,
     new_approval,
 )
@@ -42,12 +43,12 @@ from oh_daemon.core.ports import (
     Tool,
     ToolSpec,
 )
+from oh_daemon.core.program_policy import rated, ruled
+from oh_daemon.core.recovery import withdrawn
 from oh_daemon.core.rules import ruling_of
 from oh_daemon.core.self_running import SelfRunning
 from oh_daemon.core.state import Decided
 from oh_daemon.core.tool_calls import plan
-
-logger = logging.getLogger(__name__)
 
 _IN_PLAN = (
     " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and `git diff`,"
@@ -91,7 +92,8 @@ class _Answers:
     """A snapshot of what was decided about one action: an answer may come at any time."""
 
     decisions: Mapping[str, Decided]
-    waits: bool
+    waits: plain.Approval | None
+    """What the user is being asked about it."""
 
 
 class Consent:
@@ -103,9 +105,12 @@ class Consent:
         self._policy = policy
         self._hooks = hooks
 
-    def settle(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> Intent | Rejection | None:
+    def settle(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, *, again: bool = False
+    ) -> Intent | Rejection | None:
         """Return the intent to run (perhaps edited by the user), a rejection, or None to wait.
 
+        With `again`, what waits for the user runs too, if it would not be asked about any more.
         Raises `ToolError` when the user's own version of the action cannot run.
         """
         if intent.question is not None:
@@ -115,7 +120,7 @@ class Consent:
             return intent
         digest = digest_of(intent.subject, intent.digest_material)
         # Hooks come before anybody is asked: what a hook denies needs no answer.
-        is_new = digest not in answers.decisions and not answers.waits
+        is_new = digest not in answers.decisions and answers.waits is None
         if is_new and tool.spec.name != LANDING:
             hooked = self._ask_hooks(item, tool, intent, digest)
             if not isinstance(hooked, Intent):
@@ -126,13 +131,42 @@ class Consent:
         decision = answers.decisions.get(digest)
         if decision is not None:
             return self._obey(item, tool, intent, decision)
-        return None if answers.waits else self._apply_policy(item, tool, intent, digest)
+        if answers.waits is None:
+            return self._apply_policy(item, tool, intent, digest)
+        return self._reconsider(item, tool, intent, answers.waits) if again else None
+
+    def _reconsider(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, request: plain.Approval
+    ) -> Intent | Rejection | None:
+        """Run what waits if it may run by now, exactly as it was shown; else it goes on waiting."""
+        journal, digest = self._journal, request["digest"]
+        if request["subject"]["kind"] != intent.subject.kind:
+            # What was asked first, such as trust in the folder, needs no answer any more.
+            with journal.changed:
+                journal.append(*withdrawn(journal.state, "changed", item["id"]))
+            return self.settle(item, tool, intent)
+        intent = rated(self._policy.analyzer, tool.spec, intent)
+        is_same = digest == digest_of(intent.subject, intent.digest_material)
+        if not is_same or self._verdict(item, tool, intent).effect != "allow":
+            return None
+        if tool.spec.name != LANDING:  # After a restart, hooks have not been asked yet.
+            hooked = self._ask_hooks(item, tool, intent, digest)
+            if not isinstance(hooked, Intent):
+                return hooked
+        verdict = self._verdict(item, tool, intent)
+        allowed = e.Decision(effect="allow")
+        answer = e.ApprovalResolved(approval_id=request["id"], decision=allowed, by="policy")
+        with journal.changed:  # The user may be faster.
+            if verdict.effect != "allow" or request["id"] not in journal.state.approvals:
+                return None
+            self._log_decision(item, verdict, digest, answer)
+        return intent
 
     def _answers(self, item: plain.ToolItem) -> _Answers:
         with self._journal.changed:
             state = self._journal.state
-            waits = any(asked["itemId"] == item["id"] for asked in state.pending.values())
-            return _Answers(dict(state.decisions.get(item["id"], {})), waits)
+            asked = (each for each in state.approvals.values() if each["itemId"] == item["id"])
+            return _Answers(dict(state.decisions.get(item["id"], {})), next(asked, None))
 
     def _ask_hooks(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
@@ -147,8 +181,10 @@ class Consent:
 
     def _question(self, item: plain.ToolItem, intent: Intent, question: Question) -> Intent | None:
         """Put a question to the user once; the answer ends the item. With no client, it runs."""
-        if self._answers(item).waits:
-            return None
+        with self._journal.changed:
+            questions = self._journal.state.questions.values()
+            if any(each["itemId"] == item["id"] for each in questions):
+                return None
         if not self._policy.can_answer(question):
             return intent
         journal = self._journal
@@ -191,7 +227,7 @@ class Consent:
             gate.on_allow("conversation")
             return intent
         if decision is None:
-            if not answers.waits:
+            if answers.waits is None:
                 held = Intent(gate.title, gate.subject, "medium")
                 held = replace(held, outside_floor=intent.outside_floor, leaves=intent.leaves)
                 self._ask(item, held, Verdict("ask", "gate", "gate", "medium"))
@@ -204,25 +240,27 @@ class Consent:
     def _apply_policy(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
     ) -> Intent | Rejection | None:
-        intent = self._analyzed(tool.spec, intent)
-        ruling = self._ruling(item, tool.spec, intent) or self._decided(tool.spec, intent)
-        verdict = decide(
-            tool.spec,
-            intent,
-            self._journal.state.options_now,
-            self_rating=None if tool.spec.name == LANDING else item.get("selfRating"),
-            ruling=ruling,
-        )
+        intent = rated(self._policy.analyzer, tool.spec, intent)
+        verdict = self._verdict(item, tool, intent)
         if verdict.effect == "ask":
             told = self._with_change(item, intent, verdict)
             # A lasting answer would not count against a rule.
-            is_ruled = ruling is not None and ruling.effect == "ask"
-            self._ask(item, intent, told, offers_lasting=not is_ruled)
+            self._ask(item, intent, told, offers_lasting=verdict.code != "ruling")
             return None
         self._log_decision(item, verdict, digest)
         if verdict.effect == "allow":
             return intent
         return Rejection(f"Not allowed: {verdict.rule}.{self._advice(verdict, intent)}")
+
+    def _verdict(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> Verdict:
+        spec = tool.spec
+        return decide(
+            spec,
+            intent,
+            self._journal.state.options_now,
+            self_rating=None if spec.name == LANDING else item.get("selfRating"),
+            ruling=self._ruling(item, spec, intent) or ruled(self._policy.decides, spec, intent),
+        )
 
     def _advice(self, verdict: Verdict, intent: Intent) -> str:
         """Return what in the action mode plan refuses, and what it does not; or another way."""
@@ -233,37 +271,6 @@ class Consent:
         what = f" This is not: {reasons}." if reasons else ""
         return f"{what}{_IN_PLAN}{_MAY_LEAVE if is_main else ''}"
 
-    def _analyzed(self, spec: ToolSpec, intent: Intent) -> Intent:
-        """Return the intent with the rating of the embedding program's analyzer, if it has one."""
-        if self._policy.analyzer is None:
-            return intent
-        try:
-            risk = self._policy.analyzer(spec, intent)
-            if risk in RISK_ORDER:
-                return replace(intent, risk=risk)
-            problem = f"{risk!r} is not a risk"
-        # The user must be asked about an action that could not be rated.
-        except Exception as exc:
-            logger.exception("the risk analyzer broke on %s", spec.name)
-            problem = repr(exc)
-        reasons = (f"the risk analyzer gave no rating: {problem}", *intent.reasons)
-        return replace(intent, risk="high", reasons=reasons)
-
-    def _decided(self, spec: ToolSpec, intent: Intent) -> Ruling | None:
-        """Return what the embedding program's policy says, if it has one."""
-        if self._policy.decides is None:
-            return None
-        try:
-            effect = self._policy.decides(spec, intent)
-        except Exception as exc:
-            logger.exception("the approval policy broke on %s", spec.name)
-            return Ruling("ask", f"the approval policy broke: {exc!r}")
-        if effect is None:
-            return None
-        if effect not in {"allow", "ask", "reject"}:
-            return Ruling("ask", f"the approval policy gave no decision: {effect!r}")
-        return Ruling(effect, "the program's approval policy", covers_high=True)
-
     def _ruling(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Ruling | None:
         """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
         rules = self._policy.rules()
@@ -272,11 +279,11 @@ class Consent:
         for strict in (ruling, hooked):
             if strict is not None and strict.effect != "allow":
                 return strict
-        key = key_of(intent.subject)
-        is_granted = self._is_granted(key) or self._policy.is_granted(key)
-        return (
-            Ruling("allow", "granted before", covers_high=True) if is_granted else hooked or ruling
-        )
+        if self._is_granted_anywhere(key_of(intent.subject)):
+            return Ruling("allow", "granted before", covers_high=True)
+        if is_edit(intent.subject) and self._is_granted_anywhere(EDITS):
+            return hooked or ruling or Ruling("allow", "edits granted before")
+        return hooked or ruling
 
     def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
@@ -292,7 +299,12 @@ class Consent:
         state = self._journal.state
         return key in state.grants or key in state.turn_grants
 
-    def _log_decision(self, item: plain.ToolItem, verdict: Verdict, digest: str) -> None:
+    def _is_granted_anywhere(self, key: str) -> bool:
+        return self._is_granted(key) or self._policy.is_granted(key)
+
+    def _log_decision(
+        self, item: plain.ToolItem, verdict: Verdict, digest: str, *more: e.ApprovalResolved
+    ) -> None:
         decided = e.ActionDecided(
             effect="allow" if verdict.effect == "allow" else "reject",
             code=verdict.code,
@@ -301,7 +313,7 @@ class Consent:
             reasons=verdict.reasons,
             digest=digest,
         )
-        self._journal.append_to(item["id"], decided)
+        self._journal.append_to(item["id"], decided, *more)
 
     def _obey(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: Decided
@@ -321,7 +333,7 @@ class Consent:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
         part = editable_part(edited)
         args: Json = {**item["args"], **part}
-        intent = self._analyzed(tool.spec, plan(tool, args))
+        intent = rated(self._policy.analyzer, tool.spec, plan(tool, args))
         digest = digest_of(intent.subject, intent.digest_material)
         updated = e.ItemUpdated(status="awaitingApproval", args=args)
         if tool.spec.name != LANDING:

@@ -55,6 +55,7 @@ class Conversation:
         self.delivery = Delivery(self.journal, self.turns)
         self.decisions = Decisions(self.journal)
         self.cancel = CancelToken()
+        self._n_reconsidered = 0
         self.is_at_work = False
         """Whether the worker is in a turn, even one that was paused or ended a moment ago."""
 
@@ -167,6 +168,19 @@ class Conversation:
             return
         self.journal.append(e.InterruptRequested(), self.turns.status_event("interrupting"))
         self.cancel.cancel()
+
+    @property
+    def terms(self) -> object:
+        """What decides about actions, beside themselves; when it is new, what waits may run."""
+        with self.journal.changed:
+            n_grants = len(self.state.grants), len(self.state.turn_grants)
+            return self.state.options_now, n_grants, self._n_reconsidered
+
+    def reconsider(self) -> None:
+        """Let the worker decide again about what waits: trust or settings are new."""
+        with self.journal.changed:
+            self._n_reconsidered += 1
+            self.journal.wake()
 
     def earlier_result(self, method: str, request_id: str, body_hash: str) -> Json | None:
         """Return this request's earlier result, or None. Raises when the body differs."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypedDict
 
 from oh_daemon.contract import plain
-from oh_daemon.core.approval import grant_key
+from oh_daemon.core.approval import EDITS, grant_key
 from oh_daemon.core.state import ENDED, Decided, OpenTurn, State, changes_made
 
 
@@ -269,7 +269,8 @@ def _approval_resolved(state: State, event: plain.ApprovalResolved, _record: pla
     lasts = decision["scope"] != "once" and event.get("editedSubject") is None
     if decision["effect"] == "allow" and lasts:
         grants = state.turn_grants if decision["scope"] == "turn" else state.grants
-        grants.add(grant_key(approval["subject"]))
+        is_of_edits = decision["scope"] == "edits"
+        grants.add(EDITS if is_of_edits else grant_key(approval["subject"]))
 
 
 def _input_requested(state: State, event: plain.InputRequested, _record: plain.Record) -> None:

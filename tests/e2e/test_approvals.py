@@ -271,6 +271,76 @@ def test_what_is_allowed_for_a_folder_is_allowed_after_a_restart(world: World) -
     assert not [e for e in second.events if e["event"]["type"] == "approval.requested"]
 
 
+def edit(path: str) -> Step:
+    return call("edit", command="create", path=path, text="x")
+
+
+def test_edits_of_any_file_are_allowed_for_the_conversation_but_not_where_it_is_risky(
+    world: World,
+) -> None:
+    world.script(
+        calls(*map(edit, ("a.txt", "sub/b.txt", ".vscode/c.json"))), say("One."),
+        edit("d.txt"), touch("made"), say("Two."),
+        edit("e.txt"), say("Three."),
+    )  # fmt: skip
+    client = world.daemon()
+    conversation = world.start(client, **ASK)
+    first, second, protected = (asked(client, nth=n) for n in (1, 2, 3))
+    labels = {option["id"]: option["label"] for option in first["options"]}
+    assert labels["allow-edits"] == "Allow edits of any file in this conversation"
+    assert "allow-edits" not in {option["id"] for option in protected["options"]}
+    respond(client, first, "allow-edits")
+    # What waits and is covered waits no longer; what is not covered is answered by its own digest.
+    respond(client, protected, "reject")
+    assert world.turn(client)["finalText"] == "One."
+    assert (world.project / "sub/b.txt").exists()
+    assert not (world.project / ".vscode/c.json").exists()
+    by = {event["approvalId"]: event["by"] for event in resolutions(client)}
+    assert by == {first["id"]: "user", second["id"]: "policy", protected["id"]: "user"}
+    client.close()
+    client = world.daemon()
+    client.request("conversation/open", {"conversationId": conversation, "replay": "none"})
+    world.send(client, conversation, "more")
+    command = asked(client)
+    assert command["subject"]["command"] == "touch made"
+    respond(client, command, "reject")
+    assert world.turn(client)["finalText"] == "Two."
+    assert (world.project / "d.txt").exists()
+    world.start(client, **ASK)
+    assert asked(client, nth=2)["title"] == "Create e.txt"
+
+
+def test_a_change_of_mode_settles_what_waits_and_is_allowed_now(world: World) -> None:
+    rated_high = call("edit", command="create", path="b.txt", text="x", security_risk="high")
+    world.script(calls(edit("a.txt"), edit(".vscode/c.json"), rated_high), say("Done."))
+    client, other = world.daemon(), world.daemon()
+    conversation = world.start(client, **ASK)
+    medium, protected, high = (asked(client, nth=n) for n in (1, 2, 3))
+    wait_for_status(client, "waiting")
+    other.request("conversation/open", {"conversationId": conversation})
+
+    def settled(option: str, value: str, *, nth: int) -> list[Json]:
+        chosen = {"conversationId": conversation, "optionId": option, "value": value}
+        client.request("conversation/setOption", chosen)
+        for each in (client, other):
+            each.wait_for_event("approval.resolved", nth=nth)
+        assert resolutions(client) == resolutions(other)
+        return client.request("approval/list")["pending"]
+
+    assert settled("mode", "autoEdit", nth=1) == [protected, high]
+    assert settled("approval", "askNever", nth=2) == [protected]
+    assert [(r["approvalId"], r["by"], r["decision"]["effect"]) for r in resolutions(other)] == [
+        (medium["id"], "policy", "allow"),
+        (high["id"], "policy", "allow"),
+    ]
+    rules = [rule for effect, rule in decisions(other) if effect == "allow"]
+    assert rules == ["mode autoEdit", "approval askNever"]
+    respond(client, protected, "reject")
+    world.turn(client)
+    assert (world.project / "b.txt").exists()
+    assert not (world.project / ".vscode/c.json").exists()
+
+
 @pytest.mark.parametrize("end", ["close", "kill"])
 def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
     world: World, end: str
@@ -570,7 +640,8 @@ def test_a_script_that_changed_while_it_waited_is_not_run_but_shown_again(
     assert not made & {"mine", "theirs"}
 
 
-def test_a_folder_nobody_judged_is_read_only_until_it_is_trusted(world: World) -> None:
+@pytest.mark.parametrize("way", ["answer", "method"])
+def test_a_folder_nobody_judged_is_read_only_until_it_is_trusted(world: World, way: str) -> None:
     world.script(touch("made"), say("Done."), touch("more"), say("Done."))
     client = world.daemon(trusted=None)
     conversation = world.start(client)
@@ -578,7 +649,11 @@ def test_a_folder_nobody_judged_is_read_only_until_it_is_trusted(world: World) -
     assert trust["subject"] == {"kind": "trust", "folder": world.project.as_uri()}
     assert {option["scope"] for option in trust["options"]} == {"conversation", "folder", "once"}
     assert not (world.project / "made").exists()
-    respond(client, trust, "allow-conversation")
+    if way == "answer":
+        respond(client, trust, "allow-conversation")
+    else:
+        folder = {"folder": world.project.as_uri(), "trusted": "full"}
+        client.request("workspace/setTrust", folder)
     world.turn(client)
     assert (world.project / "made").exists()
     world.send(client, conversation, "more", wait="completed")

@@ -9,6 +9,8 @@ import pytest
 from oh_daemon.contract.approvals import (
     CommandSubject,
     FileChangeSubject,
+    HostSubject,
+    Subject,
     ToolSubject,
     TrustSubject,
 )
@@ -128,6 +130,8 @@ def test_a_grant_covers_this_command_this_file_or_this_call_only() -> None:
 
 
 _CHANGE = FileChange(uri="file:///p/a", op="modify", added=1, removed=0)
+_ONE_FILE = FileChangeSubject(changes=(_CHANGE,))
+_BY_COMMAND = FileChangeSubject(changes=(_CHANGE, _CHANGE), origin="command")
 
 
 @pytest.mark.parametrize(
@@ -136,16 +140,35 @@ _CHANGE = FileChange(uri="file:///p/a", op="modify", added=1, removed=0)
         (_COMMAND, "medium", False, ["once", "conversation", "folder"]),
         (_COMMAND, "high", False, ["once", "conversation"]),
         (ToolSubject(tool="x", args={}), "unknown", False, ["once", "conversation"]),
-        (FileChangeSubject(changes=(_CHANGE,)), "medium", True, ["once"]),
+        (_ONE_FILE, "medium", True, ["once"]),
+        (_ONE_FILE, "medium", False, ["once", "conversation", "edits", "folder"]),
+        (_ONE_FILE, "high", False, ["once", "conversation"]),
+        (_BY_COMMAND, "medium", False, ["once", "conversation", "folder"]),
         (TrustSubject(folder="/p"), "medium", False, ["conversation", "folder"]),
     ],
 )
 def test_a_person_is_offered_no_wider_answer_than_is_safe(
-    subject: CommandSubject, risk: Risk, floor: bool, expected: list[str]
+    subject: Subject, risk: Risk, floor: bool, expected: list[str]
 ) -> None:
     *allowed, reject = approval_options(subject, risk, floor=floor)
     assert [option.scope for option in allowed] == expected
     assert (reject.id, reject.effect, reject.scope) == ("reject", "reject", "once")
+
+
+@pytest.mark.parametrize(
+    ("subject", "what"),
+    [
+        (_COMMAND, "this command"),
+        (_ONE_FILE, "edits of this file"),
+        (_BY_COMMAND, "changes of these 2 files"),
+        (ToolSubject(tool="x", args={}), "exactly this"),
+        (HostSubject(host="a.example", port=443), "this host"),
+    ],
+)
+def test_what_lasts_says_what_it_covers(subject: Subject, what: str) -> None:
+    labels = [option.label for option in approval_options(subject, "medium", floor=False)]
+    assert f"Allow {what} in this conversation" in labels
+    assert f"Always allow {what} in this folder" in labels
 
 
 def test_the_pickers_show_each_model_once_and_the_current_one_first() -> None:

@@ -101,7 +101,7 @@ LAST_RESORTS = {
     "core/actions": "a tool call: whatever a tool does wrong is an observation",
     "core/tool_calls": "a tool's plan: whatever breaks there is told to the model",
     "core/agent": "the turn loop: a bug ends the turn, not the daemon",
-    "core/consent": "judgement of a program: what breaks there is asked about",
+    "core/program_policy": "judgement of a program: what breaks there is asked about",
     "core/secrets": "a program's function: what it raises may hold the secret",
     "core/risk/rating": "a rating: what breaks there is high, so a person is asked",
     "fronts/acp/projector": "an update: whatever breaks there leaves out that update only",

@@ -13,10 +13,11 @@ from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import CommandSubject, TrustSubject
 from oh_daemon.contract.errors import ApprovalNotFoundError, ApprovalStaleError
 from oh_daemon.contract.items import CommandItem, ModelCall, Risk
+from oh_daemon.contract.rules_and_hooks import HookCommand, HookGroup
 from oh_daemon.core.approval import Gate
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.hooks import HookPoints
+from oh_daemon.core.hooks import HookPoints, HookRun, Hooks
 from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.core.secrets import Masker
 from oh_daemon.core.state import State
@@ -80,14 +81,20 @@ class World:
         )
         self.conversation.journal.append(e.ItemStarted(item=item))
 
-    def settle(self, item_id: str = "i1", *changes: str) -> Intent | Rejection | None:
+    def settle(
+        self, item_id: str = "i1", *changes: str, again: bool = False
+    ) -> Intent | Rejection | None:
         item: Any = self.conversation.state.item(item_id)
         intent = replace(self.tool.plan(item["args"]), digest_material=changes)
-        return self.consent.settle(item, self.tool, intent)
+        return self.consent.settle(item, self.tool, intent, again=again)
 
     @property
     def item(self) -> Any:
         return self.conversation.state.item("i1")
+
+    @property
+    def log(self) -> list[bytes]:
+        return self.conversation.journal.lines()
 
     @property
     def pending(self) -> list[plain.Approval]:
@@ -133,11 +140,36 @@ def test_an_answer_that_comes_while_the_action_is_looked_at_is_not_asked_for_aga
     assert isinstance(world.settle(), Intent)
 
 
-def test_looser_options_do_not_run_what_waits_for_an_answer() -> None:
+def test_what_waits_runs_under_looser_options_exactly_as_it_was_shown() -> None:
     world = World()
     world.settle()
+    assert world.settle(again=True) is None
     world.conversation.state.options["approval"] = "askNever"
-    assert world.settle() is None
+    assert world.settle("i1", "it has changed", again=True) is None
+    assert len(world.pending) == 1
+    assert isinstance(world.settle(again=True), Intent)
+    assert not world.pending
+    decided, resolved = (orjson.loads(line)["event"] for line in world.log[-2:])
+    assert (decided["code"], decided["rule"]) == ("neverAsks", "approval askNever")
+    assert (resolved["by"], resolved["decision"]["effect"]) == ("policy", "allow")
+
+
+@pytest.mark.parametrize("decision", ["ask", "deny"])
+def test_what_a_hook_asks_about_or_denies_runs_under_no_options(decision: str) -> None:
+    said = orjson.dumps({"hookSpecificOutput": {"permissionDecision": decision}}).decode()
+    hook = HookCommand(type="command", command="check")
+    hooks = Hooks(
+        table=lambda: {"PreToolUse": (HookGroup(hooks=(hook,)),)} if is_new else {},
+        run=lambda _hooks, _text, _cancel: [HookRun("check", 0, said, "")],
+    )
+    # As after a restart: the hook has not seen yet what waits.
+    is_new = False
+    world = World(Policy(can_ask=lambda: True, hooks=hooks))
+    world.settle()
+    is_new = True
+    world.conversation.state.options["mode"] = "full"
+    ended = world.settle(again=True)
+    assert isinstance(ended, Rejection) == (decision == "deny")
     assert len(world.pending) == 1
 
 

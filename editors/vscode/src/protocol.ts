@@ -22,7 +22,7 @@ export type TurnCause = "message" | "resume" | "condense" | "landing";
 
 export type StopReason = "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error";
 
-export type Scope = "once" | "turn" | "conversation" | "folder" | "user";
+export type Scope = "once" | "turn" | "conversation" | "edits" | "folder" | "user";
 
 export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
@@ -1325,7 +1325,7 @@ export interface ApprovalResolved {
   type: "approval.resolved";
   approvalId: string;
   decision: Decision;
-  by: "user" | "superseded" | "interrupted" | "noClient" | "changed";
+  by: "user" | "policy" | "superseded" | "interrupted" | "noClient" | "changed";
   feedback?: string;
   editedSubject?: Subject;
 }

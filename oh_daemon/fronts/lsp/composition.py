@@ -90,7 +90,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
         methods=_bind(daemon, server.client, facts),
         notifications={
             **documents.notifications(),
-            **_configuration(sources, facts, server),
+            **_configuration(sources, facts, server, daemon.reconsider),
             **(models.notifications() if isinstance(models, ClientModels) else {}),
             "editor/contextChanged": context.on_changed,
             "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
@@ -176,9 +176,13 @@ def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Metho
 
 
 def _configuration(
-    sources: SettingsSources, facts: ClientFacts, server: Server
+    sources: SettingsSources, facts: ClientFacts, server: Server, on_new: Callable[[], None]
 ) -> dict[str, Notification]:
     """Return the handlers that keep up with the client's settings in section `ohDaemon`."""
+
+    def take(settings: Json) -> None:
+        sources.client = settings
+        on_new()
 
     def ask(_params: Json) -> None:
         if facts.offers("workspace", "configuration"):
@@ -189,12 +193,12 @@ def _configuration(
         found: Any = answer.result
         # `{}` takes all settings back; `null` says that the client cannot tell.
         if isinstance(found, list) and found and isinstance(found[0], dict):
-            sources.client = {**facts.settings, **object_in(found[0])}
+            take({**facts.settings, **object_in(found[0])})
 
     def on_change(params: Json) -> None:
         """Take the settings that an old client pushes with the notification; ask any other."""
         if settings := object_in(params, "settings", "ohDaemon"):
-            sources.client = settings
+            take(settings)
         else:
             ask({})
 

@@ -83,6 +83,11 @@ class Daemon:
                 raise ConversationLockedError(followed.id, followed.owner)
         raise ApprovalNotFoundError(request_id)
 
+    def reconsider(self) -> None:
+        """Let what waits for the user be decided again, since trust or settings are new."""
+        for live in self.conversations.all_live():
+            live.conversation.reconsider()
+
     def stop(self, left_s: float) -> None:
         """End all conversations within about `left_s`, then every process that is left."""
         self.conversations.close_all(max(0.1, left_s - 0.8))

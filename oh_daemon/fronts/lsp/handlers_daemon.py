@@ -191,6 +191,7 @@ def _statm() -> int:
 def workspace_set_trust(daemon: Daemon, params: m.SetTrustParams) -> m.SetTrustResult:
     trust = daemon.shared.trust
     trust.decide(parse_folder(params.folder, "folder"), params.trusted)
+    daemon.reconsider()
     return m.SetTrustResult(folders=trust.listed())
 
 

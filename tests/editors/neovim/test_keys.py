@@ -35,7 +35,7 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     """)
     editor.type("A")
     editor.wait_for_event("TurnFinished")
-    assert "Allow for this conversation" in editor.lua("return _G.offered")
+    assert "Allow this command in this conversation" in editor.lua("return _G.offered")
     assert editor.wait_for_event("ApprovalResolved")["resolution"]["decision"] == {
         "effect": "allow",
         "scope": "conversation",

@@ -23,7 +23,7 @@
 
 ---@alias oh.protocol.StopReason "endTurn" | "finished" | "maxTokens" | "maxSteps" | "maxCostUsd" | "maxCostUsdPerConversation" | "maxCostUsdPerDay" | "maxMinutes" | "refusal" | "cancelled" | "noAnswer" | "toolErrors" | "stuck" | "hook" | "needsInput" | "error"
 
----@alias oh.protocol.Scope "once" | "turn" | "conversation" | "folder" | "user"
+---@alias oh.protocol.Scope "once" | "turn" | "conversation" | "edits" | "folder" | "user"
 
 ---@alias oh.protocol.ToolItem oh.protocol.ToolCallItem | oh.protocol.CommandItem | oh.protocol.FileChangeItem | oh.protocol.PlanItem
 
@@ -1171,7 +1171,7 @@
 ---@field type "approval.resolved"
 ---@field approvalId string
 ---@field decision oh.protocol.Decision
----@field by "user" | "superseded" | "interrupted" | "noClient" | "changed"
+---@field by "user" | "policy" | "superseded" | "interrupted" | "noClient" | "changed"
 ---@field feedback? string
 ---@field editedSubject? oh.protocol.Subject
 
