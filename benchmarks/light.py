@@ -11,6 +11,7 @@ import math
 import os
 import pty
 import random
+import re
 import statistics
 import sys
 import tempfile
@@ -19,14 +20,16 @@ import time
 import tty
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import psutil
 from long_log import repeat_turn
-from peers import Driver, Model, Peer, driven, median, peers
+from peers import TELL, Driver, Model, Peer, driven, median, peers
 
 Found = Iterator[tuple[str, float]]
+_WRITE = re.compile(r"(write|fsync|fdatasync)\(\d+<([^>]*)>(?:, .*, (\d+))?(?:\)| <unf)")
 EVENTS_PER_STEP = 5
 FLOOD_BYTES = 20_000_000
 N_MANY = 100
@@ -67,6 +70,12 @@ ROWS: dict[str, tuple[str, str]] = {
     "memory of its processes, shared pages divided": ("MB", ""),
     "processes of each idle conversation": ("", ""),
     "threads of each idle conversation": ("", ""),
+    "log of a step": ("B", ""),
+    "syncs of a step": ("", ""),
+    "log of an answer of 2,000 characters in 2 s": ("B", ""),
+    "beside the log while it streams": ("B", ""),
+    "writes beside the log while it streams": ("", ""),
+    "syncs of that answer": ("", ""),
     **{f"CPU of 100 MB of output: {name}": ("s", "") for name in FLOODS},
 }
 
@@ -299,6 +308,43 @@ def floods(peer: Peer, place: Path, model: Model) -> Found:
             yield f"CPU of 100 MB of output: {name}", cpu_s * 100e6 / FLOOD_BYTES
 
 
+def writes(peer: Peer, place: Path, model: Model) -> Found:
+    """Bytes and syncs in a conversation's folder, as strace counts them."""
+    if peer.is_floor:
+        return
+    trace, n_steps = place / "trace", 21
+    strace = ("strace", "-f", "-qq", "-y", "-e", "trace=write,fdatasync,fsync", "-o", str(trace))
+    with driven(replace(peer, argv=(*strace, *peer.argv)), place, model) as at:
+        conversation_id = at.started_id(at.start("do 1: true")[0])
+        at.wait_for_turns(1)
+        before = _written(trace)
+        at.say(conversation_id, f"do {n_steps - 1}: true")
+        at.wait_for_turns(2)
+        steps = _written(trace)
+        yield "log of a step", (sum(steps["log"]) - sum(before["log"])) / n_steps
+        yield "syncs of a step", (len(steps["sync"]) - len(before["sync"])) / n_steps
+        at.say(conversation_id, TELL)
+        at.wait_for_turns(3)
+        after = _written(trace)
+        log_bytes = sum(after["log"]) - sum(steps["log"])
+        yield "log of an answer of 2,000 characters in 2 s", log_bytes
+        yield "beside the log while it streams", sum(after["beside"]) - sum(steps["beside"])
+        n_writes = len(after["beside"]) - len(steps["beside"])
+        yield "writes beside the log while it streams", n_writes
+        yield "syncs of that answer", len(after["sync"]) - len(steps["sync"])
+
+
+def _written(trace: Path) -> dict[str, list[int]]:
+    """Return the sizes of all writes so far, by where they went, and an entry for each sync."""
+    found: dict[str, list[int]] = {"log": [], "beside": [], "sync": []}
+    for line in trace.read_text("utf-8", "replace").splitlines():
+        if (call := _WRITE.search(line)) is None or "/conversations/" not in call[2]:
+            continue
+        kind = "log" if call[2].endswith("events.jsonl") else "beside"
+        found[kind if call[1] == "write" else "sync"].append(int(call[3] or 0))
+    return found
+
+
 def _read_s(file: Path) -> float:
     """Return the CPU time of reading the same bytes from a terminal and decoding them."""
     ours, theirs = pty.openpty()
@@ -337,5 +383,6 @@ MEASURES: tuple[Callable[[Peer, Path, Model], Found], ...] = (
     interrupt,
     many,
     floods,
+    writes,
 )
 N_ROUNDS = {"start": 3}

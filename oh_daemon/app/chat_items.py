@@ -69,7 +69,7 @@ def _item(item: plain.Item) -> str:
             said = "\n".join(f"> {line}" for line in transcript.message_text(item).splitlines())
             return f"## You said\n\n{said}\n\n## Agent"
         case "agentMessage":
-            return prose(item.get("text", ""))
+            return prose(transcript.answer(item))
         case "notice":
             return f"> **{one_line(transcript.notice_of(item))}**"
         case "condensation":

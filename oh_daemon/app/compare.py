@@ -122,7 +122,7 @@ def is_compared(item: plain.Item) -> bool:
     """Return whether the agent's loop made the item, rather than a tool or the surroundings."""
     if item["kind"] == "notice":
         return code_of(item) in OF_CORE
-    is_cut = item["kind"] in {"agentMessage", "reasoning"} and item.get("reason") == "interrupted"
+    is_cut = item["kind"] in {"agentMessage", "reasoning"} and item.get("reason") in CUT
     return item["kind"] != "subagent" and not is_own(item) and not is_cut
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from oh_daemon.app.transcript import ENDS, PAUSES, message_text
+from oh_daemon.app.transcript import ENDS, PAUSES, answer, message_text
 from oh_daemon.contract import plain
 from oh_daemon.core.plain_text import OF_EMOJI, display_escaped
 from oh_daemon.core.ports import is_for_people
@@ -115,8 +115,8 @@ def _user_message(item: plain.UserMessageItem) -> Iterator[Text]:
 
 
 def _agent_message(item: plain.AgentMessageItem) -> Iterator[Text]:
-    if item.get("text"):
-        yield _prose(f"\n{item['text']}")
+    if text := answer(item):
+        yield _prose(f"\n{text}")
 
 
 def _plan(item: plain.PlanItem) -> Iterator[Text]:

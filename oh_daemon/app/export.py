@@ -92,7 +92,7 @@ def _markdown_item(item: plain.Item) -> list[str]:
         case "userMessage":
             return ["## You", *_quoted(item["content"])]
         case "agentMessage":
-            return ["## Agent", prose(item.get("text", ""))]
+            return ["## Agent", prose(transcript.answer(item))]
         case "condensation":
             summary = prose(item.get("summary") or "")
             return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []

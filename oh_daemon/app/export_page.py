@@ -100,7 +100,7 @@ def _item(item: plain.Item, read_blob: ReadBlob) -> str:
             said = "".join(_part(part, read_blob) for part in item["content"])
             return f'<section class="you"><h2>You</h2>{said}</section>'
         case "agentMessage":
-            return _answer(item.get("text", ""))
+            return _answer(transcript.answer(item))
         case "reasoning":
             return _folded("✻", "Thinking", "", _pre(item.get("text", "")), "thinking")
         case "notice":

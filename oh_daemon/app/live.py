@@ -25,7 +25,7 @@ from oh_daemon.app.workbench import (
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidStateError, ToolError
-from oh_daemon.contract.forms import plain_form
+from oh_daemon.contract.forms import ItemFields, plain_form
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.core.agent import AgentLoop
 from oh_daemon.core.cancel import CancelToken
@@ -35,13 +35,14 @@ from oh_daemon.core.journal import new_id
 from oh_daemon.core.notices import warn
 from oh_daemon.core.ports import Caveat, Json, Model, Tool
 from oh_daemon.core.prompt import packaged_prompt, render_system_prompt
-from oh_daemon.core.recovery import restart_events
+from oh_daemon.core.recovery import cut_texts, restart_events
 from oh_daemon.core.runtime import Runtime
 from oh_daemon.mcp_servers.servers import tools_of, unusable_of
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
 from oh_daemon.tools import apply_patch
+from oh_daemon.tools.command_output import OutputText
 from oh_daemon.tools.language import unwatched
 from oh_daemon.workspace.checkpoint_store import NO_CHECKPOINTS
 from oh_daemon.workspace.joint_edit import cut_short
@@ -215,7 +216,7 @@ class Live:
             self.workbench.shells.lose_earlier()
         # What is in the folder of before says nothing of this one.
         open_items = () if moved_from else state.open_tool_items()
-        found = cut_short(self.workbench.documents, open_items)
+        found = {**self._cut_texts(), **cut_short(self.workbench.documents, open_items)}
         if closing := restart_events(state, conversation.journal.clock.now(), found):
             conversation.journal.append(*closing)
         wanted = self._recipe.options.items()
@@ -225,6 +226,16 @@ class Live:
             self._log_move(moved_from)
         self._offer(state.options_now)
         self._log_agent()
+
+    def _cut_texts(self) -> Mapping[str, ItemFields]:
+        """Return what open items had streamed when the daemon before ended."""
+        journal = self.conversation.journal
+        if not isinstance(journal.log, LogFile):
+            return {}
+        blobs = journal.log.folder / "blobs"
+        output = OutputText(journal.masker, journal.log.put_blob_file, blobs)
+        open_items = map(journal.state.item, journal.state.open_items)
+        return cut_texts(open_items, journal.log.partial.read(), output.of_partial)
 
     def _log_move(self, moved_from: Path) -> None:
         """Let the conversation work in its folders of now, with a prompt that names these."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
@@ -42,6 +43,8 @@ PAUSES: dict[PauseReason, str] = {
 }
 """Why a turn waits."""
 
+_CUT_OFF = "*Cut off: the daemon ended while it wrote this answer.*"
+_FENCE = re.compile(r"^ *```", re.MULTILINE)
 ReadBlob = Callable[[str], bytes]
 """Returns what is kept beside the log under this hash."""
 
@@ -75,6 +78,16 @@ def ending(turn: plain.Turn) -> str:
     usage = turn.get("usage")
     spent = usage_of(usage) if usage else ""
     return " · ".join(filter(None, (how, steps, spent)))
+
+
+def answer(item: plain.AgentMessageItem) -> str:
+    """What the agent said, in Markdown, which says so at its end if the daemon ended meanwhile."""
+    text = item.get("text", "")
+    if item.get("reason") != "outcomeUnknown":
+        return text
+    # A block of code that was cut would swallow the mark.
+    is_open = len(_FENCE.findall(text)) % 2 == 1
+    return "\n\n".join(filter(None, (f"{text}\n```" if is_open else text, _CUT_OFF)))
 
 
 def is_spoken(item: plain.Item) -> TypeGuard[plain.ToolCallItem]:

@@ -62,6 +62,12 @@ class ItemFields(ToolFields, total=False):
     call: items.ModelCall
 
 
+class CutFields(ItemFields, total=False):
+    """What an item that was cut off gets; a call has no text."""
+
+    text: str
+
+
 def new_item(fields: ItemFields) -> Item:
     """Raises `ValueError` if fields are missing that the kind needs."""
     return _ITEM.validate_python(fields)

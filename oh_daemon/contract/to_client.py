@@ -22,7 +22,7 @@ class EventParams(Record):
 
 
 class DeltaParams(Contract):
-    """A piece of streamed text, never logged.
+    """A piece of streamed text; the log has the whole text once the item has ended.
 
     `offset` is the number of code points sent before it on this channel of this item.
     """

@@ -26,6 +26,7 @@ NOTHING = "none"
 """What the model takes the editor to show until it is told something else."""
 LOG_SCHEME = "oh-log:/"
 _BLOB = "blob:"
+_CUT = "This answer was cut off when the daemon ended. The user has read what is there."
 _GIST_LINES = 3
 _GIST_CHARS = 200
 _IMAGE_CHARS = 6_000
@@ -267,7 +268,9 @@ def _render_answer(items: Sequence[plain.Item]) -> list[Json]:
     thoughts = [item for item in heard if item["kind"] == "reasoning"]
     if thoughts and thoughts[-1]["status"] == "completed":
         answer["thinking"] = _thinking(thoughts[-1])
-    return [answer, *map(_render_result, calls)]
+    is_cut = any(item.get("reason") == "outcomeUnknown" for item in heard) and not calls
+    note = [{"role": "user", "content": f"<note>{_CUT}</note>"}] if is_cut else []
+    return [answer, *map(_render_result, calls), *note]
 
 
 def _thinking(item: plain.ReasoningItem) -> Json:

@@ -157,6 +157,9 @@ class Journal(History):
                 for n, event in enumerate(events, 1)
             ]
             self.log.append(b"".join(lines))
+            for event in events:
+                if isinstance(event, e.ItemCompleted):
+                    self.log.partial.end(event.item.id)
             self.take_in([line[:-1] for line in lines])
 
     def wake(self) -> None:
@@ -191,8 +194,9 @@ class Journal(History):
         return self.masker.mask(line_of(record)).encode("utf-8", "replace") + b"\n"
 
     def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
-        """Pass on streamed text; it is never logged."""
+        """Pass on streamed text, and keep it beside the log until the item has ended."""
         with self.changed:
+            self.log.partial.add(item_id, text)
             for listener in tuple(self.listeners):
                 listener.on_delta(self, item_id, channel, offset, text)
 

@@ -19,6 +19,7 @@ from oh_daemon.contract.items import Location, Purpose, Risk, StopReason, ToolKi
 from oh_daemon.contract.status import Usage
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.hosts import Host
+from oh_daemon.core.partial_text import PartialTexts
 from oh_daemon.core.secrets import Masker
 
 Json = dict[str, Any]
@@ -360,6 +361,9 @@ class LogReader(Protocol):
 
 class EventLog(LogReader, Protocol):
     """A log that this process alone appends to."""
+
+    @property
+    def partial(self) -> PartialTexts: ...
 
     def append(self, lines: bytes) -> None:
         """Write whole lines in one piece. Raises `StorageError`, with no part of them written."""

@@ -7,7 +7,7 @@ outlives the daemon.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -15,10 +15,11 @@ from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
 from oh_daemon.contract.approvals import InputAction
 from oh_daemon.contract.base import Contract
-from oh_daemon.contract.forms import ItemFields, item_with, model_of
+from oh_daemon.contract.forms import CutFields, ItemFields, item_with, model_of
 from oh_daemon.contract.items import StopReason
 from oh_daemon.contract.status import ConversationState, PauseReason, Usage
 from oh_daemon.core.landing import is_own, without_landing
+from oh_daemon.core.partial_text import PartialText
 from oh_daemon.core.state import State, is_tool_item
 
 AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
@@ -173,6 +174,19 @@ def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contrac
 def dropped(state: State, now: str) -> list[Contract]:
     """Return what ends the actions that outlived their turn: they waited when the daemon ended."""
     return [*withdrawn(state), *closing_events(state, now, "interrupted")]
+
+
+def cut_texts(
+    open_items: Iterable[plain.Item],
+    texts: Mapping[str, PartialText],
+    output_fields: Callable[[PartialText], CutFields],
+) -> dict[str, CutFields]:
+    """Return what items that were cut off get of the texts that were left, by item id."""
+    return {
+        item["id"]: output_fields(partial) if is_tool_item(item) else {"text": partial.text}
+        for item in open_items
+        if (partial := texts.get(item["id"])) is not None
+    }
 
 
 def restart_events(state: State, now: str, outcomes: Outcomes = _NOTHING) -> list[Contract]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 from oh_daemon.contract.errors import StorageError
+from oh_daemon.store.partial_files import PartialThread
 
 _GROUP_S = 0.05
 
@@ -23,6 +24,8 @@ class CommitThread:
     """The daemon's only such thread. Callbacks run on it in order and must not wait for a sync."""
 
     def __init__(self) -> None:
+        self.partial = PartialThread()
+        """Writes what is not to be synced."""
         self._changed = threading.Condition()
         self._pending: dict[Commit, list[Future[StorageError | None]]] = {}
         self._is_urgent = False
@@ -61,6 +64,7 @@ class CommitThread:
             self._is_closing = True
             self._changed.notify()
         self._thread.join()
+        self.partial.close()
 
     def _run(self) -> None:
         while batch := self._next_batch():

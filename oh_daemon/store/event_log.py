@@ -34,6 +34,7 @@ from oh_daemon.store.log_scan import (
     parse_line,
     scan_file,
 )
+from oh_daemon.store.partial_files import PartialFiles
 from oh_daemon.store.private_files import (
     open_private,
     parse_object,
@@ -107,6 +108,7 @@ class LogFile(LogTail):
         super().__init__(folder, fd, scan)
         self._commit = commit
         self.put_blob, self.put_blob_file = self._blobs.put, self._blobs.put_file
+        self.partial = PartialFiles(folder, commit.partial)
         self._syncing = threading.Lock()
         """Held during a sync, so that nobody closes the file under it."""
         self._is_torn = False
@@ -181,6 +183,7 @@ class LogFile(LogTail):
                     with self._writing:
                         self._require_unchanged()
                     os.fdatasync(self._fd)
+                    self.partial.drop_ended()
         except OSError as exc:
             error = storage_error(self._path, exc)
         except errors.StorageError as exc:
@@ -201,6 +204,7 @@ class LogFile(LogTail):
             with suppress(OSError, errors.StorageError):
                 self.write(_line(kind="closed"))
                 os.fdatasync(self._fd)
+                self.partial.drop_ended()
                 os.ftruncate(self._lock_fd, 0)
             os.close(self._lock_fd)
             os.close(self._fd)

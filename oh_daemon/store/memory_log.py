@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from oh_daemon.contract.errors import StorageError, UserError
+from oh_daemon.core.partial_text import NoPartialTexts, PartialTexts
 
 
 class MemoryLog:
@@ -15,6 +16,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self._lines: list[bytes] = []
         self._blobs: dict[str, bytes] = {}
+        self.partial: PartialTexts = NoPartialTexts()
 
     def append(self, lines: bytes) -> None:
         """Keep one or several complete lines, whose seqs follow the last."""

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
+from oh_daemon.contract.forms import CutFields
+from oh_daemon.core.partial_text import PartialText
 from oh_daemon.core.secrets import MaskedStream, Masker
 from oh_daemon.workspace.output import MAX_SPILL_BYTES, Output
 
@@ -58,6 +60,16 @@ class OutputText:
         n_cut = len(text.encode()) - len(head.encode()) - len(tail.encode())
         blob = self._keep(iter([whole]))
         return Excerpt(_joined(head, tail, n_cut, self._where(blob)), blob, is_cut=True)
+
+    def of_partial(self, partial: PartialText) -> CutFields:
+        """Return the fields of a command that was cut off with this output."""
+        excerpt = self.render(Output(partial.text), MAX_TOKENS)
+        begins = "" if partial.is_whole else "[… the beginning was not kept …]\n"
+        return {
+            "content": ({"type": "text", "text": begins + excerpt.text},),
+            "outputRef": excerpt.blob,
+            "truncated": excerpt.is_cut or not partial.is_whole or None,
+        }
 
     def _of_ends(self, output: Output, max_tokens: int) -> Excerpt:
         """Return that of an output of which only both ends are in memory."""

@@ -3,12 +3,14 @@
 import json
 import os
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_llm import Step, call, calls, say
+from fake_llm import Step, call, calls, held, reason, say
+from partial_texts import wait_until_kept
 from raw_client import RawClient
 from world import World, content_of, items, text, wait_for_status
 
@@ -137,6 +139,7 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
 
     def until(client: RawClient, conversation: str) -> None:
         client.wait_for(lambda m: "started" in (m.get("params") or {}).get("text", ""))
+        wait_until_kept(world.project, "started\n")
         world.send(client, conversation, "and then this", delivery="queue")
 
     conversation = killed(world, until)
@@ -146,6 +149,7 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
     assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
     [item] = [item for item in opened["items"] if item["kind"] == "command"]
     assert (item["status"], item["reason"]) == ("cancelled", "outcomeUnknown")
+    assert content_of(item).endswith("Check before you repeat it.\nstarted\n")
     assert [message["content"] for message in opened["queue"]] == [text("and then this")]
     world.script(say("I looked."), say("Then this."))
     client.request("conversation/resume", {"conversationId": conversation})
@@ -154,6 +158,34 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
     told = [m for m in world.llm.requests[1].body["messages"] if m["role"] == "tool"]
     assert "outcome is unknown" in str(told[0]["content"])
     assert (world.project / "ran.txt").read_text().split() == ["ran"]
+
+
+def test_what_was_said_before_a_kill_stands_there_and_the_model_knows_that_it_was_cut(
+    world: World,
+) -> None:
+    gate = threading.Event()
+    said = calls(reason("Hm, a story."), say("Half of it. The rest.", n_chunks=2))
+    world.script(held(said, gate, after=2), say("The other half."), say("Yes."))
+
+    def until(client: RawClient, _conversation: str) -> None:
+        client.wait_for(lambda m: "Half of" in (m.get("params") or {}).get("text", ""))
+        wait_until_kept(world.project, "Half of it.", "Hm, a story.")
+
+    conversation = killed(world, until)
+    gate.set()
+    client = world.daemon()
+    opened = client.request("conversation/open", {"conversationId": conversation})
+    cut = ("cancelled", "outcomeUnknown")
+    assert [(i["kind"], i["text"], i["status"], i["reason"]) for i in opened["items"][1:]] == [
+        ("reasoning", "Hm, a story.", *cut),
+        ("agentMessage", "Half of it.", *cut),
+    ]
+    client.request("conversation/resume", {"conversationId": conversation})
+    assert world.turn(client)["finalText"] == "The other half."
+    answer, note = world.llm.requests[1].body["messages"][-2:]
+    assert answer == {"role": "assistant", "content": "Half of it."}
+    assert "was cut off" in note["content"]
+    assert not list(world.log_of(conversation).parent.glob("partial-*"))
 
 
 def test_what_was_seen_before_a_restart_need_not_be_seen_again(world: World) -> None:

@@ -72,3 +72,17 @@ def test_a_call_that_failed_says_so_in_words_for_people() -> None:
     assert printed(record) == "\n• probe  unknownTool\n"
     item["content"] = [{"text": "There is no tool 'probe'.\nMore."}]
     assert printed(record) == "\n• probe  failed: There is no tool 'probe'.\n"
+
+
+def test_an_answer_that_was_cut_off_says_so_outside_of_its_code() -> None:
+    item: Any = {
+        "id": "a",
+        "kind": "agentMessage",
+        "text": "Like this:\n```py\nx = 1",
+        "status": "cancelled",
+    }
+    record: Any = {"event": {"type": "item.completed", "item": item | {"reason": "outcomeUnknown"}}}
+    mark = "*Cut off: the daemon ended while it wrote this answer.*"
+    assert printed(record) == f"\nLike this:\n```py\nx = 1\n```\n\n{mark}\n"
+    item["reason"] = "interrupted"
+    assert "Cut off" not in printed({"event": {"type": "item.completed", "item": item}})

@@ -1881,7 +1881,7 @@ export interface EventParams {
   epoch: string;
 }
 
-/** A piece of streamed text, never logged. */
+/** A piece of streamed text; the log has the whole text once the item has ended. */
 export interface DeltaParams {
   conversationId: string;
   turnId: string;

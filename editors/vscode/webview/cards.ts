@@ -47,8 +47,8 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
         h("div.bubble", {}, ...item.content.map((each) => part(each, conversationId))),
       );
     case "agentMessage":
-      if (item.text === "") return item.reason === "outcomeUnknown" ? lostAnswer() : undefined;
-      return h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
+      if (item.reason === "outcomeUnknown") return cutAnswer(item.text);
+      return item.text === "" ? undefined : h("article.agent", { "aria-label": "Agent" }, markdown(item.text));
     case "reasoning":
       return item.text === "" ? undefined : folded(thought(item), item.status, markdown(item.text));
     case "notice":
@@ -62,9 +62,10 @@ export function card(item: Exclude<Item, SubagentItem>, conversationId: string):
   }
 }
 
-/** Text is logged when it is complete, so what was streaming when a daemon was killed is gone. */
-function lostAnswer(): HTMLElement {
-  return h("p.divider", {}, "The daemon ended while it wrote this answer, which is lost");
+/** What was there of an answer when the daemon was killed; it may be nothing. */
+function cutAnswer(text: string): HTMLElement {
+  const mark = h("p.divider", {}, "Cut off: the daemon ended while it wrote this answer");
+  return h("article.agent", { "aria-label": "Agent" }, markdown(text), mark);
 }
 
 /** Some tool calls have cards of their own, some only while they succeed. */

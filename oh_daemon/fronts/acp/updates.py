@@ -130,7 +130,8 @@ def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.Ses
             said: acp.ContentChunk = {"content": {"type": "text", "text": text}}
             yield {"sessionUpdate": "user_message_chunk", "messageId": item["messageId"], **said}
         case "agentMessage" | "reasoning":
-            if (text := item.get("text")) and item.get("reason") != "retried":
+            text = transcript.answer(item) if item["kind"] == "agentMessage" else item.get("text")
+            if text and item.get("reason") != "retried":
                 yield chunk(CHANNELS[item["kind"]], text, item["id"])
         case _:
             yield from updates_of_item(item, shows, False, read)

@@ -10,6 +10,7 @@ import psutil
 from desk import Desk
 from fake_llm import Step, call, held, say
 from neovim_editor import DAEMON, Neovim
+from partial_texts import wait_until_kept
 
 
 def test_quitting_leaves_no_process(desk: Desk) -> None:
@@ -102,7 +103,7 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     assert editor.draft() == [""], "what is written while it ends is for the next one"
 
 
-def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None:
+def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(desk: Desk) -> None:
     gate = threading.Event()
     desk.script(call("terminal", command="echo begun; sleep 300", timeout_s=600))
     desk.script(held(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
@@ -110,6 +111,7 @@ def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None
     editor.edit(desk.file)
     editor.command("Oh run it")
     editor.wait_for_chat("● Run echo begun; sleep 300\n```console\nbegun")
+    wait_until_kept(desk.project, "begun\n")
     editor.daemon().kill()
     ended = "⊘ Run echo begun; sleep 300  the daemon ended; the outcome is unknown"
     editor.wait_for_chat(ended + "\n```console\nbegun")
@@ -117,10 +119,12 @@ def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None
     assert [line for line in editor.messages().splitlines() if line] == [told], "and no more lines"
     editor.command("Oh restart")
     editor.wait_for_chat("> Interrupted: the daemon was restarted; `:Oh resume` goes on.")
-    assert ended in editor.chat()
+    assert f"{ended}\n```console\n" in editor.chat()
+    assert "\nbegun\n" in editor.chat(), "also once the log is all there is"
     assert "daemonRestarted" not in editor.screen()
     editor.command("Oh! instead tell me")
     editor.wait_for_chat("Half of")
+    wait_until_kept(desk.project, "Half of it.")
     editor.daemon().kill()
     editor.wait_for_event("Exit", nth=2)
     editor.focus("oh-chat")
@@ -128,8 +132,7 @@ def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(desk: Desk) -> None
     editor.wait_for_message("the daemon does not run; `:Oh restart` starts it")
     assert "Error" not in editor.messages()
     editor.command("Oh restart")
-    editor.wait_for_chat("(the daemon ended while it wrote this answer, which is lost)")
-    assert "Half of" not in editor.chat()
+    editor.wait_for_chat("Half of it.\n(cut off: the daemon ended while it wrote this answer)")
     gate.set()
     editor.command("Oh! resume but be brief")
     editor.wait_for_chat("All of it.")

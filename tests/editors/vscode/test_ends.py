@@ -6,6 +6,7 @@ import threading
 import pytest
 from code_server import RESTART_KEY
 from fake_llm import call, calls, held, say
+from partial_texts import wait_until_kept
 from playwright.async_api import expect
 from window import VSCode, expect_ended
 
@@ -69,19 +70,20 @@ async def test_a_question_survives_a_killed_daemon_and_a_reload(vscode: VSCode) 
     assert not (vscode.project / "made").exists()
 
 
-async def test_what_a_killed_daemon_was_writing_is_said_to_be_lost(vscode: VSCode) -> None:
+async def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(vscode: VSCode) -> None:
     gate = threading.Event()
     vscode.script(held(say("Half of it. The rest.", n_chunks=2), gate), say("All of it."))
     await vscode.open()
     await vscode.say("tell me")
     await expect(vscode.panel.locator(".agent")).to_contain_text("Half of")
+    wait_until_kept(vscode.project, "Half of it.")
     vscode.server.daemon().kill()
     await vscode.expect_status("Paused: the daemon was restarted")
-    lost = "The daemon ended while it wrote this answer, which is lost"
-    await expect(vscode.panel.locator(".divider")).to_have_text(lost)
+    cut = "Half of it.Cut off: the daemon ended while it wrote this answer"
+    await expect(vscode.panel.locator(".agent")).to_have_text(cut)
     gate.set()
     await vscode.panel.get_by_role("button", name="Resume").click()
-    await vscode.expect_answers("All of it.")
+    await vscode.expect_answers(cut, "All of it.")
 
 
 async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(

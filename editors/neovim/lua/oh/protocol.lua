@@ -1646,7 +1646,7 @@
 ---@field conversationId string
 ---@field epoch string
 
---- A piece of streamed text, never logged.
+--- A piece of streamed text; the log has the whole text once the item has ended.
 ---@class (exact) oh.protocol.DeltaParams
 ---@field conversationId string
 ---@field turnId string

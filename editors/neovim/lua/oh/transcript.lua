@@ -209,14 +209,12 @@ function M.mention_of(part)
 end
 
 function render.agentMessage(to, entry, view)
-  if entry.item.text == "" and entry.item.reason == "outcomeUnknown" and not entry.streamed then
-    -- Text is logged when it is complete.
-    to:line("(the daemon ended while it wrote this answer, which is lost)", "OhDim")
-    return
-  end
   local streamed = entry.streamed and entry.streamed.text
   local how = { plain = true, trimempty = true }
   to:markdown(streamed or vim.split(entry.item.text or "", "\n", how), view.width)
+  if entry.item.reason == "outcomeUnknown" then
+    to:line("(cut off: the daemon ended while it wrote this answer)", "OhDim")
+  end
 end
 
 function render.reasoning(to, entry)
