@@ -47,7 +47,7 @@ def test_the_keys_of_the_chat_do_what_its_help_says(desk: Desk) -> None:
     editor.wait_for_status("idle")
 
     editor.type("gg]]")
-    assert (editor.nvim.current.line, _line(editor)) == ("## Oh", "✓ Run seq 20000  (3004 lines)")
+    assert (editor.nvim.current.line, _line(editor)) == ("## Oh", "✓ Run seq 20000  (3001 lines)")
     editor.type("]]")
     assert (editor.nvim.current.line, _line(editor)) == ("## You", "second")
     editor.type("[[[[")

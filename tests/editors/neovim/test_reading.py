@@ -1,7 +1,7 @@
-"""How the chat reads: code, tables and who speaks; and what is never shown other than it is."""
+"""How the chat reads: code, tables, folds, the plan; and what is never shown other than it is."""
 
 from desk import Desk
-from fake_llm import call, calls, say
+from fake_llm import Step, call, calls, say
 
 ANSWER = """\
 # What it is
@@ -37,6 +37,8 @@ def test_markdown_of_the_agent_is_laid_out_and_all_else_is_exact(desk: Desk) -> 
     editor.wait_for_event("TurnFinished")
     editor.wait_for_chat("-- so")
     editor.set(lines=60)
+    editor.focus("oh-chat")
+    editor.type("zR")
     screen = [line.partition("│")[2] for line in editor.screen().splitlines()]
     assert screen[1:4] == ["You", "", "what is __add__?"]
     assert "I try it." in screen
@@ -52,7 +54,6 @@ def test_markdown_of_the_agent_is_laid_out_and_all_else_is_exact(desk: Desk) -> 
     assert table[0].rindex("|") < 40
     assert "[exit code" not in editor.chat(), "that is for the model"
 
-    editor.focus("oh-chat")
     code = editor.lua("return vim.fn.search('^local sum', 'w') - 1")
     assert "@keyword.lua" in editor.lua(_GROUPS, code, 0)
     assert "OhCode" in editor.lua(_GROUPS, code, 0)
@@ -60,3 +61,66 @@ def test_markdown_of_the_agent_is_laid_out_and_all_else_is_exact(desk: Desk) -> 
     assert "OhUserText" in editor.lua(_GROUPS, 2, 0)
     editor.lua("vim.api.nvim_win_set_width(0, 90)")
     editor.wait_for_chat("makes the **new** **thing** from all that")
+
+
+def _todo(*states: str) -> Step:
+    return call("todo", tasks=[{"text": f"Task {n}", "status": s} for n, s in enumerate(states)])
+
+
+_CLOSED = "vim.fn.foldclosed(vim.fn.search(..., 'nw'))"
+
+
+def test_a_turn_has_one_plan_and_its_work_folds_into_one_line_when_it_is_done(desk: Desk) -> None:
+    desk.script(
+        calls(say("I look."), _todo("in_progress", "pending")),
+        calls(_todo("completed", "in_progress"), call("terminal", command="seq 1 300")),
+        call("ask", question="Go on?"),
+        _todo("completed", "completed"),
+        say("All done."),
+    )
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh do it")
+    editor.wait_for_chat("? Go on?")
+    assert "- [x] Task 0\n- [-] Task 1\n" in editor.chat(), "the plan is updated where it is"
+    editor.focus("oh-chat")
+    assert editor.lua("return " + _CLOSED, "^I look") == -1, "while it works, its work is seen"
+    editor.command("Oh answer yes")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("All done.")
+    assert editor.chat().count("Task 0") == 1
+    editor.wait(_CLOSED + " > 0", "^I look")
+    screen = [line.partition("│")[2] for line in editor.screen().splitlines()]
+    [folded] = [line for line in screen if line.startswith("▸ Worked ")]
+    assert folded.endswith(" s · 5 steps")
+    assert "I look." not in screen
+    assert "All done." in screen
+
+    editor.command("call search('^I look', 'w')")
+    editor.type("zo")
+    assert editor.lua("return " + _CLOSED, "^I look") == -1
+    assert "\n150\n" not in editor.chat(), "a long output comes when its fold is opened"
+    assert "✓ Run seq 1 300  (300 lines)" in editor.screen()
+    editor.command("call search('^✓ Run seq', 'w')")
+    editor.type("zo")
+    editor.screen()
+    editor.wait_for_chat("\n150\n")
+    assert editor.lua("return " + _CLOSED, "^I look") == -1
+
+
+def test_what_is_drawn_while_the_user_writes_is_folded_afterwards(desk: Desk) -> None:
+    desk.script(call("terminal", command="seq 1 30"), say("Done."))
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh")
+    assert editor.nvim.api.get_mode()["mode"] == "i"
+    editor.lua("require('oh').send('count')")
+    editor.wait_for_event("TurnFinished")
+    editor.wait_for_chat("Done.")
+    window = "require('oh.windows').window_of('oh-chat')"
+    chat = f"vim.api.nvim_win_call({window}, function() return %s end)"
+    closed = chat % "vim.fn.foldclosed(vim.fn.search('^15$', 'nw'))"
+    assert editor.lua("return " + closed) == -1
+    editor.type("<Esc>")
+    editor.wait(closed + " > 0")
+    assert editor.lua("return " + chat % "vim.fn.line('.') == vim.fn.line('$')")

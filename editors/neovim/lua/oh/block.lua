@@ -17,6 +17,7 @@ local M = {}
 ---@field marks oh.Mark[]
 ---@field prose oh.Rows[] What is Markdown, in rows of the block.
 ---@field has_tables? boolean Its lines depend on the width of the window.
+---@field n_lead? integer Lines before its own text, such as who speaks.
 ---@field fold? integer Row of the line that stays visible; all below it folds into it.
 
 local Block = {}
@@ -216,6 +217,10 @@ M.LATER = "…"
 ---@param n_later? integer The number of lines that `M.LATER` stands for.
 function Block:fold_below(head, limit, n_later)
   local n_lines = n_later or #self.lines - head
+  for _, mark in ipairs(n_later and {} or self.marks) do
+    local is_unseen = mark.is_hidden and not mark.last and mark.row >= head
+    n_lines = is_unseen and n_lines - 1 or n_lines
+  end
   if n_lines > limit and n_lines > 0 then
     self.fold = head - 1
     local more = ("  (%d %s)"):format(n_lines, n_lines == 1 and "line" or "lines")

@@ -88,12 +88,16 @@ end
 function M.fold_text()
   local line = vim.v.foldstart
   local chat = chats[vim.api.nvim_get_current_buf()]
-  local block, row
+  local block, row, index
   if chat then
-    block, row = chat:block_at(line)
+    block, row, index = chat:block_at(line)
   end
   if not block then
     return { { vim.fn.getline(line), "" } }
+  end
+  local entry = chat.conversation.entries[index]
+  if entry and entry.work and vim.v.foldlevel == 1 then
+    return { { entry.work.text, "OhDim" } }
   end
   return block:head(row, vim.api.nvim_win_get_width(0))
 end
@@ -209,9 +213,16 @@ function Chat:draw()
   self.laid_out = self:width()
   self:render_blocks(first)
   local lines, levels = self:joined(first)
+  local readers = self:windows_at_text()
   local followers = self:replace(n_above, lines, levels)
   self:decorate(first, n_above)
   self:to_end(followers)
+  for _, win in ipairs(readers) do
+    -- What the user reads just then does not go into a fold.
+    vim.api.nvim_win_call(win, function()
+      vim.cmd("silent! normal! zv")
+    end)
+  end
   vim.cmd("redrawstatus!")
   local took_ms = (vim.uv.hrtime() - started) / 1e6
   self.frame_ms = math.floor(math.min(math.max(FRAME_MS, REST * took_ms), MAX_FRAME_MS))
@@ -284,16 +295,22 @@ end
 ---@return string[] levels
 function Chat:joined(first)
   local lines, levels = {}, {}
-  local function add(block)
+  local function add(block, entry)
+    local work = entry and entry.work
+    local is_first = work and work.first == entry.index
     for row, line in ipairs(block.lines) do
+      local is_lead = is_first and row <= block.n_lead
+      local level = work and not is_lead and 1 or 0
+      local is_start = is_first and row == block.n_lead + 1
+      if block.fold and row > block.fold then
+        level, is_start = level + 1, is_start or row == block.fold + 1
+      end
       table.insert(lines, line)
-      local is_head = block.fold == row - 1
-      local is_below = block.fold and row - 1 > block.fold
-      table.insert(levels, is_head and ">1" or is_below and "1" or "0")
+      table.insert(levels, (is_start and ">" or "") .. level)
     end
   end
   for index = first, #self.blocks do
-    add(self.blocks[index])
+    add(self.blocks[index], self.conversation.entries[index])
   end
   add(self.tail)
   self.n_tail = #self.tail.lines
@@ -407,6 +424,18 @@ function Chat:windows_at_end()
   local n_lines = vim.api.nvim_buf_line_count(self.buf)
   return vim.tbl_filter(function(win)
     return vim.api.nvim_win_get_cursor(win)[1] == n_lines
+  end, vim.fn.win_findbuf(self.buf))
+end
+
+--- The windows whose cursor is in the text, and in no closed fold.
+---@private
+---@return integer[]
+function Chat:windows_at_text()
+  local n_lines = vim.api.nvim_buf_line_count(self.buf)
+  return vim.tbl_filter(function(win)
+    return vim.api.nvim_win_call(win, function()
+      return vim.fn.line(".") < n_lines and vim.fn.foldclosed(".") < 0
+    end)
   end, vim.fn.win_findbuf(self.buf))
 end
 

@@ -14,6 +14,7 @@ local M = {}
 ---@field question? oh.protocol.InputRequest The question that it waits for.
 ---@field note? string The user's note when they decided it.
 ---@field left_out? string How many changes the user left out of an edit.
+---@field work? oh.Work The part of a finished turn that it belongs to.
 ---@field is_open? boolean Its result, which is long, was asked for.
 ---@field streamed? table<string, string[]> Lines received so far, by channel.
 
@@ -34,6 +35,8 @@ local M = {}
 ---@field questions oh.protocol.InputRequest[] Those that wait, oldest first.
 ---@field queue table[] Messages that wait.
 ---@field unreviewed? { files: integer, added: integer, removed: integer }
+---@field plan? oh.Entry Of this turn.
+---@field turn_first integer The index of the last turn's first entry.
 ---@field turn_files? table[] What the last turn changed.
 ---@field retry? table The model call that is being retried.
 ---@field stopped? oh.Entry Why the last turn ended early or is paused, until the agent works again.
@@ -168,6 +171,7 @@ function Conversation:forget()
   self.entries, self.by_id = {}, {}
   self.approvals, self.questions, self.queue = {}, {}, {}
   self.retry, self.stopped, self.turn_files = nil, nil, nil
+  self.plan, self.turn_first = nil, 1
   self.context, self.cost_usd = { used = 0 }, nil
   self.seq, self.heard, self.epoch = 0, 0, nil
   self.on_change()
@@ -249,10 +253,19 @@ end
 ---@return oh.Entry
 function Conversation:put(item)
   local entry = self.by_id[item.id]
+  if item.kind == "plan" then
+    -- A turn has one plan, which stays where it was made.
+    entry = entry or self.plan
+    self.by_id[item.id], self.plan = entry, entry
+    if entry and #(item.entries or {}) == 0 then
+      item.entries = entry.item.entries
+    end
+  end
   if not entry then
     entry = { id = item.id, index = #self.entries + 1, item = item }
     self.by_id[item.id] = entry
     table.insert(self.entries, entry)
+    self.plan = item.kind == "plan" and entry or self.plan
   end
   entry.item = item
   self.on_change(entry.index)

@@ -2,6 +2,7 @@
 --- the whole conversation. Events that are not listed change nothing that is shown.
 local blocks = require("oh.block")
 local tell = require("oh.tell")
+local works = require("oh.work")
 
 ---@type table<string, fun(self: oh.Conversation, event: table, record: table)>
 local folds = {}
@@ -212,7 +213,7 @@ local function go_on(self)
 end
 
 folds["turn.started"] = function(self, _, record)
-  self.turn_files = nil
+  self.turn_files, self.plan, self.turn_first = nil, nil, #self.entries + 1
   go_on(self)
   tell.event("TurnStarted", { conversation = self.id, turn = record.turnId })
 end
@@ -223,14 +224,24 @@ folds["changes.updated"] = function(self, event)
   self.turn_files = event.files
 end
 
+---@param turn oh.protocol.Turn
+---@return boolean
+local function is_well_ended(turn)
+  local is_end = vim.list_contains({ "endTurn", "finished" }, turn.stopReason)
+  return turn.status == "completed" and is_end
+end
+
 folds["turn.completed"] = function(self, event, record)
-  local turn = event.turn
+  local turn, is_well = event.turn, is_well_ended(event.turn)
+  local n_files = #(self.turn_files or {})
+  local parts = is_well and works.fold(self.entries, self.turn_first, turn, n_files) or {}
+  for _, part in ipairs(parts) do
+    self.on_change(part.first)
+  end
   if self.turn_files and #self.turn_files > 0 then
     self:put({ id = "files-" .. record.seq, kind = "turnFiles", files = self.turn_files })
   end
-  if
-    turn.status ~= "completed" or not vim.list_contains({ "endTurn", "finished" }, turn.stopReason)
-  then
+  if not is_well then
     stop(self, { id = "turn-" .. record.seq, kind = "turnEnd", turn = turn })
   end
   tell.event("TurnFinished", { conversation = self.id, turn = turn })
@@ -269,6 +280,7 @@ folds["conversation.rolledBack"] = function(self, event)
     self.entries[index] = nil
     self.on_change(index)
   end
+  self.plan = nil
   self.on_change()
 end
 

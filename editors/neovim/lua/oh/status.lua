@@ -119,6 +119,13 @@ end
 function M.state(conversation)
   local status = conversation.status
   local state = status
+  local steps = status == "running" and conversation.plan and conversation.plan.item.entries or {}
+  if #steps > 0 then
+    local n_done = #vim.tbl_filter(function(step)
+      return step.status == "completed"
+    end, steps)
+    state = ("%s, %d of %d done"):format(status, n_done, #steps)
+  end
   if status == "waiting" and #conversation.approvals > 0 then
     state = ("%d to allow"):format(#conversation.approvals)
   elseif #conversation.questions > 0 then

@@ -56,6 +56,7 @@ function M.render(entry, view)
   if not is_users and (not view.before or view.before.item.kind == "userMessage") then
     to:speaker("Oh", "OhAgent")
   end
+  to.n_lead = #to.lines
   if entry.approval then
     asked.approval(to, entry.approval, view)
   elseif entry.question then
@@ -399,10 +400,7 @@ function M.n_later(entry)
     n_lines = n_lines + M.n_lines(change.patch)
   end
   if not item.changes or #item.changes == 0 or item.kind == "command" then
-    n_lines = n_lines + 2
-    for _, part in ipairs(for_people(item.content or {})) do
-      n_lines = n_lines + M.n_lines(part.text)
-    end
+    n_lines = n_lines + M.n_lines(M.output_text(item))
   end
   return n_lines > MAX_LINES and n_lines or nil
 end
