@@ -52,6 +52,23 @@ def decisions(client: RawClient) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.own_daemon
+def test_an_answer_does_not_overtake_the_mode_that_was_set_before_it(world: World) -> None:
+    world.script(touch("made"), say("Done."))
+    client = world.daemon()
+    client.answer("approval/request", keep_waiting)
+    conversation = world.start(client, **ASK)
+    named = {"conversationId": conversation}
+    approval = asked(client)
+    # The first request for the changes is one that imports its handler.
+    client.send_request("changes/list", named)
+    client.send_request("conversation/setOption", {**named, "optionId": "mode", "value": "ask"})
+    respond(client, approval, "reject")
+    world.turn(client)
+    kinds = [e["event"]["type"] for e in client.events]
+    assert kinds.index("options.changed") < kinds.index("approval.resolved")
+
+
 def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) -> None:
     world.script(touch("made"), say("Done."))
     client = world.daemon()

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.images import Attachments
@@ -22,7 +21,6 @@ from oh_daemon.app.message_content import Resolver
 from oh_daemon.app.models import Models
 from oh_daemon.app.shared import Shared
 from oh_daemon.app.sub_agents import equipped
-from oh_daemon.contract.approvals import InputRespondParams
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ConversationLockedError,
@@ -67,17 +65,21 @@ class Daemon:
         """Return the folders that the client has open."""
         return list(self.documents.folders())
 
-    def asking(self, params: Any) -> Live:
-        """Return the conversation that waits for what these params answer.
-
-        Raises `ApprovalNotFoundError`, and `ConversationLockedError` if it is only followed.
-        """
-        is_input = isinstance(params, InputRespondParams)
-        request_id = params.input_id if is_input else params.approval_id
+    def find_asking(self, request_id: str) -> Live | None:
+        """Return the conversation that waits for this answer of the user, or has got it."""
         for live in self.conversations.all_live():
             state = live.conversation.state
             if request_id in state.pending or request_id in state.resolutions:
                 return live
+        return None
+
+    def asking(self, request_id: str) -> Live:
+        """Return the conversation that waits for this answer of the user, or has got it.
+
+        Raises `ApprovalNotFoundError`, and `ConversationLockedError` if it is only followed.
+        """
+        if (live := self.find_asking(request_id)) is not None:
+            return live
         for followed in self.conversations.all_followed():
             if request_id in followed.state.pending:
                 raise ConversationLockedError(followed.id, followed.owner)

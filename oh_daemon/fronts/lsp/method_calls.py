@@ -84,19 +84,28 @@ class _Bound:
 
     def call(self, params: Json, context: RequestContext) -> Any:
         """Serve a request. Called on the main loop."""
-        named = params.get("conversationId", self.module)
-        key = self.module if self._overtakes(named) else str(named)
+        named = self._named(params)
+        key = self.module if named is None or self._overtakes(named) else named
         begin = partial(self._begin, params, context)
         if not self.is_loaded:
             return self.imports.run(key, lambda: self.load() or begin())
         return self.imports.after(key, lambda _failure: begin())
 
-    def _overtakes(self, conversation_id: object) -> bool:
+    def _named(self, params: Json) -> str | None:
+        """Return the id of the conversation that the request is for, None if it names none."""
+        if self.needs.conversation == "asking":
+            asking = self.daemon.find_asking(_question(params))
+            return asking and asking.id
+        named = params.get("conversationId")
+        return None if named is None else str(named)
+
+    def _overtakes(self, conversation_id: str) -> bool:
         """Who interrupts something does not wait for what else was asked of it, but what opens it.
 
-        That may itself wait for an import, unless the conversation is open and stays so.
+        That may itself wait for an import, unless the conversation is open and stays so. An answer
+        of the user waits too, for the mode that was set before it.
         """
-        if not self.needs.is_urgent or not isinstance(conversation_id, str):
+        if not self.needs.is_urgent or self.needs.conversation == "asking":
             return False
         is_open = self.daemon.conversations.find_live(conversation_id) is not None
         return is_open and conversation_id not in self.daemon.serial.ids()
@@ -111,7 +120,7 @@ class _Bound:
             case "new":
                 call.conversation_id = new_conversation_id(request.id)
             case "asking":
-                call.subject = self.daemon.asking(request.params)
+                call.subject = self.daemon.asking(_question(json))
                 call.conversation_id = call.subject.id
             case _ if params.conversation_id is not None:
                 call.conversation_id = params.conversation_id
@@ -184,6 +193,11 @@ class _Bound:
             "history": subject.conversation.journal if isinstance(subject, Live) else subject,
         }
         return self.handler(*(arguments[name] for name in self.takes))
+
+
+def _question(params: Json) -> str:
+    """Return the id of what the user answers."""
+    return str(params.get("approvalId", params.get("inputId")))
 
 
 def _once_durable(live: Live, result: object) -> Future[object]:

@@ -50,7 +50,6 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
     await expect(asked).to_contain_text(r"sun \u{202e}")
     assert await asked.evaluate("(shown) => shown.scrollHeight <= shown.clientHeight")
     await vscode.choose("mode", "full")
-    await vscode.answer("reject")
     await vscode.expect_answers("Hello.", "A picture.")
     await vscode.panel.locator("summary", has_text="show").click()
     await expect(vscode.panel.locator(".card img").first).to_be_visible()
