@@ -16,9 +16,11 @@ def serving(handler: Any) -> Generator[ThreadingHTTPServer]:
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 class _Files(SimpleHTTPRequestHandler):
