@@ -280,6 +280,7 @@ class Conversations:
                 live.conversation.journal.append(e.ConversationClosed())
         self._keep_summary(live)
         live.workbench.skills.close()
+        live.browser.close()
         live.close()
 
     def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> ConversationInfo:

@@ -76,7 +76,7 @@ class Skills:
         self._lock = threading.Lock()
         self._in_context: set[str] = set()
         self._requested: dict[str, Skill] = {}
-        self.servers = shared.mcp.beside(self._servers_to_run, self._cwd, self._spawner_of)
+        self.servers = shared.mcp.beside(self._servers_to_run, self._cwd, self._prepare)
         self.all: tuple[Skill, ...] = ()
         self._announced: tuple[Skill, ...] = ()
         self._tool = SkillTool(self.usable, self.text_of)
@@ -233,13 +233,13 @@ class Skills:
             if self._why_not(skill, partial(server_hash, name, server)) is None
         }
 
-    def _spawner_of(self, server: McpServerSettings) -> Spawner:
+    def _prepare(self, server: McpServerSettings) -> tuple[Spawner, McpServerSettings]:
         with self._lock:
             is_of_project = any(
                 skill.source != "user" and server in skill.servers.values()
                 for skill in self._requested.values()
             )
-        return self._for_project() if is_of_project else self._shared.spawner
+        return self._for_project() if is_of_project else self._shared.spawner, server
 
     def warn_of_broken(self, warn: Callable[[Caveat], None]) -> None:
         for skill in self.all:

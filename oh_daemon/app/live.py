@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+from oh_daemon.app.browser import Browser
 from oh_daemon.app.budget import Budget
 from oh_daemon.app.host_policy import host_consent_of
 from oh_daemon.app.isolated_changes import IsolatedChanges
@@ -37,7 +38,7 @@ from oh_daemon.core.ports import Caveat, Json, Model, Tool
 from oh_daemon.core.prompt import packaged_prompt, render_system_prompt
 from oh_daemon.core.recovery import cut_texts, restart_events
 from oh_daemon.core.runtime import Runtime
-from oh_daemon.mcp_servers.servers import tools_of, unusable_of
+from oh_daemon.mcp_servers.servers import caveats_of, tools_of
 from oh_daemon.sandbox.git_landing import GitLanding
 from oh_daemon.store.completions import Completions
 from oh_daemon.store.event_log import LogFile
@@ -88,6 +89,7 @@ class Live:
         if self.workbench.network is not None:
             consent = host_consent_of(shared, conversation, self._policy, home)
             self.workbench.network.members[self.workbench.shells] = consent
+        self.browser = Browser(shared, folders, self.workbench.for_project, self._settle_hosts)
         self.workbench.shells.on_job_end = conversation.journal.wake
         conversation.delivery.skill_kinds = self.workbench.skills.kinds
         self._machine = Machine(
@@ -126,6 +128,10 @@ class Live:
             landings=self.workbench.landings,
         )
         return AgentLoop(self.conversation, runtime)
+
+    def _settle_hosts(self, cancel: CancelToken) -> str | None:
+        network = self.workbench.network
+        return network.settle(self.workbench.shells, cancel) if network else None
 
     def start(self) -> None:
         """Start the worker and the user's MCP servers; see `AgentLoop.start`."""
@@ -258,12 +264,13 @@ class Live:
         skills.warn_of_broken(self._warn)
         self.budget.warn_of_unknown(state, self._warn)
         skills.servers.begin()
+        self.browser.servers.begin()
         # The user's own servers come last, so that no skill's tool can replace one of theirs.
-        sources = (skills.servers, self._shared.mcp)
+        sources = (skills.servers, self.browser.servers, self._shared.mcp)
         if self._offer(state.options_now, tools_of(sources, cancel)):
             self._log_agent()
         skills.tell_of_new(self.conversation, self.workbench.tools)
-        for caveat in unusable_of(sources):
+        for caveat in caveats_of(sources):
             self._warn(caveat)
         self._tell_news()
         store = self.workbench.checkpoints

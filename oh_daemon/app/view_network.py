@@ -29,11 +29,11 @@ logger = logging.getLogger(__name__)
 
 PROXY_PORT = 3128
 _LOOPBACK = "127.0.0.1"
-_URL = f"http://{_LOOPBACK}:{PROXY_PORT}"
+PROXY_URL = f"http://{_LOOPBACK}:{PROXY_PORT}"
 _PATIENCE_S = "600"
 VARIABLES: Mapping[str, str] = {
-    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _URL),
-    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _URL),
+    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), PROXY_URL),
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), PROXY_URL),
     **dict.fromkeys(("no_proxy", "NO_PROXY"), f"localhost,{_LOOPBACK},::1"),
     "NODE_USE_ENV_PROXY": "1",
     # The proxy ends what takes too long, but waits for the user; these would not.
@@ -120,6 +120,21 @@ class ViewNetwork:
         consent = self.members.get(shells)
         return consent.take_refused() if consent else None
 
+    def settle(self, shells: Shells, cancel: CancelToken) -> str | None:
+        """Wait until the user has answered about hosts, though a program may have given up.
+
+        Returns a line about those that were refused or allowed meanwhile. Raises `Cancelled`.
+        """
+        consent = self.members.get(shells)
+        if consent is None:
+            return None
+        asked = consent.questions
+        if asked:
+            run_on_loop(_answered(asked), cancel)
+        late = ", ".join(each.host for each in asked if each.is_allowed)
+        allowed = f"[the user allowed {late}: load again what is missing]" if late else None
+        return "\n".join(filter(None, (consent.take_refused(), allowed))) or None
+
     def _listen_inside(self, port: int, serve: Callable[[Streams], Awaitable[None]]) -> None:
         if self._view is None:
             raise OSError(errno.ENETDOWN, "it has ended")
@@ -158,7 +173,8 @@ class ViewNetwork:
         """Return who must be asked: a program does not say whose it is."""
         members = [*self.members.items()]
         busy = [consent for shells, consent in members if shells.is_busy]
-        return next(iter((*busy, *(consent for _, consent in members))), None)
+        browsing = [consent for _, consent in members if consent.has_call]
+        return next(iter((*busy, *browsing, *(consent for _, consent in members))), None)
 
     async def _begin_watch(self) -> None:
         if self._watch is None or self._watch.done():
@@ -211,6 +227,10 @@ class ViewNetwork:
             one.close()
             raise
         return one
+
+
+async def _answered(questions: Sequence[HostQuestion]) -> None:
+    await asyncio.wait([asyncio.wrap_future(each.answer) for each in questions])
 
 
 async def _serve_here(service: Host, streams: Streams) -> None:

@@ -37,6 +37,7 @@ SETTINGS = (
     "titles",
     "logCompletions",
     "mcpServers",
+    "browser",
     "shareTools",
     "maxOpenConversations",
     "maxRunningTurns",

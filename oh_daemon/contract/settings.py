@@ -103,6 +103,9 @@ class Settings(Contract):
     mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
     """MCP servers by name, each with a `command` (and optionally `args` and `env`) or a `url` (and
     optionally `headers`)."""
+    browser: bool = False
+    """Give the agent a browser: Playwright's MCP server with the Chromium of this machine, held in
+    a view like its commands. It needs Node, from which npx fetches the server."""
     share_tools: bool = False
     """Let `oh-daemon mcp`, the MCP server for your other agents, use the editor's open buffers and
     language servers. Read when the daemon starts."""
@@ -150,7 +153,7 @@ TIGHTENED = frozenset({"rules", "hooks", "hosts"})
 NOT_FROM_PROJECT = frozenset(
     {
         *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools", "keyStore"),
-        *("memory", "sandboxReads"),
+        *("browser", "memory", "sandboxReads"),
         *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
     }
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
@@ -24,6 +25,8 @@ from oh_daemon.core.state import State
 GROUP = "package registries (pip, npm, cargo, go)"
 _LOCAL = "it is this machine or as near; services of this machine are asked for with `services`"
 UNASKED = "the user is not asked, but can name it in the setting `hosts`"
+BROWSER = "playwright"
+"""The MCP server whose calls reach hosts as commands do."""
 _NO_TURN = "no turn is under way in which the user could be asked"
 _REJECTED = "the user does not allow it"
 _UNANSWERED = "the user was asked and did not answer"
@@ -35,6 +38,17 @@ class HostQuestion:
 
     subject: HostSubject
     answer: Future[plain.ApprovalResolved]
+
+    @property
+    def host(self) -> str:
+        return str(Host(self.subject.host, self.subject.port))
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the user has allowed it."""
+        answer = self.answer
+        is_there = answer.done() and not answer.cancelled() and answer.exception() is None
+        return is_there and answer.result()["decision"]["effect"] == "allow"
 
 
 class HostConsent:
@@ -60,6 +74,17 @@ class HostConsent:
     @property
     def is_asking(self) -> bool:
         return bool(self._questions)
+
+    @property
+    def questions(self) -> Sequence[HostQuestion]:
+        """Those that the user has not answered yet."""
+        return [*self._questions.values()]
+
+    @property
+    def has_call(self) -> bool:
+        """Whether a command or a call of the browser runs."""
+        cause = _cause_in(self._journal.state)
+        return cause is not None and cause["status"] == "running"
 
     @property
     def conversation_id(self) -> str:
@@ -139,12 +164,12 @@ class HostConsent:
             if key in self._questions:
                 return self._questions[key]
             state = journal.state
-            command = _command_in(state)
-            if state.turn is None or command is None or journal.is_closing:
+            cause = _cause_in(state)
+            if state.turn is None or cause is None or journal.is_closing:
                 return _NO_TURN
             if (key, state.turn_id) in self._rejections:
                 return _REJECTED
-            approval = self._approval(subject, host, command)
+            approval = self._approval(subject, host, cause)
             journal.append(e.ApprovalRequested(approval=approval))
             answer = journal.await_record(_answer_to(approval.id))
             asked = self._questions[key] = HostQuestion(subject, answer)
@@ -152,22 +177,29 @@ class HostConsent:
         journal.log.sync()
         return asked
 
-    def _approval(self, subject: HostSubject, host: Host, command: plain.CommandItem) -> Approval:
+    def _approval(self, subject: HostSubject, host: Host, cause: plain.ToolItem) -> Approval:
         what = f"the {subject.group}" if subject.group else str(host)
         where = ", whose address is not public" if subject.is_private else ""
         risk = "high" if subject.is_private else "medium"
-        why = f"`{clipped(first_line(command['command']), 80)}` connects to {host}{where}"
-        intent = Intent(f"Let commands connect to {what}?", subject, risk, (why,))
+        said = cause["command"] if cause["kind"] == "command" else cause["title"]
+        why = f"`{clipped(first_line(said), 80)}` connects to {host}{where}"
+        who = "commands" if cause["kind"] == "command" else "the browser and commands"
+        intent = Intent(f"Let {who} connect to {what}?", subject, risk, (why,))
         options = approval_options(subject, risk, floor=False)
         state, now = self._journal.state, self._journal.clock.now()
-        return new_approval(state, now, command["id"], intent, options)
+        return new_approval(state, now, cause["id"], intent, options)
 
 
-def _command_in(state: State) -> plain.CommandItem | None:
-    """Return the command that runs, else the last one, which may have left a program running."""
-    commands = [item for item in reversed(state.items) if item["kind"] == "command"]
-    running = [command for command in commands if command["status"] == "running"]
-    return next(iter((*running, *commands)), None)
+def _cause_in(state: State) -> plain.ToolItem | None:
+    """Return the command or browser call that runs, else the last, which may go on behind it."""
+    calls = [item for item in reversed(state.items) if _is_cause(item)]
+    running = [call for call in calls if call["status"] == "running"]
+    return next(iter((*running, *calls)), None)
+
+
+def _is_cause(item: plain.Item) -> TypeGuard[plain.CommandItem | plain.ToolCallItem]:
+    is_browser = item["kind"] == "toolCall" and item["tool"].startswith(f"{BROWSER}__")
+    return is_browser or item["kind"] == "command"
 
 
 def _answer_to(approval_id: str) -> Callable[[plain.Record], plain.ApprovalResolved | None]:

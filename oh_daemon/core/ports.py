@@ -98,6 +98,7 @@ class Progress:
 
 
 CaveatCode = Literal[
+    "browserNotHeld",
     "demoModel",
     "mcpServerFailed",
     "mcpServerLeftOut",

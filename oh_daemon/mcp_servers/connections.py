@@ -37,7 +37,8 @@ _IDLE_S = 86_400.0
 """How long a stream of server-sent events may be silent, as it is while nobody calls a tool."""
 
 
-SpawnerOf = Callable[[McpServerSettings], Spawner]
+Prepare = Callable[[McpServerSettings], tuple[Spawner, McpServerSettings]]
+"""Returns what starts a server, and how it is started there. May block; raises `ToolError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class Surroundings:
     cwd: Path
     keep: Keep = field(default_factory=dict[str, Json])
     """Where the tokens are kept that a server issues after signing in."""
-    spawner_of: SpawnerOf | None = None
-    """Returns what starts a server, if that is not `spawner` for each. Raises `ToolError`."""
+    prepare: Prepare | None = None
+    """Used if it is not `spawner` that starts each as its settings say."""
 
     def sign_in(self, settings: McpServerSettings) -> SignIn:
         return SignIn(settings.url or "", self.keep, self.masker.add)
@@ -74,9 +75,9 @@ class Surroundings:
         return piped(lambda fds: self._spawned(settings, fds), stderr_lines, on_end)
 
     def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
+        spawner, settings = self.prepare(settings) if self.prepare else (self.spawner, settings)
         own = self._all_filled(settings.env)
         argv = [settings.command or "", *map(self._filled, settings.args)]
-        spawner = self.spawner_of(settings) if self.spawner_of else self.spawner
         return spawner.spawn(argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds))
 
     @asynccontextmanager

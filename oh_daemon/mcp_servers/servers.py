@@ -23,7 +23,7 @@ from oh_daemon.core.ports import (
     ToolResult,
     ToolSpec,
 )
-from oh_daemon.mcp_servers.connections import SpawnerOf, Surroundings
+from oh_daemon.mcp_servers.connections import Prepare, Surroundings
 from oh_daemon.mcp_servers.offer import Offered
 from oh_daemon.mcp_servers.server import RunOnLoop, Server
 from oh_daemon.workspace.paths import shown
@@ -92,6 +92,16 @@ def _part(read: Json) -> Json:
     return {"type": "resource", "resource": read}
 
 
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What keeps servers from harm, whatever they are told to do."""
+
+    why: str
+    """See `Intent.confinement`."""
+    settle: Callable[[CancelToken], str | None]
+    """Waits after a call for what the user is asked; returns a line for the model about it."""
+
+
 class McpServers:
     """The servers that the settings name, brought up to date whenever an agent starts."""
 
@@ -115,6 +125,10 @@ class McpServers:
         """How long a step waits for starting servers; their own time limit may be shorter."""
         self.first_pause_s = 10.0
         """How long a server that failed is left alone; after each further try twice as long."""
+        self.confinement: Confinement | None = None
+        """Set if something keeps all of them from harm."""
+        self.caveat: Caveat | None = None
+        """What the user should know of them while they run."""
         self._tries: dict[str, tuple[int, float]] = {}
         """By server, how often it was tried again, and since when it is left alone."""
 
@@ -122,10 +136,10 @@ class McpServers:
         self,
         settings: Callable[[], Mapping[str, McpServerSettings]],
         cwd: Path,
-        spawner_of: SpawnerOf | None = None,
+        prepare: Prepare | None = None,
     ) -> McpServers:
         """Return servers that the caller names and closes, such as those of skills."""
-        around = replace(self._surroundings, cwd=cwd, spawner_of=spawner_of)
+        around = replace(self._surroundings, cwd=cwd, prepare=prepare)
         return McpServers(self.run_on_loop, settings, around)
 
     def begin(self) -> None:
@@ -165,7 +179,9 @@ class McpServers:
             if server.info.status == "failed" and self._is_due(server.name):
                 self.run_on_loop(server.try_again(), cancel)
         found = (
-            McpTool(tool, server, self.run_on_loop) for server in servers for tool in server.offered
+            McpTool(tool, server, self.run_on_loop, self.confinement)
+            for server in servers
+            for tool in server.offered
         )
         return sorted(found, key=lambda tool: tool.spec.name)
 
@@ -253,10 +269,12 @@ def tools_of(sources: Sequence[McpServers], cancel: CancelToken) -> tuple[Tool, 
     return tuple(found)
 
 
-def unusable_of(sources: Sequence[McpServers]) -> Iterator[Caveat]:
-    """Yield one for each server that failed or needs the user to sign in."""
-    for server in (info for source in sources for info in source.infos()):
+def caveats_of(sources: Sequence[McpServers]) -> Iterator[Caveat]:
+    """Yield one for each server that failed or needs the user to sign in, and what they have."""
+    for source, server in ((each, info) for each in sources for info in each.infos()):
         name = f"The MCP server {server.name!r}"
+        if server.status == "running" and source.caveat is not None:
+            yield source.caveat
         if server.status == "failed":
             yield Caveat("mcpServerFailed", f"{name} failed", server.error, server.name)
         if server.status == "authRequired":
@@ -270,6 +288,7 @@ class McpTool:
     offered: Offered
     server: Server
     run_on_loop: RunOnLoop
+    confinement: Confinement | None = None
 
     @property
     def spec(self) -> ToolSpec:
@@ -282,6 +301,7 @@ class McpTool:
             ToolSubject(tool=self.spec.name, args=args, definition=self.offered.digest),
             "low" if self.spec.read_only else "medium",
             footprint=Footprint(writes=not self.spec.read_only),
+            confinement=self.confinement and self.confinement.why,
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
@@ -289,4 +309,6 @@ class McpTool:
         content: tuple[Json, ...] = tuple(answer.get("content", ()))
         if not content and "structuredContent" in answer:
             content = ({"type": "text", "text": json.dumps(answer["structuredContent"])},)
+        if told := self.confinement and self.confinement.settle(context.cancel):
+            content = (*content, {"type": "text", "text": told})
         return ToolResult(content, bool(answer.get("isError")), answer.get("_meta") or {})

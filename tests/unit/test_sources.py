@@ -55,7 +55,8 @@ def test_what_a_repository_has_in_place_of_settings_holds_nothing_up(
         *(("maxCostUsd", 5, 50, False), ("maxCostUsd", 5, None, False), ("maxCostUsd", 5, 1, True)),
         *(("maxCostUsdPerDay", 5, 50, False), ("maxCostUsdPerConversation", 5, 50, False)),
         *(("model", "users", "theirs", False), ("llm", {}, {"baseUrl": "http://x"}, False)),
-        *(("shareTools", False, True, False), ("memory", False, True, False)),
+        *(("shareTools", False, True, False), ("browser", False, True, False)),
+        ("memory", False, True, False),
         ("mcpServers", {}, {"bad": {"command": "touch"}}, False),
     ],
 )
