@@ -24,6 +24,7 @@ interface Attempt {
 export class Attempts {
   readonly element = h("section.changes.attempts", { "aria-label": "Attempts", hidden: true });
   private readonly attempts = new Map<string, Attempt>();
+  private readonly reads = new Map<string, number>();
   private group = "";
   private shown = "";
 
@@ -56,9 +57,8 @@ export class Attempts {
     const attempt = this.attempts.get(params.conversationId);
     const { event } = params;
     if (!attempt) return;
-    if (event.type === "item.completed") takeItem(attempt, event.item);
     // What commands changed there is told by no event.
-    if (event.type === "status.changed") this.loadFiles(attempt).catch(report);
+    if (event.type === "status.changed") this.refresh(attempt);
   }
 
   private onChanged(info: ConversationInfo, isDeleted: boolean): void {
@@ -72,19 +72,31 @@ export class Attempts {
   private async load(): Promise<void> {
     const { group } = this;
     const { conversations } = await call("conversation/list", { limit: N_LISTED });
-    const infos = conversations.filter((info) => wayOf(info)?.group === group && !this.attempts.has(info.id));
-    const loaded = await Promise.all(infos.map(loadAttempt));
     if (group !== this.group) return;
-    const all = [...this.attempts.values(), ...loaded.flat()];
-    all.sort((a, b) => (a.info.createdAt < b.info.createdAt ? -1 : 1));
-    this.attempts.clear();
-    for (const each of all) this.attempts.set(each.info.id, each);
+    // The oldest first; the rows that are drawn know the attempts that are there already.
+    for (const info of conversations.toReversed()) {
+      const way = wayOf(info);
+      if (way?.group !== group || this.attempts.has(info.id)) continue;
+      const attempt: Attempt = { info, way, files: [] };
+      this.attempts.set(info.id, attempt);
+      this.refresh(attempt);
+    }
     this.redraw();
   }
 
-  private async loadFiles(attempt: Attempt): Promise<void> {
-    attempt.files = await filesOf(attempt.info.id);
-    this.redraw();
+  /** Reads what became of the attempt; of several reads only the last one counts. */
+  private refresh(attempt: Attempt): void {
+    const { id } = attempt.info;
+    const read = (this.reads.get(id) ?? 0) + 1;
+    this.reads.set(id, read);
+    readAttempt(attempt)
+      .catch((error: unknown) => ({ problem: messageOf(error) }))
+      .then((found) => {
+        if (read !== this.reads.get(id)) return;
+        Object.assign(attempt, found);
+        this.redraw();
+      })
+      .catch(report);
   }
 
   private head(): HTMLElement {
@@ -148,9 +160,9 @@ export class Attempts {
   private settle(attempt: Attempt, outcome: "landed" | "discarded"): void {
     settleAttempt(attempt, outcome)
       .catch((error: unknown) => {
-        attempt.problem = error instanceof Error ? error.message : String(error);
+        attempt.problem = messageOf(error);
       })
-      .then(() => this.loadFiles(attempt))
+      .then(() => this.refresh(attempt))
       .catch(report);
   }
 }
@@ -160,31 +172,22 @@ function wayOf({ metadata: { way } }: ConversationInfo): Way | undefined {
   return typeof way === "object" && way !== null && "group" in way ? (way as Way) : undefined;
 }
 
-/** Opens an attempt, which may have been closed since; one that another window has is only listed. */
-async function loadAttempt(info: ConversationInfo): Promise<Attempt[]> {
-  const way = wayOf(info);
-  if (!way) return [];
-  const attempt: Attempt = { info, way, files: [] };
-  try {
-    const opened = await call("conversation/open", { conversationId: info.id });
-    attempt.info = opened.conversation;
-    for (const item of opened.items ?? []) takeItem(attempt, item);
-    attempt.files = await filesOf(info.id);
-  } catch (error) {
-    attempt.problem = error instanceof Error ? error.message : String(error);
-  }
-  return [attempt];
-}
-
-async function filesOf(conversationId: string): Promise<ReviewedFile[]> {
+/** Opens the attempt, which may have been closed since. */
+async function readAttempt({ info, way }: Attempt): Promise<Partial<Attempt>> {
+  const conversationId = info.id;
+  const { conversation, items } = await call("conversation/open", { conversationId });
   const { files } = await call("changes/list", { conversationId });
-  return files.filter(({ state }) => isWaiting(state));
+  return { info: conversation, exit: exitIn(items ?? [], way.check), files: files.filter(({ state }) => isWaiting(state)) };
 }
 
-function takeItem(attempt: Attempt, item: Item): void {
-  const isCheck = item.kind === "command" && item.command.trim() === attempt.way.check;
-  if (isCheck) attempt.exit = item.exitCode;
-  else if (item.kind === "fileChange" || item.kind === "command") attempt.exit = undefined;
+/** How the check ended, unless something may have changed since. */
+function exitIn(items: readonly Item[], check: string): number | undefined {
+  const last = items.findLast(({ kind }) => kind === "command" || kind === "fileChange");
+  return last?.kind === "command" && last.command.trim() === check ? last.exitCode : undefined;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function settleAttempt(attempt: Attempt, outcome: "landed" | "discarded"): Promise<void> {
