@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from common_window import CALC
-from fake_llm import Step, call, calls, hang, held, say
+from fake_llm import Step, call, calls, held, say
 from looks import look
 from playwright.async_api import Locator, expect
 from window import VSCode
@@ -181,7 +181,8 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
         replace("calc.py", "a - b", "a + b"),
         call("terminal", command="touch made"),
         say("It adds now."),
-        hang(),
+        call("edit", command="view", path="calc.py"),
+        replace("calc.py", "a + b", "a * b"),
     )
     await vscode.open(file="calc.py")
     await vscode.type_in_editor("", at="Control+End")
@@ -207,8 +208,12 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
     await expect(lens).to_have_count(0)
     assert (vscode.project / "calc.py").read_text() == CALC.replace("a - b", "a + b")
 
+    # Who wants to be asked about everything is asked about this too.
+    await vscode.start_anew()
+    await vscode.choose("approval", "askAlways")
+    await vscode.focus_editor()
     await instruct(vscode, "make it multiply")
-    await expect(lens).to_contain_text("The agent edits this")
+    await expect(lens).to_contain_text("The agent asks you")
     await vscode.page.keyboard.press("Escape")
     await expect(lens).to_have_count(0)
     await expect(vscode.page.get_by_role("button", name="Open the agent panel.")).to_be_visible()
