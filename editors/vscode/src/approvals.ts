@@ -6,6 +6,7 @@ import { showConversation } from "./commands";
 import type { Diffs } from "./diff";
 import { shownDiff } from "./difftitle";
 import type { Notification } from "./messages";
+import type { Notices } from "./notices";
 import type { Panel } from "./panel";
 import { canAnswer, editedSubject, proposalOf } from "./proposal";
 import type { Approval, InputRequest } from "./protocol";
@@ -27,6 +28,7 @@ export class Approvals implements Disposable {
     private readonly panel: Panel,
     /** Whether the user has answered this in advance. */
     isAnswered: (asked: Approval | InputRequest) => boolean,
+    private readonly notices: Notices,
   ) {
     this.listeners = [
       agent.onApproval((asked) => isAnswered(asked) || this.add(asked)),
@@ -59,6 +61,18 @@ export class Approvals implements Disposable {
     });
   }
 
+  get count(): number {
+    return this.waiting.size;
+  }
+
+  /** Shows the next conversation that waits for the user, after the one in the panel. */
+  async next(): Promise<void> {
+    const ids = [...new Set([...this.waiting.values()].map(({ conversationId }) => conversationId))];
+    const next = ids[(ids.indexOf(this.panel.conversationId ?? "") + 1) % ids.length];
+    if (next) await showConversation(next, this.panel);
+    else void window.showInformationMessage("No conversation waits for you.");
+  }
+
   dispose(): void {
     for (const each of [...this.listeners, this.changed]) each.dispose();
   }
@@ -66,11 +80,13 @@ export class Approvals implements Disposable {
   private add(asked: Approval | InputRequest): void {
     this.waiting.set(asked.id, asked);
     this.announce();
-    if (!this.panel.isVisible) void this.notify(asked);
+    const title = "digest" in asked ? asked.title : asked.prompt;
+    const isHidden = !this.panel.isVisible;
+    if (isHidden) void this.notify(asked, title);
+    this.notices.tell("The agent asks", title, asked.conversationId, !isHidden);
   }
 
-  private async notify(asked: Approval | InputRequest): Promise<void> {
-    const title = "digest" in asked ? asked.title : asked.prompt;
+  private async notify(asked: Approval | InputRequest, title: string): Promise<void> {
     const answer = await window.showWarningMessage(`The agent asks: ${title}`, "Review");
     if (answer) await this.review(asked);
   }

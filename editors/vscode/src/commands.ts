@@ -72,6 +72,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),
     "oh.approve": (clicked?: Uri) => approvals.answer("allow", clicked),
     "oh.reject": (clicked?: Uri) => approvals.answer("reject", clicked),
+    "oh.nextWaiting": () => approvals.next(),
     "oh.acceptChange": (clicked?: Uri) => told(() => diffTitle.settle("accept", clicked)),
     "oh.revertChange": (clicked?: Uri) => told(() => diffTitle.settle("revert", clicked)),
     "oh.keepChange": (...of: Settled) => told(() => inline.settle("accept", ...of)),

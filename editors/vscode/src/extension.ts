@@ -12,6 +12,7 @@ import { DiffTitle } from "./difftitle";
 import { Inline } from "./inline";
 import { InlineEdits } from "./inlineedit";
 import { askForSecret } from "./lent";
+import { Notices } from "./notices";
 import { Panel } from "./panel";
 import { trackProgress } from "./progress";
 import { askForKey } from "./settings";
@@ -25,7 +26,9 @@ export function activate(context: ExtensionContext): void {
   const panel = new Panel(context, agent, diffs, editors);
   const changes = new Changes(agent);
   const edits = new InlineEdits(agent, panel, editors, changes);
-  const approvals = new Approvals(agent, diffs, panel, (asked) => edits.answers(asked));
+  const notices = new Notices(agent, panel);
+  const approvals = new Approvals(agent, diffs, panel, (asked) => edits.answers(asked), notices);
+  const showBadge = () => panel.showBadge(approvals.count, notices.nEnded);
   const diffTitle = new DiffTitle(agent, approvals);
   const inline = new Inline(changes, diffs);
   context.subscriptions.push(
@@ -34,6 +37,7 @@ export function activate(context: ExtensionContext): void {
     editors,
     diffs,
     panel,
+    notices,
     approvals,
     diffTitle,
     changes,
@@ -41,7 +45,8 @@ export function activate(context: ExtensionContext): void {
     edits,
     new StatusItem(agent, approvals),
     agent.onStarted((conversationId) => showConversation(conversationId, panel)),
-    approvals.onCount((count) => panel.showBadge(count)),
+    approvals.onCount(showBadge),
+    notices.onEnded(showBadge),
     window.registerWebviewViewProvider("oh.chat", panel),
     window.registerUriHandler({ handleUri: (uri) => openLink(uri, panel) }),
     workspace.onDidGrantWorkspaceTrust(() => agent.restart()),

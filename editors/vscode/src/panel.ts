@@ -13,6 +13,7 @@ import { hostHandlers } from "./host";
 import type { FromPanel, HostRequests, Notification, PanelMemory, ToPanel } from "./messages";
 import type { LeftOut } from "./proposal";
 import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
+import { formatCount } from "./words";
 
 const BATCH_MS = 16;
 /** A daemon that hangs must not keep the panel empty. */
@@ -109,10 +110,12 @@ export class Panel implements WebviewViewProvider, Disposable {
     return this.memory.halfAnswers?.[approvalId]?.leftOut ?? [];
   }
 
-  showBadge(count: number): void {
+  showBadge(nWaiting: number, nEnded: number): void {
     if (!this.view) return;
-    const tooltip = count === 1 ? "1 action waits for approval" : `${count} actions wait for approval`;
-    this.view.badge = count > 0 ? { value: count, tooltip } : undefined;
+    const waiting = nWaiting === 1 ? "1 action waits for approval" : `${nWaiting} actions wait for approval`;
+    const words = [nWaiting > 0 && waiting, nEnded > 0 && `${formatCount(nEnded, "turn")} ended while you were away`];
+    const value = nWaiting + nEnded;
+    this.view.badge = value > 0 ? { value, tooltip: words.filter(Boolean).join(", ") } : undefined;
   }
 
   /** Sends it now, or as soon as the panel has opened. Show the panel first: a page that is going away would take it along. */

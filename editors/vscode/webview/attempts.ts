@@ -177,7 +177,11 @@ async function readAttempt({ info, way }: Attempt): Promise<Partial<Attempt>> {
   const conversationId = info.id;
   const { conversation, items } = await call("conversation/open", { conversationId });
   const { files } = await call("changes/list", { conversationId });
-  return { info: conversation, exit: exitIn(items ?? [], way.check), files: files.filter(({ state }) => isWaiting(state)) };
+  return {
+    info: conversation,
+    exit: exitIn(items ?? [], way.check),
+    files: files.filter(({ state }) => isWaiting(state)),
+  };
 }
 
 /** How the check ended, unless something may have changed since. */

@@ -112,7 +112,9 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
-    const details = [doing(info), formatAgo(info.updatedAt), formatCost(info.usage)].filter(Boolean).join(" · ");
+    const details = [doing(info), formatAgo(info.updatedAt), info.modelLabel, formatCost(info.usage)]
+      .filter(Boolean)
+      .join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>
       h("button.quiet", { title: label, "aria-label": `${label}: ${title}`, onclick }, icon(name));
     const item: HTMLElement = h(
@@ -121,7 +123,7 @@ export class ConversationList {
       h(
         "button.row",
         { title, onclick: () => this.actions.open(info.id) },
-        h("span.row-title", {}, title),
+        h("span.row-title", {}, h("span.dot", { "aria-hidden": "true" }), title),
         h("span.row-meta", {}, details),
       ),
       h(

@@ -75,6 +75,7 @@ class CommonWindow:
             server.settings = {
                 "ohDaemon.profiles": PROFILES,
                 COMMAND: forked_daemons.command(),
+                "oh.notify": "system",
             }
             opened = opened_window(server, make_project(folder), llm)
             self.vscode = await self.stack.enter_async_context(opened)
@@ -137,12 +138,20 @@ function failOrForget() {
 }"""
 
 
+NOTIFIER = """#!/bin/sh
+printf '%s\\n' "$@" > "$HOME/notices"
+"""
+
+
 def install_python(server: Server) -> None:
-    """Install a Python extension with a choice and a test, and a shell that has our PATH."""
-    server.home.mkdir()
+    """Install a Python extension, a notifier, and a shell that has our PATH."""
+    notifier = server.home / "bin/notify-send"
+    notifier.parent.mkdir(parents=True)
+    notifier.write_text(NOTIFIER)
+    notifier.chmod(0o755)
     server.environment["PATH"] = "/usr/local/bin:/usr/bin:/bin"
     # VS Code goes by what a person's shell says.
-    path = f'export PATH="$PATH:{Path(sys.executable).parent}"\n'
+    path = f'export PATH="{notifier.parent}:$PATH:{Path(sys.executable).parent}"\n'
     (server.home / ".profile").write_text(path)
     chosen = server.home / PYTHON_CHOSEN
     chosen.touch()
