@@ -192,7 +192,7 @@ class VSCode:
         raise AssertionError(await self.panel.locator("body").aria_snapshot())
 
     async def choose(self, option: str, value: str) -> None:
-        """Choose, and wait until it holds: what is drawn anew then may move what is clicked next."""
+        """Choose, and wait until it holds: what is drawn anew then may move what is next."""
         picker = self.panel.locator(f'select[data-option="{option}"]')
         await picker.select_option(value)
         await expect(picker).to_have_attribute("title", re.compile(f": {re.escape(value)}$"))
