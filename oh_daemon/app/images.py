@@ -30,6 +30,7 @@ MAX_BYTES = 20 << 20
 MAX_IMAGES = 20
 _MAX_MENTIONED_BYTES = (5 << 20) * 3 // 4
 """In base64 that is 5 MiB, which all providers take."""
+_MAX_INLINE_BYTES = 5 << 20
 _TOO_MANY = f"a message has at most {MAX_IMAGES} images"
 _MAX_MEMORY_BYTES = 64 << 20
 _SIGNATURES = (
@@ -137,6 +138,16 @@ def read_images(files: Sequence[str | Path]) -> list[bytes]:
     if len(files) > MAX_IMAGES:
         raise InvalidParamsError(_TOO_MANY)
     return [_read_image(Path(file)) for file in files]
+
+
+def inline_images(images: Sequence[bytes]) -> list[ImagePart]:
+    """Return images as parts that have them. Raises `InvalidParamsError` for one above 5 MiB."""
+    if any(len(data) > _MAX_INLINE_BYTES for data in images):
+        raise InvalidParamsError("an image has more than 5 MiB, too much for a daemon elsewhere")
+    return [
+        ImagePart(mime_type=_type_of(data) or "", data=base64.b64encode(data).decode())
+        for data in images
+    ]
 
 
 def _read_image(path: Path) -> bytes:

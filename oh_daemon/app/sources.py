@@ -71,6 +71,12 @@ class SettingsSources:
     )
     """By folder, the settings and what they were merged from."""
 
+    def of_command(self) -> Mapping[str, Any]:
+        """Return what the command line sets, with the file that it names."""
+        if self.own_file is None:
+            return self.command_line
+        return {**self._files_of(None)[0].value().layer.values, **self.command_line}
+
     def merged(
         self, folder: Path | None = None, is_trusted: Callable[[Path], bool] = lambda _folder: True
     ) -> Merged:

@@ -4,7 +4,10 @@ The other machine is a namespace with its own processes, no network, and a home 
 """
 
 import io
+import json
 import os
+import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -17,9 +20,11 @@ from typing import Any
 
 import psutil
 import pytest
+from command_line import end, environment, start, type_into
 from editor import Editor
 from fake_llm import call, chunks, error, hang, say
 from raw_client import WITHIN_S
+from starts import SCRIPT
 from world import KEY, World, content_of, items
 
 Json = dict[str, Any]
@@ -246,3 +251,66 @@ def test_on_request_this_installation_is_copied_and_serves_there(
     assert world.turn(client)["finalText"] == "Hello."
     [copy] = (home / ".local/share/oh-daemon").iterdir()
     assert not [*copy.rglob("litellm")]
+
+
+def test_a_run_there_shows_and_asks_here_and_ends_as_one_here_does(
+    world: World, tmp_path: Path
+) -> None:
+    sent = elsewhere(world, tmp_path)
+    on = ("--on", world.product[-3], "--program", world.product[-1])
+    env = environment(world.home, **world.environment)
+    # Nobody is there who could trust the folder.
+    world.script(call("terminal", command="touch made"), say("I may not."))
+    words = [SCRIPT, "run", "Do it", *on]
+    ran = end(start(words, world.project, env))
+    assert (ran.code, (world.project / "made").exists()) == (3, False)
+    assert "rejected: the user cannot be asked" in ran.out
+    assert "user: nobody is here" in world.llm.requests[0].body["messages"][0]["content"]
+    # Somebody is: the same questions, the same words.
+    question = call("ask", question="Which colour?", choices=["red", "blue"])
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    done = call("finish", message="Done.", result={"n": 1})
+    world.script(call("terminal", command="touch made; echo $TOKEN"), question, done)
+    env["TOKEN"] = "token-for-commands"
+    more = ["--result-schema", schema, "--secret", "TOKEN"]
+    typed = {"2  Trust this folder": b"2\n", "1  Allow once": b"1\n", "2  blue": b"2\n"}
+    code, seen = type_into([*words, *more], world.project, env, typed)
+    assert code == 0
+    for said in ("$ touch made; echo $TOKEN", "exit code 0", '"n": 1', "Done · 3 steps"):
+        assert said in seen
+    assert (world.project / "made").exists()
+    assert "blue" in str(world.llm.requests[-1].body["messages"][-1])
+    # It goes on where the words at the end say, and prints the lines of the log.
+    [again] = re.findall(r"for `oh-daemon (run .*)`", seen.replace("\r\n", ""))
+    world.script(say("Still here."))
+    ran = end(start([SCRIPT, *shlex.split(again), "And now?", "--json"], world.project, env))
+    *_, last = lines = ran.out.splitlines()
+    ended = json.loads(last)
+    assert (ran.code, ended["event"]["turn"]["finalText"]) == (0, "Still here.")
+    log = world.log_of(ended["conversationId"]).read_text()
+    assert all(line[line.index('"v":1') :] in log for line in lines)
+    assert b'"trusted":true' not in sent.read_bytes().replace(b" ", b"")
+
+
+def test_a_run_there_whose_connection_is_cut_says_how_to_go_on(
+    world: World, tmp_path: Path
+) -> None:
+    elsewhere(world, tmp_path)
+    on = ("--on", world.product[-3], "--program", world.product[-1])
+    env = environment(world.home, **world.environment)
+    world.script(hang(chunks(1, "Well")), say("Done."))
+    process = start([SCRIPT, "run", "Do it", *on], world.project, env)
+    world.llm.wait_for_requests(1)
+    [carrier] = [
+        child
+        for child in psutil.Process(process.pid).children(recursive=True)
+        if child.name() == "unshare"
+    ]
+    carrier.kill()
+    ran = end(process)
+    assert ran.code == 1
+    assert "ended (exit code -9)" in ran.err
+    [again] = re.findall(r"for `oh-daemon (run .*)`", ran.err)
+    ran = end(start([SCRIPT, *shlex.split(again)], world.project, env))
+    assert (ran.code, "Done." in ran.out) == (0, True)

@@ -48,7 +48,7 @@ FRONTS = {
     "fleet": {"library"},
     "lsp": {"wire"},
     "acp": {"wire"},
-    "remote": {"lsp", "wire"},
+    "remote": {"lsp", "client", "wire"},
     "library": set[str](),
     "client": {"wire"},
     "wire": set[str](),

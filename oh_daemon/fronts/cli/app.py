@@ -19,10 +19,13 @@ from oh_daemon.fronts.cli.options import (
     Folder,
     Id,
     Images,
+    IsAutoresumed,
     IsIsolated,
     MaxCost,
     MaxSteps,
     ModelName,
+    On,
+    Program,
     ResultSchema,
     Resume,
     Secrets,
@@ -93,9 +96,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     settings: SettingsFile = None,
     as_json: AsJson = False,
     resume: Resume = None,
-    autoresume: Annotated[
-        bool, typer.Option("--autoresume", help="Continue the newest conversation.")
-    ] = False,
+    autoresume: IsAutoresumed = False,
     ask: Annotated[
         Literal["always", "risky", "never"] | None, typer.Option(help="When to ask for approval.")
     ] = None,
@@ -108,6 +109,8 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     isolated: IsIsolated = False,
     max_steps: MaxSteps = None,
     max_cost: MaxCost = None,
+    on: On = "",
+    program: Program = "",
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
@@ -132,6 +135,10 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         secrets=tuple(secret or ()),
         isolated=isolated,
     )
+    if on:
+        from oh_daemon.fronts.cli.remote_run import run_on  # noqa: PLC0415 - for few.
+
+        return run_on(request, on, program)
     return run_headless(request)
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_quietly_to
 from oh_daemon.app.history import rollback
-from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.live import Live
 from oh_daemon.app.places import Places
 from oh_daemon.app.shared import share_for_user
@@ -22,7 +21,7 @@ from oh_daemon.app.sub_agents import equipped
 from oh_daemon.app.transcript import message_text
 from oh_daemon.contract import plain
 from oh_daemon.contract.branches import RollbackParams, RollbackResult
-from oh_daemon.contract.daemon_messages import ReviewParams, ReviewResult
+from oh_daemon.contract.daemon_messages import ChangesListResult, ReviewParams, ReviewResult
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import MAX_TITLE
@@ -109,7 +108,7 @@ def run_land(
         if live.isolated is None:
             raise InvalidStateError("that conversation is not isolated: nothing of it waits")
         if is_dry:
-            _print(waiting_lines(live.isolated, folder))
+            _print(waiting_lines(live.isolated.list(), folder))
             return DONE
         uris = tuple(uri_from_path(folder / file) for file in files)
         params = ReviewParams(conversation_id=live.id, uris=uris)
@@ -119,17 +118,16 @@ def run_land(
     return LEFT_SOME if result.conflicts else DONE
 
 
-def lines_at_end(isolated: IsolatedChanges, conversation_id: str, folder: Path) -> Iterator[str]:
-    """Yield what a run says of what waits when it ends."""
-    lines = [*waiting_lines(isolated, folder)]
+def lines_at_end(changes: ChangesListResult, folder: Path, how: str) -> Iterator[str]:
+    """Yield what a run says of what waits when it ends, and `how` it lands."""
+    lines = [*waiting_lines(changes, folder)]
     yield from lines
     if lines:
-        yield f"nothing of this is in the folder yet; oh-daemon land {conversation_id[:12]}"
+        yield f"nothing of this is in the folder yet; {how}"
 
 
-def waiting_lines(isolated: IsolatedChanges, folder: Path) -> Iterator[str]:
+def waiting_lines(changes: ChangesListResult, folder: Path) -> Iterator[str]:
     """Yield a line for each file that waits."""
-    changes = isolated.list()
     for file in changes.files:
         counts = "" if file.raw else f" (+{file.added} -{file.removed})"
         clash = ", also changed outside" if file.state == "conflict" else ""

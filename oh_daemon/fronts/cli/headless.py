@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,11 +33,13 @@ from oh_daemon.contract import messages as m
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.problems import render_problem
+from oh_daemon.contract.settings import Merged
 from oh_daemon.core.ports import Json, Model, Question
 from oh_daemon.core.secrets import MIN_LENGTH
 from oh_daemon.core.skills import typed
 from oh_daemon.core.turns import may_resume
 from oh_daemon.fronts.cli.conversation_commands import lines_at_end
+from oh_daemon.fronts.cli.desk import Desk, DeskHere
 from oh_daemon.fronts.cli.logs import find_id
 from oh_daemon.fronts.cli.process import say
 from oh_daemon.fronts.cli.status_line import status_line
@@ -83,7 +85,7 @@ class Ended:
 
 def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: end.code) -> int:
     """Work until the turn ends; return the exit code, which `at_end` may change."""
-    signals, watch = _Signals(), TurnWatch()
+    signals, watch = Signals(), TurnWatch()
     conversations, recipe, models = _compose(request, os.environ, watch)
     # Programs get the log's lines and nothing else, also on a terminal.
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
@@ -95,43 +97,43 @@ def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: 
         _announce(request, live)
         where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
         last_words.callback(say, f"this was {where}")
-        signals.live = live
-        user = TerminalUser(live, console, is_there=_can_ask(request))
-        waiting = frozenset(live.conversation.state.pending)
+        desk = signals.desk = DeskHere(live, conversations)
+        user = TerminalUser(desk, console, is_there=can_ask(request))
+        waiting = [*live.conversation.state.pending]
         if signals.came:
             return INTERRUPTED
         _begin(request, live, images, models)
         if signals.came:
-            _interrupt(live)
+            interrupt(desk)
         user.ask_again(waiting)
         code = watch.show(user, as_json=request.as_json)
-        user.see_offers_through()
+        desk.see_offers_through()
         if live.isolated is not None:
-            for words in lines_at_end(live.isolated, live.id, request.workspace):
+            how = f"oh-daemon land {live.id[:12]}"
+            for words in lines_at_end(live.isolated.list(), request.workspace, how):
                 say(words)
         return at_end(Ended(live, conversations.shared, watch.turn, code))
 
 
-class _Signals:
+class Signals:
     """Signals to end: they end the start, and from then on interrupt the turn."""
 
     def __init__(self) -> None:
         self.came = False
-        self.live: Live | None = None
+        self.desk: Desk | None = None
         on_signals(self._heed)
 
     def _heed(self, _number: int, _frame: object) -> None:
         # Some imports catch whatever is raised.
         self.came = True
-        if self.live is None:
+        if self.desk is None:
             raise KeyboardInterrupt
-        _interrupt(self.live)
+        interrupt(self.desk)
 
 
-def _interrupt(live: Live) -> None:
+def interrupt(desk: Desk) -> None:
     # On a thread of its own: when the signal came, this one may have held the conversation's lock.
-    act = live.conversation.interrupt
-    threading.Thread(target=act, name="interrupt", daemon=True).start()
+    threading.Thread(target=desk.interrupt, name="interrupt", daemon=True).start()
 
 
 def _compose(
@@ -139,14 +141,12 @@ def _compose(
 ) -> tuple[Conversations, Recipe, Models]:
     """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
     places = Places(environment)
-    sources = SettingsSources(
-        environment, places.settings_file, request.settings_file, command_line=request.options
-    )
+    sources = sources_of(request, places)
 
     def can_answer(_question: Question) -> bool:
-        return _can_ask(request)
+        return can_ask(request)
 
-    secrets = _secrets_of(request, environment)
+    secrets = secrets_of(request, environment)
     shared, models = share_for_user(places, {request.workspace: True}, sources)
     # Nobody is watching: better to start late than without a tool that the task may need.
     shared.mcp.wait_s = threading.TIMEOUT_MAX
@@ -156,19 +156,14 @@ def _compose(
         shared,
         secrets=dict(secrets),
         client_name="oh-daemon run",
-        is_attended=lambda: _can_ask(request),
-        can_ask=lambda: _can_ask(request),
+        is_attended=lambda: can_ask(request),
+        can_ask=lambda: can_ask(request),
         can_answer=can_answer,
         listeners=(watch,),
     )
     merged = shared.settings(request.workspace)
     log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
-    for problem in merged.problems:
-        is_ours = problem.source in {"command line", "environment"}
-        if is_ours:
-            # Nothing goes on without it here.
-            raise InvalidParamsError(render_problem(problem, with_outcome=False))
-        say(f"settings: {render_problem(problem)}")
+    heed_problems(merged)
     recipe = Recipe(
         merged.settings.instructions,
         tool_choice=request.tool_choice,
@@ -177,7 +172,20 @@ def _compose(
     return Conversations(shared, equipped), recipe, models
 
 
-def _secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
+def sources_of(request: Request, places: Places) -> SettingsSources:
+    own_file, options = request.settings_file, request.options
+    return SettingsSources(os.environ, places.settings_file, own_file, command_line=options)
+
+
+def heed_problems(merged: Merged) -> None:
+    """Say what is wrong with settings. Raises `InvalidParamsError` for those of this command."""
+    for problem in merged.problems:
+        if problem.source in {"command line", "environment"}:
+            raise InvalidParamsError(render_problem(problem, with_outcome=False))
+        say(f"settings: {render_problem(problem)}")
+
+
+def secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
     """Return the named variables. Raises `InvalidParamsError` for one missing or too short."""
     for name in request.secrets:
         if len(environment.get(name, "")) < MIN_LENGTH:
@@ -206,11 +214,13 @@ def _open(
     """Start or open the conversation to work in; its model's name is checked before that."""
     if request.images and not request.task.strip():
         raise InvalidParamsError("--image needs a task that says what to do with it")
-    folders, resumed = [request.workspace], _resumed(request, conversations)
+    folders = [request.workspace]
+    ids = (summary["id"] for summary in conversations.listed(folders))
+    resumed = resumed_id(request, ids)
     if resumed is not None:
-        recipe = replace(recipe, options=_changed_options(request))
-    elif not request.task.strip():
-        raise InvalidParamsError('say what to do: oh-daemon run "task"')
+        recipe = replace(recipe, options=changed_options(request))
+    else:
+        require_task(request)
     if resumed is None or "model" in request.options:
         settings = conversations.shared.settings(request.workspace).settings
         name = settings.model or models.require_default()
@@ -228,14 +238,19 @@ def _open(
     return live
 
 
-def _resumed(request: Request, conversations: Conversations) -> str | None:
+def resumed_id(request: Request, ids: Iterable[str]) -> str | None:
     """Return the id of the conversation to go on with, if any. Raises `InvalidParamsError`."""
     if request.autoresume and request.resume is not None:
         raise InvalidParamsError("--resume and --autoresume exclude each other")
-    ids = [summary["id"] for summary in conversations.listed([request.workspace])]
     if request.resume is not None:
-        return find_id(ids, request.resume, request.workspace)
+        return find_id([*ids], request.resume, request.workspace)
     return next(iter(ids), None) if request.autoresume else None
+
+
+def require_task(request: Request) -> None:
+    """Raises `InvalidParamsError` when a new conversation has nothing to begin with."""
+    if not request.task.strip():
+        raise InvalidParamsError('say what to do: oh-daemon run "task"')
 
 
 def _require_work(request: Request, live: Live) -> None:
@@ -245,25 +260,32 @@ def _require_work(request: Request, live: Live) -> None:
         raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
     if request.condenses or request.task.strip():
         return
-    how = f'oh-daemon run "task" --resume {live.id[:12]}'
-    if state.questions and not _can_ask(request):
+    if state.questions and not can_ask(request):
         [question, *_] = state.questions.values()
-        raise InvalidStateError(
-            f"it asks {question['prompt']!r}; give the answer as the task: {how}"
-        )
+        raise unanswered(question["prompt"], live.id)
     if not may_resume(state):
+        how = f'oh-daemon run "task" --resume {live.id[:12]}'
         raise InvalidStateError(f"its last turn is complete; say what to do next: {how}")
+
+
+def unanswered(prompt: str, conversation_id: str) -> InvalidStateError:
+    """Return why a conversation with a question cannot go on where nobody is there."""
+    how = f'oh-daemon run "task" --resume {conversation_id[:12]}'
+    return InvalidStateError(f"it asks {prompt!r}; give the answer as the task: {how}")
 
 
 def _announce(request: Request, live: Live) -> None:
     """Say where it works and that it costs money."""
-    name = live.conversation.state.options["model"]
     say(f"works in {request.workspace}, on this machine and with your permissions")
-    if not is_free(name):
-        say(f"model {name}; this run costs money, and the sum is shown at the end")
+    announce_cost(live.conversation.state.options["model"])
 
 
-def _changed_options(request: Request) -> dict[str, str]:
+def announce_cost(model: str) -> None:
+    if not is_free(model):
+        say(f"model {model}; this run costs money, and the sum is shown at the end")
+
+
+def changed_options(request: Request) -> dict[str, str]:
     """Return the options that the command line changes in a resumed conversation.
 
     Raises `InvalidParamsError` for a limit, which only a new conversation takes.
@@ -289,5 +311,5 @@ def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models
         conversation.resume()
 
 
-def _can_ask(request: Request) -> bool:
+def can_ask(request: Request) -> bool:
     return sys.stdin.isatty() and not (request.as_json or request.is_alone)

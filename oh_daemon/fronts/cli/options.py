@@ -54,6 +54,11 @@ Resume = Annotated[str | None, typer.Option(metavar="ID", help="Continue this co
 IsIsolated = Annotated[
     bool, typer.Option("--isolated", help="Change nothing here; `oh-daemon land` does that.")
 ]
+On = Annotated[str, typer.Option(metavar="TARGET", help="Work there, as `oh-daemon remote` does.")]
+Program = Annotated[str, typer.Option(help="With --on: the daemon there.")]
+IsAutoresumed = Annotated[
+    bool, typer.Option("--autoresume", help="Continue the newest conversation.")
+]
 ApiKey = Annotated[str | None, typer.Option("--api-key", hidden=True, callback=_refuse_key)]
 """Always refused."""
 

@@ -8,70 +8,48 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
-import orjson
 from rich.console import Console
 from rich.prompt import Prompt
 
 from oh_daemon.app.event_lines import EventPrinter, print_lines
-from oh_daemon.app.live import Live
 from oh_daemon.contract import plain
 from oh_daemon.contract.events import Decision
 from oh_daemon.core.approval import whole_text
-from oh_daemon.core.consent import reject_unasked
-from oh_daemon.core.conversation import Decisions
-from oh_daemon.core.journal import History, Journal
+from oh_daemon.fronts.cli.desk import Desk
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
-
-_OFFERS_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalUser:
     """Whoever can answer, if anybody `is_there`."""
 
-    live: Live
+    desk: Desk
     console: Console
     is_there: bool
 
-    def ask(self, history: History, event: plain.Event) -> None:
+    def ask(self, event: plain.Event) -> None:
         """Put a request that was just printed to them, and hand on the answer."""
         if not self.is_there:
             return
         if event["type"] == "approval.requested":
-            self._approve(history, event["approval"])
+            self._approve(event["approval"])
         if event["type"] == "input.requested":
             self._answer(event["input"])
 
-    def ask_again(self, waiting: Collection[str]) -> None:
+    def ask_again(self, ids: Collection[str]) -> None:
         """Settle what already waited in a resumed conversation, unless a message replaced that."""
-        journal = self.live.conversation.journal
-        for line in journal.lines() if waiting else ():
-            record: plain.Record = orjson.loads(line)
-            event = record["event"]
-            if event["type"] == "approval.requested":
-                request: plain.Approval | plain.InputRequest = event["approval"]
-            elif event["type"] == "input.requested":
-                request = event["input"]
-            else:
-                continue
-            if request["id"] not in waiting or request["id"] not in journal.state.pending:
-                continue
+        for request in self.desk.waiting(ids):
+            kind = "input" if "prompt" in request else "approval"
+            event: Any = {"type": f"{kind}.requested", kind: request}
+            record: Any = {"itemId": request["itemId"], "event": event}
             if self.is_there:
                 EventPrinter(self.console).print(record)
-                self.ask(journal, event)
+                self.ask(event)
             elif "digest" in request:
-                reject_unasked(journal, request["id"], request["digest"])
+                self.desk.reject_unasked(request)
 
-    def see_offers_through(self) -> None:
-        """Wait until the worker has acted on the offers that were answered as the turn ended."""
-        conversation = self.live.conversation
-        with conversation.journal.changed:
-            conversation.journal.changed.wait_for(
-                lambda: not conversation.state.answered_offers(), _OFFERS_S
-            )
-
-    def _approve(self, history: History, approval: plain.Approval) -> None:
+    def _approve(self, approval: plain.Approval) -> None:
         text = whole_text(approval["subject"])
         if text not in approval["title"]:
             print_lines(text, self.console)
@@ -79,12 +57,12 @@ class TerminalUser:
         for number, option in options.items():
             self.console.print(f"  {number}  {option['label']}", markup=False)
         typed = self._typed(list(options))
-        if typed is None or not isinstance(history, Journal):
+        if typed is None:
             return
         chosen, decision = options.get(typed), Decision(effect="reject")
         if chosen is not None:
             decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
-        Decisions(history).respond(approval["id"], approval["digest"], decision)
+        self.desk.decide(approval, decision)
 
     def _answer(self, question: plain.InputRequest) -> None:
         """Take the number of a choice, or any text as the answer; an empty line declines."""
@@ -92,8 +70,7 @@ class TerminalUser:
         if typed is None:
             return
         numbered = {str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)}
-        text, journal = numbered.get(typed, typed), self.live.conversation.journal
-        Decisions(journal).answer(question["id"], "accept" if text else "decline", text or None)
+        self.desk.answer(question, numbered.get(typed, typed))
 
     def _typed(self, choices: list[str] | None = None) -> str | None:
         """Return what they type: empty at the end of input, None if they interrupt the turn."""
@@ -105,7 +82,7 @@ class TerminalUser:
             self.console.print()
             return ""
         except KeyboardInterrupt:
-            self.live.conversation.interrupt()
+            self.desk.interrupt()
             return None
         finally:
             for number, handler in handlers.items():

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from queue import SimpleQueue
+from typing import Any, NamedTuple
 
 import orjson
 from rich.console import Console
 
 from oh_daemon.app.event_lines import EventPrinter
 from oh_daemon.contract import plain
-from oh_daemon.contract.errors import StorageError
+from oh_daemon.contract.errors import DaemonError, StorageError
 from oh_daemon.contract.settings import LIMITS
+from oh_daemon.core.consent import NOBODY_THERE
 from oh_daemon.core.journal import History, Listener
 from oh_daemon.core.state import is_tool_item
 from oh_daemon.fronts.cli.process import say
@@ -24,23 +26,42 @@ _OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
 """The events of sub-agents that people are shown; the parent's events say how they end."""
 _LIMITS = frozenset({"maxSteps", *LIMITS})
 
-_Report = tuple[History, bytes, "plain.Record"] | StorageError
+
+class Report(NamedTuple):
+    """An event, of whichever conversation."""
+
+    conversation_id: str
+    line: bytes
+    """As it goes over the wire."""
+    record: plain.Record
 
 
 class TurnWatch(Listener):
     """Queues what the conversations report, in order, for the main thread to print."""
 
     def __init__(self) -> None:
-        self._reports: SimpleQueue[_Report] = SimpleQueue()
+        self._reports: SimpleQueue[Report | DaemonError] = SimpleQueue()
         self.turn: plain.Turn | None = None
         """The turn that `show` has shown, once it is completed."""
 
     def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
-        self._reports.put((history, line, record))
+        head = orjson.dumps({"conversationId": history.id, "epoch": history.epoch})
+        self._reports.put(Report(history.id, head[:-1] + b"," + line[1:], record))
 
     def on_halted(self, history: History, error: StorageError) -> None:
         if history.state.parent_id is None:
-            self._reports.put(error)
+            self.fail(error)
+
+    def take(self, method: str, params: Any) -> None:
+        """Take what a daemon elsewhere tells."""
+        if method == "conversation/event":
+            self._reports.put(Report(params["conversationId"], orjson.dumps(params), params))
+        elif method == "daemon/statusChanged" and params["kind"] == "error":
+            self.fail(StorageError(params["message"]))
+
+    def fail(self, error: DaemonError) -> None:
+        """Take why there will be no more."""
+        self._reports.put(error)
 
     def skip(self) -> None:
         """Drop what opening an earlier conversation appended: after a crash, its turn's end.
@@ -56,16 +77,16 @@ class TurnWatch(Listener):
         last_refused = False
         while True:
             report = self._next(user.console)
-            if isinstance(report, StorageError):
-                say(report.message)
+            if isinstance(report, DaemonError):
+                say(report.with_hint)
                 return TURN_FAILED
-            history, line, record = report
-            event, is_own = record["event"], history.id == user.live.id
+            event, is_own = report.record["event"], report.conversation_id == user.desk.id
             if as_json:
-                _print_line(history, line)
+                sys.stdout.buffer.write(report.line + b"\n")
+                sys.stdout.buffer.flush()
             elif is_own or event["type"] in _OF_SUB_AGENTS:
-                printer.print(record)
-            user.ask(history, event)
+                printer.print(report.record)
+            user.ask(event)
             if not is_own:
                 continue
             _warn_of_what_nobody_allowed(event)
@@ -76,18 +97,12 @@ class TurnWatch(Listener):
             if event["type"] == "turn.paused":
                 return NO_MODEL
 
-    def _next(self, console: Console) -> _Report:
+    def _next(self, console: Console) -> Report | DaemonError:
         """Return the next report; a person at a terminal sees that something is going on."""
         if not self._reports.empty():
             return self._reports.get()
         with status_line("working; Ctrl-C stops it", console):
             return self._reports.get()
-
-
-def _print_line(history: History, line: bytes) -> None:
-    head = orjson.dumps({"conversationId": history.id, "epoch": history.epoch})
-    sys.stdout.buffer.write(head[:-1] + b"," + line[1:] + b"\n")
-    sys.stdout.buffer.flush()
 
 
 def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
@@ -101,7 +116,7 @@ def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
 def _refused_last(event: plain.Event, *, before: bool) -> bool:
     """Return whether the last action was refused because there was nobody to ask."""
     if event["type"] == "approval.resolved":
-        return event["by"] == "noClient"
+        return event["by"] == "noClient" or event.get("feedback") == NOBODY_THERE
     if event["type"] == "item.completed" and is_tool_item(item := event["item"]):
         return before and (item["tool"] == "finish" or item["status"] == "rejected")
     return before

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -137,6 +137,20 @@ class DaemonClient:
     def events(self) -> Iterator[Any]:
         """Yield each `conversation/event`, a `plain.Record` with more; see `notifications`."""
         return (params for name, params in self.notifications() if name == "conversation/event")
+
+    def deliver(
+        self, take: Callable[[str, Any], object], at_end: Callable[[DaemonError], object]
+    ) -> None:
+        """Pass all notifications on, on a thread of its own; `at_end` gets why they ended."""
+
+        def pass_on() -> None:
+            try:
+                for name, params in self.notifications():
+                    take(name, params)
+            except DaemonError as exc:
+                at_end(exc)
+
+        threading.Thread(target=pass_on, name="notifications", daemon=True).start()
 
     def hang_up(self) -> None:
         """End the daemon's input, and so the daemon. Any thread may call, also more than once."""

@@ -28,6 +28,8 @@ class ClientFacts:
     name: str = ""
     is_panel: bool = False
     """The client shows approvals itself when it receives their events."""
+    is_attended: bool = True
+    """Whether anybody is there who could answer, if only with the next message."""
     features: frozenset[str] = frozenset()
     """The features that our block sets to `true`, for instance applyEdit2."""
     wants_deltas: bool = True
@@ -69,6 +71,7 @@ def parse_client_facts(params: Json) -> ClientFacts:
         protocol_major=block.object("protocolVersion").field("major", int),
         name=client.text("name"),
         is_panel=client.text("kind") == "panel",
+        is_attended=client.text("kind") != "unattended",
         features=frozenset(name for name in FEATURES if features.field(name, bool)),
         wants_deltas=events.field("deltas", bool) is not False,
         opted_out=frozenset(name for name in events.array("optOut") if isinstance(name, str)),

@@ -6,6 +6,7 @@ This module imports everything slow, so it is loaded only after `initialize` is 
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -61,7 +62,7 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     context = EditorContext(shared.masker, documents)
     log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
     client_tools = ClientTools(server.client)
-    shared, models = _with_models_of_client(server, facts, shared, models)
+    shared, models = _as_client_is(server, facts, shared, models)
     shared = replace(
         shared,
         client_tools=client_tools.of,
@@ -102,10 +103,14 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     )
 
 
-def _with_models_of_client(
+def _as_client_is(
     server: Server, facts: ClientFacts, shared: Shared, models: Models
 ) -> tuple[Shared, Models | ClientModels]:
     """Return what is shared, and the models: those that the client offers, if it does."""
+    if not facts.is_attended:
+        shared = replace(shared, is_attended=lambda: False)
+        # Better late than without a tool that the task may need.
+        shared.mcp.wait_s = threading.TIMEOUT_MAX
     if facts.models is None:
         return shared, models
     offered = ClientModels(server.client, facts.models, models.secrets)

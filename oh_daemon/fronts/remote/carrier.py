@@ -11,14 +11,15 @@ import shlex
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
 
-from oh_daemon.contract.errors import ToolError, UserError
+from oh_daemon.contract.errors import UserError
+from oh_daemon.fronts.client.child import Child
 from oh_daemon.fronts.remote.install import folder_there
 from oh_daemon.fronts.remote.target import Target
 from oh_daemon.workspace.environment import clean_env
-from oh_daemon.workspace.spawner import Spawner, start_thread
+from oh_daemon.workspace.spawner import start_thread
 
 _BEGIN = b"oh-daemon begins here\n"
 """What comes before it is of the shell there, such as a greeting."""
@@ -42,31 +43,23 @@ _WAIT_S = 5.0
 _TAIL_CHARS = 2_000
 
 
-class Carrier:
+class Carrier(Child):
     """One connection. `inbound` reads what the daemon there writes, `outbound` is its input."""
 
     def __init__(self, target: Target, program: str, environment: Mapping[str, str]) -> None:
         """Start it. Raises `UserError` when there is no such program here."""
         self.target = target
-        self._program = program
-        self._spawner = Spawner()
         self._tail = ""
         self._has_begun = False
         self._errors_ended = threading.Event()
         argv = target.argv(_SCRIPT.format(program=shlex.quote(program), copy=folder_there()))
-        with ExitStack() as theirs:
-            their_input, self.outbound = os.pipe()
-            self.inbound, their_output = os.pipe()
-            errors, their_errors = os.pipe()
-            fds = (their_input, their_output, their_errors)
-            for descriptor in fds:
-                theirs.callback(os.close, descriptor)
-            try:
-                self._process = self._spawner.spawn(
-                    argv, cwd=Path.cwd(), env=clean_env(environment), fds=fds
-                )
-            except ToolError as exc:
-                raise UserError(f"{target.text}: {exc.message}", hint=exc.hint) from None
+        errors, their_errors = os.pipe()
+        try:
+            super().__init__(argv, Path.cwd(), clean_env(environment), their_errors)
+        except UserError as exc:
+            raise UserError(f"{target.text}: {exc.message}", hint=exc.hint) from None
+        finally:
+            os.close(their_errors)
         start_thread("carrier-errors", self._pass_errors_on, errors)
 
     def begin(self) -> bytes:
@@ -82,7 +75,7 @@ class Carrier:
 
     def failure(self) -> UserError:
         """Return why there is no connection, or none any more, and what to do about it."""
-        code = self._process.wait(_WAIT_S)
+        code = self.exit_code()
         self._errors_ended.wait(_WAIT_S)
         reason = f": {self._tail.strip()}" if self._tail.strip() else ""
         name = self.target.text
@@ -105,16 +98,15 @@ class Carrier:
         """Call back, on any thread, when the carrier has ended."""
         self._process.exit_code.add_done_callback(lambda _code: callback())
 
-    def close_input(self) -> None:
-        """Let the daemon there end. Call it once."""
-        os.close(self.outbound)
+    def end(self, hang_up: Callable[[], object]) -> None:
+        """Let the daemon there end, which `hang_up` does, and the connection in any case.
 
-    def exit_code(self) -> int | None:
-        """Wait a little for the end of the carrier; None if it does not end."""
-        return self._process.wait(_WAIT_S)
-
-    def kill(self) -> None:
-        self._spawner.close()
+        Any thread may call.
+        """
+        last_resort = threading.Timer(_WAIT_S, self.kill)
+        last_resort.name, last_resort.daemon = "last-resort", True
+        last_resort.start()
+        hang_up()
 
     def _pass_errors_on(self, descriptor: int) -> None:
         with open(descriptor, "rb", buffering=0) as errors:

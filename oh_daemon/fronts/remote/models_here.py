@@ -28,7 +28,6 @@ from oh_daemon.contract.model_requests import (
 from oh_daemon.core.ports import Json, ModelDelta, ModelRequest, Progress, Retry
 from oh_daemon.fronts.remote.opening import ABOUT_MODELS, plain
 from oh_daemon.fronts.wire.dispatch import Method, RequestContext, describe_error
-from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.model.capabilities import edits_by_patch
 
 _MAX_CALLS = 64
@@ -38,7 +37,7 @@ class ModelsHere:
     """The user's models, for a daemon elsewhere. Thread-safe."""
 
     def __init__(
-        self, models: Models, sources: SettingsSources, notify: Callable[[str, bytes], None]
+        self, models: Models, sources: SettingsSources, notify: Callable[[str, Json], None]
     ) -> None:
         self._models = models
         self._sources = sources
@@ -93,7 +92,7 @@ class ModelsHere:
         )
 
         def tell(**said: Any) -> None:
-            self._notify("model/progress", encode({"callId": call.call_id, **said}))
+            self._notify("model/progress", {"callId": call.call_id, **said})
 
         def on_delta(delta: ModelDelta) -> None:
             tell(delta={"channel": delta.channel, "text": delta.text})

@@ -67,7 +67,9 @@ class Proxy:
         self._uris = UriMap({})
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
         self._there = Outbox(carrier.outbound, ContentLength(), OUTGOING)
-        self._models = ModelsHere(models, self._sources, self._there.notify)
+        self._models = ModelsHere(
+            models, self._sources, lambda name, said: self._there.notify(name, encode(said))
+        )
         self._for_there = _dispatcher(self._there, self._models.methods)
         self._for_editor = _dispatcher(self._editor, self._models.of_editor)
         self._initialize: RequestId | None = None
@@ -118,11 +120,11 @@ class Proxy:
     def _end(self) -> None:
         """Let the daemon there end in order, and the carrier in any case. Any thread may call."""
         if self._end_once.acquire(blocking=False):
-            last_resort = threading.Timer(_END_S, self._carrier.kill)
-            last_resort.name, last_resort.daemon = "last-resort", True
-            last_resort.start()
-            self._there.close(_END_S)
-            self._carrier.close_input()
+            self._carrier.end(self._hang_up)
+
+    def _hang_up(self) -> None:
+        self._there.close(_END_S)
+        self._carrier.close_input()
 
     def _on_editor(self, frame: Frame, body: bytes) -> None:
         match frame:

@@ -1,0 +1,151 @@
+"""`oh-daemon run --on TARGET`: one turn of a daemon elsewhere, shown and asked about here.
+
+The models are those of here. What the command line and its settings file say goes along as the
+settings of an editor would; trust in the folder is asked for and kept there.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from rich.console import Console
+
+from oh_daemon.app.images import inline_images, read_images
+from oh_daemon.app.models import Models
+from oh_daemon.app.places import Places
+from oh_daemon.contract.daemon_messages import ChangesListResult
+from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.core.ports import Json
+from oh_daemon.core.skills import typed
+from oh_daemon.fronts.cli.conversation_commands import lines_at_end
+from oh_daemon.fronts.cli.desk_there import DeskThere
+from oh_daemon.fronts.cli.headless import (
+    Request,
+    Signals,
+    announce_cost,
+    can_ask,
+    changed_options,
+    heed_problems,
+    interrupt,
+    require_task,
+    resumed_id,
+    secrets_of,
+    sources_of,
+    unanswered,
+)
+from oh_daemon.fronts.cli.process import say
+from oh_daemon.fronts.cli.status_line import status_line
+from oh_daemon.fronts.cli.terminal_user import TerminalUser
+from oh_daemon.fronts.cli.turn_watch import INTERRUPTED, TurnWatch
+from oh_daemon.fronts.client.connection import DaemonClient, hello
+from oh_daemon.fronts.remote.carrier import Carrier
+from oh_daemon.fronts.remote.connect import connect
+from oh_daemon.fronts.remote.target import Target, parse_target
+from oh_daemon.store.logins import Logins
+
+
+def run_on(request: Request, text: str, program: str) -> int:
+    """Work at a target until the turn ends; return the exit code."""
+    signals, watch = Signals(), TurnWatch()
+    target, folder = _place(request, text)
+    console = Console(highlight=False, force_terminal=False if request.as_json else None)
+    with ExitStack() as last_words, ExitStack() as ending:
+        with status_line("starting", console):
+            images = inline_images(read_images(request.images))
+            secrets = secrets_of(request, os.environ)
+            daemon = ending.enter_context(_daemon_at(target, program, folder, request))
+            for name, value in secrets.items():
+                lent = {"name": name, "value": value, "forCommands": True}
+                daemon.request("secret/set", lent)
+            desk = DeskThere(daemon, watch)
+            waiting = _open(request, daemon, desk, folder)
+        say(f"works in {folder} at {target.text}, with your permissions there")
+        announce_cost(desk.model)
+        again = f"oh-daemon run --on {shlex.quote(text)} --resume {desk.id[:12]}"
+        more = f" --program {shlex.quote(program)}" if program else ""
+        last_words.callback(say, f"this was conversation {desk.id[:12]}, for `{again}{more}`")
+        signals.desk = desk
+        user = TerminalUser(desk, console, is_there=can_ask(request))
+        if signals.came:
+            return INTERRUPTED
+        if request.task.strip():
+            desk.ask("conversation/sendMessage", content=[typed(request.task), *images])
+        else:
+            desk.ask("conversation/resume")
+        if signals.came:
+            interrupt(desk)
+        user.ask_again(waiting)
+        code = watch.show(user, as_json=request.as_json)
+        if watch.turn is not None:
+            desk.see_offers_through()
+            _say_what_waits(request, desk, folder)
+        return code
+
+
+def _say_what_waits(request: Request, desk: DeskThere, folder: Path) -> None:
+    if request.isolated:
+        changes = ChangesListResult.model_validate(desk.ask("changes/list"))
+        for words in lines_at_end(changes, folder, f"there: oh-daemon land {desk.id[:12]}"):
+            say(words)
+
+
+def _place(request: Request, text: str) -> tuple[Target, Path]:
+    """Return the target and the folder there. Raises `InvalidParamsError`."""
+    target = parse_target(text)
+    if request.tool_choice != "auto":
+        raise InvalidParamsError("--tool-choice is for runs here: leave it out with --on")
+    if target.folder and request.workspace != Path.cwd().resolve():
+        raise InvalidParamsError(f"--workspace: {text} already names the folder")
+    return target, Path(target.folder) if target.folder else request.workspace
+
+
+def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> DaemonClient:
+    places = Places(os.environ)
+    sources = sources_of(request, places)
+    merged = sources.merged()
+    heed_problems(merged)
+    models = Models(
+        lambda: sources.merged().settings, os.environ, logins=Logins(places.logins_file)
+    )
+    is_new = request.resume is None and not request.autoresume
+    if is_new or "model" in request.options:
+        models.check(merged.settings.model or models.require_default())
+    kind = "panel" if can_ask(request) else "unattended"
+    block = {
+        "client": {"name": "oh-daemon run", "kind": kind},
+        "events": {"deltas": False},
+        "settings": sources.of_command(),
+    }
+    return connect(Carrier(target, program, os.environ), models, sources, hello([folder], block))
+
+
+def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path) -> list[str]:
+    """Start or open the conversation to work in; return the ids of what waits in it already."""
+    if (resumed := resumed_id(request, _ids(daemon, folder))) is None:
+        require_task(request)
+        more = {} if request.result_schema is None else {"resultSchema": request.result_schema}
+        params = {"isolated": request.isolated, **more}
+        desk.take(daemon.request("conversation/start", params)["conversation"])
+        return []
+    options = changed_options(request)
+    opened = daemon.request("conversation/open", {"conversationId": resumed, "replay": "none"})
+    desk.take(opened["conversation"])
+    for question in opened["pending"]:
+        if "prompt" in question and not (request.task.strip() or can_ask(request)):
+            raise unanswered(question["prompt"], resumed)
+    for name, value in options.items():
+        desk.ask("conversation/setOption", optionId=name, value=value)
+    return [each["id"] for each in opened["pending"]]
+
+
+def _ids(daemon: DaemonClient, folder: Path) -> Iterator[str]:
+    """Yield the ids of the folder's conversations, newest first."""
+    page: Json = {"nextCursor": None}
+    while "nextCursor" in page:
+        cursor = {"cursor": page["nextCursor"]} if page["nextCursor"] else {}
+        page = daemon.request("conversation/list", {"folder": folder.as_uri(), **cursor})
+        yield from (each["id"] for each in page["conversations"])
