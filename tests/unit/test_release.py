@@ -18,6 +18,7 @@ WORKFLOWS: dict[str, Any] = {
 }
 VERSIONED = (
     *("pyproject.toml", "CHANGELOG.md", "packaging/acp/agent.json"),
+    "packaging/devcontainer/src/oh-daemon/devcontainer-feature.json",
     *("editors/vscode/package.json", "editors/vscode/package-lock.json"),
 )
 

@@ -11,6 +11,7 @@ import pytest
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.settings import Layer, merge_settings
+from oh_daemon.contract.version import VERSION
 from oh_daemon.fronts.remote import uris as uris_module
 from oh_daemon.fronts.remote.opening import opened, problem_of
 from oh_daemon.fronts.remote.target import parse_target
@@ -120,10 +121,10 @@ def test_what_protects_goes_there_and_what_lowers_it_does_not() -> None:
 
 def test_a_daemon_there_that_cannot_ask_for_models_is_refused_with_both_versions() -> None:
     old = {"result": {"capabilities": {}, "serverInfo": {"version": "0.0.9"}}}
-    problem = problem_of(old, "0.1.0", "ssh://box")
+    problem = problem_of(old, VERSION, "ssh://box")
     assert problem is not None
-    assert "version 0.0.9, here it is 0.1.0" in problem.message
-    assert problem_of({"error": {"code": 1}}, "0.1.0", "ssh://box") is None
+    assert f"version 0.0.9, here it is {VERSION}" in problem.message
+    assert problem_of({"error": {"code": 1}}, VERSION, "ssh://box") is None
 
 
 def test_where_a_folder_has_another_path_only_fields_with_uris_change() -> None:
