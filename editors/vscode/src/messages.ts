@@ -102,6 +102,9 @@ export interface PanelMemory {
   place?: Place;
   /** By the id of the pending approval or question. */
   halfAnswers?: Record<string, HalfAnswer>;
+  isPlanOpen?: boolean;
+  /** Where a turn's work is unfolded: a conversation's id and that of an item. */
+  openFolds?: readonly string[];
 }
 
 export type ToPanel =

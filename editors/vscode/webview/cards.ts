@@ -1,16 +1,7 @@
 /** One element per item of the transcript. */
 
 import type { ToolItem } from "../src/messages";
-import type {
-  CondensationItem,
-  FileChange,
-  Item,
-  NoticeItem,
-  Part,
-  PlanItem,
-  Range,
-  SubagentItem,
-} from "../src/protocol";
+import type { CondensationItem, FileChange, Item, NoticeItem, Part, Range, SubagentItem } from "../src/protocol";
 import { compact, formatDuration, formatLines } from "../src/words";
 import { diffRows, facts, fileDiff, fileLink, fileName, middleCut } from "./diff";
 import { h, type IconName, icon } from "./dom";
@@ -72,6 +63,8 @@ function cutAnswer(text: string): HTMLElement {
 function callCard(item: ToolItem, conversationId: string): HTMLElement | undefined {
   const isWell = ["pending", "running", "completed"].includes(item.status);
   if (item.tool === "ask") return questionItem(item);
+  // The plan is shown above the input.
+  if (item.kind === "plan" && isWell && item.entries.length > 0) return undefined;
   // The cards of its sub-agents follow and take its place.
   if (item.tool === "delegate" && isWell) return undefined;
   if (item.tool === "finish" && item.status === "completed")
@@ -237,7 +230,6 @@ function notes(item: ToolItem): HTMLElement[] {
 
 function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const note = notes(item);
-  if (item.kind === "plan" && item.entries.length) return [plan(item), ...note];
   if (item.kind === "fileChange" && item.changes.length && item.status !== "failed") {
     return [
       ...item.changes.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change }))),
@@ -301,20 +293,6 @@ export function tick(element: HTMLElement): void {
 
 function exitCode(item: ToolItem): number | undefined {
   return item.kind === "command" ? item.exitCode : undefined;
-}
-
-function plan(item: PlanItem): HTMLElement {
-  const marks = { pending: "circle", inProgress: "arc", completed: "check" } as const;
-  const labels = { pending: "to do", inProgress: "in progress", completed: "done" } as const;
-  const entries = item.entries.map((entry) =>
-    h(
-      "li",
-      { "data-status": entry.status },
-      h("span.state", { role: "img", "aria-label": labels[entry.status] }, icon(marks[entry.status])),
-      h("span", {}, entry.text),
-    ),
-  );
-  return h("ul.plan", {}, ...entries);
 }
 
 /** Lets a long path break after its slashes first. */

@@ -20,6 +20,7 @@ import { Memory } from "./memory";
 import { Meter } from "./meter";
 import { prependEarlier } from "./opening";
 import { Pickers } from "./pickers";
+import { PlanBox } from "./plan";
 import { PortsBox } from "./ports";
 import { QueueBox } from "./queue";
 import { Review } from "./review";
@@ -62,6 +63,7 @@ const restrictedBox = h(
   h("span", {}, "Restricted window: the agent can only read."),
   h("button.quiet", { onclick: () => run("host/command", { command: "workbench.trust.manage" }) }, "Trust this folder"),
 );
+const planBox = new PlanBox(memory);
 const portsBox = new PortsBox();
 const queueBox = new QueueBox();
 const isolatedBox = h("div.isolated-box", {});
@@ -152,6 +154,7 @@ const branches = new Branches({
 const transcript = new Transcript(
   review,
   branches,
+  memory,
   h("div.below-log", {}, list.element, aside.element, stateBox.element),
   {
     earlier: () => void loadEarlier().catch(fail),
@@ -169,6 +172,7 @@ document.body.append(
   h(
     "footer",
     {},
+    planBox.element,
     askedBox.element,
     followBox,
     portsBox.element,
@@ -406,6 +410,7 @@ function drawNow(): void {
   }
   restrictedBox.hidden = daemon.kind !== "running" || !daemon.isRestricted;
   stateBox.draw({ daemon, failure, store, sending: sending.shown, hasModel: pickers.hasModel, isList });
+  planBox.draw(store?.plan);
   askedBox.draw(store);
   portsBox.draw(isList ? undefined : store?.info.id);
   attempts.draw(isList ? undefined : store?.info);

@@ -14,6 +14,7 @@ import type {
   Notice,
   OpenResult,
   Option,
+  PlanItem,
   QueuedMessage,
   ReviewedFile,
   SubagentItem,
@@ -46,6 +47,8 @@ export class Store {
   /** Changes were reviewed, or a turn has changed files: `changes/list` must be read again. */
   needsReviews = false;
   readonly turns = new Turns();
+  /** The agent's last plan; one that is done goes with the user's next message. */
+  plan: PlanItem | undefined;
   /** The id of the item with the model's current thinking. */
   private thinking: string | undefined;
   /** Items that changed since `takeChanged`. */
@@ -117,7 +120,11 @@ export class Store {
   prepend(items: readonly Item[]): void {
     const later = new Map(this.items);
     this.items.clear();
-    for (const item of [...items, ...later.values()]) this.items.set(item.id, item);
+    this.plan = undefined;
+    for (const item of [...items, ...later.values()]) {
+      this.items.set(item.id, item);
+      this.notePlan(item);
+    }
     this.placeEnds();
     for (const id of this.items.keys()) if (!later.has(id)) this.changed.add(id);
   }
@@ -268,8 +275,15 @@ export class Store {
     }
   }
 
+  private notePlan(item: Shown): void {
+    if (item.kind === "plan" && item.status === "completed" && item.entries.length > 0) this.plan = item;
+    const isDone = this.plan?.entries.every(({ status }) => status === "completed");
+    if (item.kind === "userMessage" && isDone) this.plan = undefined;
+  }
+
   private set(item: Item): void {
     this.items.set(item.id, item);
+    this.notePlan(item);
     this.changed.add(item.id);
     this.retry = undefined;
   }

@@ -4,6 +4,8 @@ import type { Branches } from "./branch";
 import { card, noticeCard, tick, updateText } from "./cards";
 import type { Place } from "../src/messages";
 import { dots, h, icon } from "./dom";
+import { Folds } from "./folds";
+import type { Memory } from "./memory";
 import type { Review } from "./review";
 import type { Store } from "./store";
 import { subagentCard } from "./subagent";
@@ -39,6 +41,8 @@ export class Transcript {
   private readonly blank = new Set<string>();
   /** Durations of items that are still running. */
   private readonly ticking = new Set<HTMLElement>();
+  private readonly folds: Folds;
+  private store: Store | undefined;
   /** Keeps the end in view, whatever grows or shrinks, until the user scrolls away from it. */
   private isFollowing = true;
   private placeTimer = 0;
@@ -49,9 +53,11 @@ export class Transcript {
   constructor(
     private readonly review: Review,
     private readonly branches: Branches,
+    memory: Memory,
     below: HTMLElement,
     private readonly actions: TranscriptActions,
   ) {
+    this.folds = new Folds(this.elements, memory, () => this.look());
     this.earlier = h("button.quiet.earlier", { onclick: actions.earlier }, "Show earlier messages");
     this.page = h("div.page", {}, this.earlier, this.log, this.dots);
     this.end = h(
@@ -63,9 +69,9 @@ export class Transcript {
     this.element = h("main.scroller", {}, this.page, below, this.end);
     this.element.addEventListener("scroll", () => {
       if (!isInSight()) return;
-      const { scrollHeight, scrollTop, clientHeight } = this.element;
-      this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
-      this.end.hidden = this.isFollowing;
+      const wasFollowing = this.isFollowing;
+      this.look();
+      if (this.isFollowing && !wasFollowing) this.fold();
       clearTimeout(this.placeTimer);
       this.placeTimer = window.setTimeout(() => isInSight() && this.actions.place(this.place), PLACE_MS);
     });
@@ -87,6 +93,19 @@ export class Transcript {
     }, TICK_MS);
   }
 
+  /** Sees whether the end is in view. */
+  private look(): void {
+    const { scrollHeight, scrollTop, clientHeight } = this.element;
+    this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR_END_PX;
+    this.end.hidden = this.isFollowing;
+  }
+
+  private fold(): void {
+    const { store } = this;
+    if (store)
+      this.folds.draw(store.info.id, store.items.values(), { isBusy: store.isBusy, isRead: !this.isFollowing });
+  }
+
   toEnd(): void {
     this.release();
     this.isFollowing = true;
@@ -97,6 +116,7 @@ export class Transcript {
   showPlace(place: Place): void {
     const element = this.elements.get(place.itemId);
     if (!element) return;
+    this.folds.reveal(place.itemId);
     this.held = place;
     this.isFollowing = false;
     this.element.scrollTop += this.topOf(element) - place.offset;
@@ -116,8 +136,8 @@ export class Transcript {
   private get place(): Omit<Place, "conversationId"> | undefined {
     if (this.isFollowing) return undefined;
     // Asking for the position of an item in a group out of view would lay that group out.
-    const group = this.firstInSight(this.log.children);
-    const first = group && this.firstInSight(group.querySelectorAll<HTMLElement>(":scope > [data-item]"));
+    const group = this.firstInSight(this.log.querySelectorAll<HTMLElement>(":scope > :not([hidden])"));
+    const first = group && this.firstInSight(group.querySelectorAll<HTMLElement>(":scope > [data-item]:not([hidden])"));
     if (!first) return undefined;
     return { itemId: first.dataset.item ?? "", offset: Math.round(this.topOf(first)) };
   }
@@ -142,6 +162,7 @@ export class Transcript {
   reset(store: Store | undefined): void {
     this.elements.clear();
     this.blank.clear();
+    this.folds.reset();
     this.log.replaceChildren();
     this.page.hidden = true;
     store?.touchAll();
@@ -153,12 +174,17 @@ export class Transcript {
 
   draw(store: Store | undefined): void {
     this.earlier.hidden = !store?.hasMore;
+    this.store = store;
     if (!store) return;
     const earlier = this.earlierThanShown(store);
     const front = new DocumentFragment();
+    let isSame = true;
     for (const id of store.takeChanged())
-      this.drawItem(id, store.items.get(id), store, earlier.has(id) ? front : this.log);
+      isSame = this.drawItem(id, store.items.get(id), store, earlier.has(id) ? front : this.log) && isSame;
     this.log.prepend(front);
+    const isBusy = String(store.isBusy);
+    if (!isSame || this.log.dataset.busy !== isBusy) this.fold();
+    this.log.dataset.busy = isBusy;
     // Not with `:has` in the style sheet, which is evaluated again with every item.
     this.page.hidden = this.elements.size === 0;
     this.dots.hidden = !this.isAwaited(store);
@@ -207,17 +233,22 @@ export class Transcript {
     else this.elements.get(next)?.before(made);
   }
 
-  /** Draws an item; a new one that precedes all others goes to `place`. */
-  private drawItem(id: string, item: Shown | undefined, store: Store, place: ParentNode): void {
+  /** Draws an item; a new one that precedes all others goes to `place`. Returns whether only its text has grown. */
+  private drawItem(id: string, item: Shown | undefined, store: Store, place: ParentNode): boolean {
     const old = this.elements.get(id);
-    if (old && item && "text" in item && updateText(old, item)) return markBusy(old, item);
+    if (old && item && "text" in item && updateText(old, item)) {
+      markBusy(old, item);
+      return item.status === "running";
+    }
     const made = item && this.made(item, store);
     if (!made) {
       if (old) remove(old);
       this.elements.delete(id);
       this.blank.add(id);
-      return;
+      return false;
     }
+    if (old) made.hidden = old.hidden;
+    made.classList.toggle("in-fold", old?.classList.contains("in-fold") ?? false);
     if (old instanceof HTMLDetailsElement && made instanceof HTMLDetailsElement) made.open = old.open;
     made.dataset.item = id;
     markBusy(made, item);
@@ -227,6 +258,7 @@ export class Transcript {
     this.elements.set(id, made);
     const elapsed = made.querySelector<HTMLElement>(".elapsed");
     if (elapsed) this.ticking.add(elapsed);
+    return false;
   }
 }
 

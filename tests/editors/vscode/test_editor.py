@@ -155,6 +155,7 @@ async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own
 
     await vscode.say("again")
     await vscode.expect_answers("Fixed.", "Again.")
+    await vscode.fold.last.click()
     await vscode.panel.get_by_role("button", name="Open diff").last.click()
     accept = vscode.page.get_by_role("button", name="Accept the Agent's Changes of This File")
     await expect(accept).to_be_visible()

@@ -37,6 +37,9 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await expect(vscode.panel.locator(".notice")).to_contain_text("are not an event; left out")
     await expect(vscode.commands).to_have_count(200)
     await expect(vscode.commands.last).to_be_in_viewport()
+    await vscode.fold.click()
+    await vscode.panel.get_by_role("button", name="To the newest").click()
+    await expect(vscode.commands.last).to_be_in_viewport()
     # The browser neither lays out nor paints what is far from sight.
     assert not await vscode.commands.first.evaluate(IS_PAINTED)
     assert await vscode.commands.last.evaluate(IS_PAINTED)

@@ -51,6 +51,7 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
     assert await asked.evaluate("(shown) => shown.scrollHeight <= shown.clientHeight")
     await vscode.choose("mode", "full")
     await vscode.expect_answers("Hello.", "A picture.")
+    await vscode.fold.click()
     await vscode.panel.locator("summary", has_text="show").click()
     await expect(vscode.panel.locator(".card img").first).to_be_visible()
     await expect(vscode.panel.locator(".card img").first).to_have_js_property("naturalWidth", 1)

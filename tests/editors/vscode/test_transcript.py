@@ -1,4 +1,4 @@
-"""How the panel shows an answer: Markdown, thoughts, plans, searches, and what it took."""
+"""How the panel shows an answer: Markdown, thoughts, the plan, the work, and what it took."""
 
 import re
 import threading
@@ -206,9 +206,16 @@ async def test_what_is_read_stays_in_sight_when_the_panel_gets_another_width(
         await expect(read).to_be_in_viewport()
 
 
-async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSCode) -> None:
-    vscode.script(calls(call("todo", tasks=PLAN), call("grep", pattern="return")))
-    vscode.script(call("terminal", command="exit 3"), say("Found."))
+async def test_a_turn_folds_into_a_line_and_its_plan_and_what_it_took_stay_at_hand(
+    vscode: VSCode,
+) -> None:
+    gate = threading.Event()
+    begun = [{**PLAN[0], "status": "in_progress"}, {**PLAN[1], "status": "pending"}, PLAN[2]]
+    vscode.script(calls(call("todo", tasks=begun), call("grep", pattern="return")))
+    vscode.script(call("edit", command="view", path="calc.py"))
+    vscode.script(call("todo", tasks=PLAN), call("grep", pattern="add"))
+    vscode.script(call("terminal", command="touch made"), call("terminal", command="true"))
+    vscode.script(held(call("terminal", command="exit 3"), gate), say("Found."))
     await vscode.open()
     await vscode.choose("model", PRICED)
     await vscode.choose("mode", "full")
@@ -217,25 +224,53 @@ async def test_plans_searches_and_what_it_took_are_seen_in_the_panel(vscode: VSC
     await vscode.input.press("Shift+Enter")
     await vscode.input.press_sequentially("returned?")
     await vscode.input.press("Enter")
-    await vscode.expect_answers("Found.")
+    await expect(vscode.commands).to_have_count(2)
     await expect(vscode.panel.locator(".user .text")).to_have_text("Where is it\nreturned?")
 
-    entries = vscode.panel.locator(".plan li")
+    # While the agent works, the last steps are open, and the plan is one, above the input.
+    rows = vscode.panel.locator(".card:visible .card-head .title")
+    await expect(vscode.fold).to_have_text("2 earlier steps")
+    await expect(rows).to_have_text([re.compile("Grep 'add'"), "touch made", "true"])
+    plan = vscode.panel.locator(".plan-box")
+    await expect(plan.locator("summary")).to_have_text("Round the prices1 of 3")
+    await plan.locator("summary").press("Enter")
+    entries = plan.locator("li")
     await expect(entries).to_have_text([each["text"] for each in PLAN])
     for n, state in enumerate(("done", "in progress", "to do")):
         await expect(entries.nth(n).get_by_role("img", name=state)).to_be_visible()
+    gate.set()
+    await vscode.expect_answers("Found.")
+    await expect(vscode.fold).to_have_text(re.compile(r"^Worked \d+ s · 6 steps · 1 file$"))
+    await expect(rows).to_have_count(0)
+    # What a command made is in the card of changed files, though no edit has told of it.
+    await expect(vscode.panel.locator(".changes .file")).to_contain_text(["made"])
+
+    await vscode.fold.press("Enter")
     search = vscode.panel.locator("details.card", has_text="Grep 'return'")
     await expect(search.locator(".output")).to_be_hidden()
     await search.locator("summary").click()
     await expect(search.locator(".output")).to_contain_text("return a - b")
-    facts = vscode.commands.locator(".meta")
+    facts = vscode.commands.last.locator(".meta")
     await expect(facts).to_have_text(re.compile(r"^exit 3 · \d[\d.]* (ms|s)$"))
+    # Both are as the reader left them when the panel is shown again.
+    await vscode.page.get_by_role("tab", name="Search").click()
+    await vscode.input.wait_for(state="detached")
+    await vscode.show_agent()
+    await expect(vscode.fold).to_have_attribute("aria-expanded", "true")
+    await expect(facts).to_be_visible()
+    await expect(entries.last).to_be_visible()
+    await vscode.fold.click()
+    await expect(facts).to_be_hidden()
 
-    await expect(vscode.panel.locator(".usage")).to_contain_text("330 tokens · $0.330")
+    await see_what_it_took(vscode)
+
+
+async def see_what_it_took(vscode: VSCode) -> None:
+    await expect(vscode.panel.locator(".usage")).to_contain_text("880 tokens · $0.880")
     await vscode.panel.locator(".usage").click()
     spent = vscode.panel.get_by_role("group", name="What this conversation took")
     await expect(spent).to_contain_text("1 % of 10k tokens")
-    await expect(spent).to_contain_text("$0.330")
+    await expect(spent).to_contain_text("$0.880")
     # The input stays free.
     box, desk = [await each.bounding_box() for each in (spent, vscode.panel.locator(".composer"))]
     assert box

@@ -171,6 +171,11 @@ class VSCode:
     def commands(self) -> Locator:
         return self.panel.locator('.card[data-kind="command"]')
 
+    @property
+    def fold(self) -> Locator:
+        """The lines that stand for the work of turns, each of which a click opens."""
+        return self.panel.locator(".fold")
+
     def tab(self, name: str) -> Locator:
         return self.page.locator(f'.tab[data-resource-name="{name}"]')
 
