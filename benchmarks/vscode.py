@@ -27,6 +27,7 @@ N_EVENTS = 20_000
 N_TIMES = 9
 DOUBLE_CLICK_S = 0.4
 N_KEYS = 100
+N_LINES = 500
 LOAD_ALL = """async () => {
   // In the page: the driver looks whether a page has come only now and then.
   const earlier = document.querySelector(".earlier");
@@ -46,7 +47,8 @@ TO_END = """async () => {
 }"""
 MAKE_PLAIN = """() => {
   const log = document.querySelector(".scroller .log");
-  log.replaceChildren(...[...log.querySelectorAll("[data-item]")].map(({textContent}) =>
+  const shown = [...log.querySelectorAll("[data-item]:not([hidden])")];
+  log.replaceChildren(...shown.map(({textContent}) =>
     Object.assign(document.createElement("p"), {textContent})));
 }"""
 SCROLL_UP = """async (step) => {
@@ -76,6 +78,14 @@ WATCH_OPENING = """() => {
   window.addEventListener("pointerdown", (event) => {
     window.pressedAt = performance.timeOrigin + event.timeStamp;
   }, true);
+}"""
+WATCH_COLORS = """() => {
+  const found = {};
+  window.colored = new Promise((done) => new MutationObserver(() => {
+    const code = document.querySelector(".code-block code");
+    if (code) found.shown ??= performance.now();
+    if (code?.querySelector(".token")) done((performance.now() - found.shown) / 1000);
+  }).observe(document.body, {subtree: true, childList: true}));
 }"""
 OPENED = """async () => {
   while (!window.conversationAt) await new Promise(requestAnimationFrame);
@@ -107,7 +117,7 @@ async def measure() -> AsyncIterator[Figure]:
     with tempfile.TemporaryDirectory(prefix="oh-bench-") as folder:
         extensions = Path(folder, "extensions")
         await asyncio.to_thread(install_extension, Path(folder, "installer"), extensions)
-        for part in (opening, scrolling, typing):
+        for part in (opening, scrolling, typing, coloring):
             sys.stderr.write(f"measuring {part.__name__} …\n")
             with tempfile.TemporaryDirectory(prefix="oh-bench-") as place:
                 async for figure in part(Path(place), extensions):
@@ -189,6 +199,23 @@ async def typing(place: Path, extensions: Path) -> AsyncIterator[Figure]:
     measured = f"{ms(p50(streaming))} / {ms(p99(streaming))}"
     floor = f"without a turn {ms(p50(quiet))} / {ms(p99(quiet))}"
     yield Figure("key to painted text while 100 deltas/s stream, p50 / p99", measured, "", floor)
+
+
+async def coloring(place: Path, extensions: Path) -> AsyncIterator[Figure]:
+    """Show the same code twice: the first time, the language's grammar is read."""
+    lines = (Path(__file__).read_text().splitlines() * 2)[:N_LINES]
+    code = "\n".join(["```python", *lines, "```"])
+    times: list[float] = []
+    async with window(place, extensions, say(code), say(code)) as (vscode, _):
+        await vscode.open()
+        for n in range(2):
+            if n > 0:
+                await vscode.start_anew()
+            await vscode.frame().evaluate(WATCH_COLORS)
+            await vscode.say("show it")
+            times.append(await vscode.frame().evaluate("() => window.colored"))
+    name = f"{N_LINES} lines of code to their colors, the first of a language / later ones"
+    yield Figure(name, " / ".join(map(ms, times)), "", "")
 
 
 async def _latencies(vscode: VSCode) -> list[float]:

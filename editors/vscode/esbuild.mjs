@@ -1,4 +1,4 @@
-// Two bundles: the extension for Node, the panel for the browser. `--production` makes them small.
+// Three bundles: the extension and its thread for Node, the panel for the browser. `--production` makes them small.
 import { build } from "esbuild";
 
 const production = process.argv.includes("--production");
@@ -11,9 +11,11 @@ const common = {
 await Promise.all([
   build({
     ...common,
-    entryPoints: ["src/extension.ts"],
-    outfile: "dist/extension.js",
+    entryPoints: ["src/extension.ts", "src/tokens.mts"],
+    outdir: "dist",
     platform: "node",
+    // Of `jsonc-parser`, what `main` names cannot be bundled.
+    mainFields: ["module", "main"],
     target: "node20",
     format: "cjs",
     external: ["vscode"],

@@ -3,6 +3,7 @@
 import { commands, env, FileSystemError, type Range, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
 import { goBack } from "./checkpoints";
+import type { Colors } from "./colors";
 import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { toCodeRange } from "./editor";
@@ -15,7 +16,7 @@ const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.instal
 
 type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
 
-export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext): Handlers {
+export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext, colors: Colors): Handlers {
   return {
     "host/openFile": ({ uri, range }) => show(Uri.parse(uri), range && toCodeRange(range)),
     "host/openProposal": ({ approvalId, change }) => diffs.openProposal(approvalId, change),
@@ -47,6 +48,7 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext)
       const part = await terminalText("all");
       return part ? { part } : {};
     },
+    "host/tokens": (request) => colors.tokens(request),
   };
 }
 

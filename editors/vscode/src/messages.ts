@@ -34,6 +34,23 @@ export interface Way {
   outcome?: "landed" | "discarded";
 }
 
+/** Asks for the colours of code in the active theme. */
+export interface TokensRequest {
+  /** As behind the fence of a code block; without it, the file's name tells. */
+  language?: string;
+  fileName?: string;
+  theme: string;
+  uiTheme: "vs" | "vs-dark" | "hc-black" | "hc-light";
+  texts: readonly string[];
+}
+
+export interface Tokens {
+  /** The font is the sum of 1 for italic, 2 for bold, 4 for underlined, 8 for struck through; none if below 1. */
+  styles: readonly { color: string; font: number }[];
+  /** For each text the tokens that are not plain: where each begins, where it ends, and its style. */
+  texts: readonly (readonly number[])[];
+}
+
 /** The panel's requests to the extension itself. */
 export interface HostRequests {
   "host/openFile": [{ uri: string; range?: Range }, void];
@@ -68,6 +85,7 @@ export interface HostRequests {
   ];
   "host/mentions": [Record<string, never>, { suggestions: readonly Suggestion[] }];
   "host/terminalText": [Record<string, never>, { part?: Part }];
+  "host/tokens": [TokensRequest, Tokens];
 }
 export type Calls = Requests & HostRequests;
 

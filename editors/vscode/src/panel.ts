@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Disposable, ExtensionContext, WebviewView, WebviewViewProvider } from "vscode";
 import type { Agent } from "./agent";
+import { Colors } from "./colors";
 import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { hostHandlers } from "./host";
@@ -77,8 +78,10 @@ export class Panel implements WebviewViewProvider, Disposable {
     diffs: Diffs,
     private readonly editors: EditorContext,
   ) {
-    this.host = hostHandlers(agent, diffs, editors);
+    const colors = new Colors(context.asAbsolutePath(join("dist", "tokens.js")));
+    this.host = hostHandlers(agent, diffs, editors, colors);
     this.listeners = [
+      colors,
       agent.onNotification((notification) => this.forward(notification)),
       agent.onState((daemon) => {
         if (daemon.kind !== "running") this.live.clear();

@@ -3,6 +3,7 @@
 import type { ToolItem } from "../src/messages";
 import type { CondensationItem, FileChange, Item, NoticeItem, Part, Range, SubagentItem } from "../src/protocol";
 import { compact, formatDuration, formatLines } from "../src/words";
+import { color } from "./colors";
 import { diffRows, facts, fileDiff, fileLink, fileName, middleCut } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { type ImageSource, imageView } from "./images";
@@ -237,7 +238,7 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
     ];
   }
   const text = output(item);
-  const pre = h("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, text);
+  const pre = h("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, ...numbered(item, text));
   const { outputRef } = item;
   const whole =
     outputRef !== undefined &&
@@ -250,6 +251,24 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const landed = item.kind === "command" && item.status === "completed" ? (item.changes ?? []) : [];
   const diffs = landed.map((change) => fileDiff(change, () => run("host/openDone", { conversationId, change })));
   return [...(text === "" ? [] : [pre]), ...images, ...(whole ? [whole] : []), ...diffs, ...note];
+}
+
+/** The lines of a file have numbers and colours as in the editor. */
+function numbered(item: ToolItem, text: string): (string | HTMLElement)[] {
+  const uri = item.tool === "edit" && item.args.command === "view" ? item.locations[0]?.uri : undefined;
+  if (uri === undefined) return [text];
+  const rows = text.split("\n").map((row) => {
+    const [, number, line = row] = /^ *(\d+)\t(.*)$/.exec(row) ?? [];
+    return { number, line, element: h("span", { "data-line": number }, `${line}\n`) };
+  });
+  const code = h("span.numbered", {}, ...rows.map(({ element }) => element));
+  code.style.setProperty("--digits", String(rows.findLast(({ number }) => number)?.number?.length ?? 1));
+  const lines = rows.filter(({ number }) => number !== undefined);
+  color(code, {
+    fileName: fileName(uri),
+    texts: [lines.map(({ element, line }) => ({ element, from: 0, text: line }))],
+  });
+  return [code];
 }
 
 /** Data enters here: the content blocks of a result have MCP's form. */

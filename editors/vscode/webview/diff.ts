@@ -1,14 +1,20 @@
-/** A unified diff as rows: sign, text, and the file that they belong to. */
+/** A unified diff as rows: number, sign, text, and the file that they belong to. */
 
+import { diffWordsWithSpace } from "diff";
 import type { ChangesDiffResult, FileChange, Hunk } from "../src/protocol";
 import { decoded } from "../src/words";
+import { color, type Piece } from "./colors";
 import { h } from "./dom";
 import { run } from "./host";
+import { wrap } from "./spans";
 
 export const CONTEXT_LINES = 2;
 const END_CHARS = 24;
 /** Headers of the file, and of a hunk that is the whole of a new or deleted file. */
 const HEAD = /^(---|\+\+\+) |^@@ .*[-+]0,0 /;
+/** Where more words are different, marking them would only be noise. */
+const MAX_DIFFERENT = 0.7;
+const MAX_WORD_EDITS = 200;
 
 /** `onOpen` opens the change in the editor's own diff. */
 export function fileDiff(
@@ -65,20 +71,114 @@ export function counts(added: number, removed: number): HTMLElement {
 
 export function diffRows(change: FileChange): HTMLElement {
   const lines = (change.patch ?? "").replace(/\n$/, "").split("\n");
-  return diffLines(
-    `Changes of ${fileName(change.uri)}`,
-    lines.filter((line) => !HEAD.test(line)),
+  const shown = lines.filter((line) => !HEAD.test(line));
+  return diffLines(`Changes of ${fileName(change.uri)}`, change.uri, shown);
+}
+
+/** A row of a diff, which is in a block of removed and added lines, or between two blocks. */
+interface Row {
+  sign: string;
+  text: string;
+  element: HTMLElement;
+}
+
+/** Lines of a diff with their numbers, each after its sign. Without a header, they begin as `hunk` does. */
+export function diffLines(
+  label: string,
+  uri: string,
+  lines: readonly string[],
+  hunk: Pick<Hunk, "oldStart" | "newStart"> = { oldStart: 0, newStart: 0 },
+): HTMLElement {
+  const nBefore = Math.max(
+    0,
+    lines.findIndex((line) => !line.startsWith(" ")),
+  );
+  let [old, now] = [hunk.oldStart + 1 - nBefore, hunk.newStart + 1 - nBefore];
+  const rows: Row[] = [];
+  for (const line of lines) {
+    const head = /^@@ -(\d+)\S* \+(\d+)/.exec(line);
+    if (head) {
+      [old, now] = [Number(head[1]), Number(head[2])];
+      if (rows.length > 0) rows.push({ sign: "@", text: "", element: h("span.hunk", {}, "⋯\n") });
+      continue;
+    }
+    const sign = line.slice(0, 1);
+    const kind = sign === "+" ? "span.add" : sign === "-" ? "span.del" : "span.same";
+    // Git's marker for a missing newline is no line, nor are the names of a file that moves.
+    const isLine = "+- ".includes(sign);
+    const number = isLine ? (sign === "-" ? old : now) : undefined;
+    rows.push({ sign, text: line.slice(1), element: h(kind, { "data-line": number }, `${line}\n`) });
+    if (isLine && sign !== "+") old++;
+    if (isLine && sign !== "-") now++;
+  }
+  markWords(rows);
+  const element = h("pre.rows", { tabindex: 0, role: "group", "aria-label": label }, ...rows.map((row) => row.element));
+  element.style.setProperty("--digits", String(String(Math.max(old, now)).length));
+  color(element, { fileName: fileName(uri), texts: [side(rows, "-"), side(rows, "+")] });
+  return element;
+}
+
+/** The old or the new text; the lines that both have are coloured as the new one's. */
+function side(rows: readonly Row[], sign: "+" | "-"): Piece[] {
+  const mine = rows.filter((row) => row.sign === sign || row.sign === " ");
+  return mine.map(({ element, text, sign: own }) => ({
+    element,
+    from: 1,
+    text,
+    isOnlyRead: own !== sign && sign === "-",
+  }));
+}
+
+/** Marks what is different in each block of removed and added lines. */
+function markWords(rows: readonly Row[]): void {
+  let from = 0;
+  while (from < rows.length) {
+    const block = (sign: string, start: number) => {
+      let end = start;
+      while (rows[end]?.sign === sign) end++;
+      return rows.slice(start, end);
+    };
+    const removed = block("-", from);
+    const added = block("+", from + removed.length);
+    if (removed.length > 0 && added.length > 0) markBlock(removed, added);
+    from += removed.length + added.length || 1;
+  }
+}
+
+function markBlock(removed: readonly Row[], added: readonly Row[]): void {
+  const textOf = (rows: readonly Row[]) => rows.map(({ text }) => text).join("\n");
+  const [old, now] = [textOf(removed), textOf(added)];
+  const parts = diffWordsWithSpace(old, now, { maxEditLength: MAX_WORD_EDITS }) ?? [];
+  const nDifferent = parts.reduce((sum, part) => sum + (part.added || part.removed ? part.value.length : 0), 0);
+  if (nDifferent > MAX_DIFFERENT * (old.length + now.length)) return;
+  markRows(
+    removed,
+    parts.filter((part) => !part.added),
+  );
+  markRows(
+    added,
+    parts.filter((part) => !part.removed),
   );
 }
 
-/** Lines of a diff, each after its sign; the header of a hunk says only where it begins. */
-export function diffLines(label: string, lines: readonly string[]): HTMLElement {
-  const rows = lines.map((line) => {
-    if (line.startsWith("@@")) return h("span.hunk", {}, `${line.replace(/^@@ -\S+ \+(\d+)\S* @@.*/, "line $1")}\n`);
-    const kind = line.startsWith("+") ? "span.add" : line.startsWith("-") ? "span.del" : "span.same";
-    return h(kind, {}, `${line}\n`);
-  });
-  return h("pre.rows", { tabindex: 0, role: "group", "aria-label": label }, ...rows);
+/** The parts are the rows' whole text, one after the other. */
+function markRows(rows: readonly Row[], parts: readonly { value: string; added: boolean; removed: boolean }[]): void {
+  const marks: { from: number; to: number }[] = [];
+  let at = 0;
+  for (const { value, added, removed } of parts) {
+    if (added || removed) marks.push({ from: at, to: at + value.length });
+    at += value.length;
+  }
+  let start = 0;
+  for (const { element, text } of rows) {
+    const end = start + text.length;
+    const mine = marks.flatMap(({ from, to }) => {
+      const [begin, stop] = [Math.max(from, start), Math.min(to, end)];
+      return begin < stop ? [{ from: begin - start + 1, to: stop - start + 1, make: () => h("span.word") }] : [];
+    });
+    wrap(element, mine);
+    start = end + 1;
+  }
 }
 
 export function fileLink(uri: string, label: string | readonly HTMLElement[]): HTMLElement {

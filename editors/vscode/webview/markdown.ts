@@ -1,6 +1,7 @@
 /** Turns Markdown into elements. Models are not trusted: HTML is shown as text, and images as links. */
 
 import { marked, type Token, type Tokens } from "marked";
+import { color, grow } from "./colors";
 import { h } from "./dom";
 import { call, run } from "./host";
 
@@ -30,7 +31,8 @@ export function updateMarkdown(element: HTMLElement, text: string): HTMLElement 
 function draw(element: HTMLElement, text: string): void {
   const tokens = marked.lexer(text).filter(isShown);
   const before = sources.get(element) ?? [];
-  const from = tokens.findIndex(({ raw }, i) => raw !== before[i]);
+  let from = tokens.findIndex(({ raw }, i) => raw !== before[i]);
+  if (from >= 0 && from === before.length - 1 && extend(element.childNodes[from], tokens[from])) from = before.length;
   const nSame = from < 0 ? tokens.length : from;
   while (element.childNodes.length > nSame) element.lastChild?.remove();
   element.append(...tokens.slice(nSame).map(block));
@@ -38,6 +40,29 @@ function draw(element: HTMLElement, text: string): void {
     element,
     tokens.map(({ raw }) => raw),
   );
+}
+
+/** Adds what a code block that streams in has more than is shown; its colours, and a selection in it, stay. */
+function extend(shown: Node | undefined, token: Token | undefined): boolean {
+  if (token?.type !== "code" || !(shown instanceof HTMLElement)) return false;
+  const code = shown.querySelector<HTMLElement>(":scope > pre > code");
+  const [text, before] = [String(token.text), code?.textContent ?? ""];
+  const language = languageOf(token.lang);
+  if (!code || shown.dataset.language !== language) return false;
+  if (text.startsWith(before)) code.append(text.slice(before.length));
+  // The beginning of the closing fence was taken for code.
+  else if (
+    !(before.startsWith(text) && code.lastChild instanceof Text && cut(code.lastChild, before.length - text.length))
+  )
+    return false;
+  grow(code, { language, texts: [[{ element: code, from: 0, text }]] });
+  return true;
+}
+
+function cut(text: Text, nChars: number): boolean {
+  if (text.length < nChars) return false;
+  text.deleteData(text.length - nChars, nChars);
+  return true;
 }
 
 /** Checkbox tokens are skipped: the list draws the box of a task. */
@@ -115,27 +140,38 @@ function isFile(href: string): boolean {
   return /^file:\/\/\/\w/i.test(href) || !/^($|[#?]|[/\\]{2}|[a-z][a-z\d+.-]*:(?!\d))/i.test(href);
 }
 
-/** `info` is the language; some models write the file's name or the like behind it. */
-function codeBlock(text: string, info = ""): HTMLElement {
-  const language = info.split(/[\s{,]/, 1)[0] ?? "";
+/** Some models write the file's name or the like behind the language. */
+function languageOf(info = ""): string {
+  return info.split(/[\s{,]/, 1)[0] ?? "";
+}
+
+function codeBlock(text: string, info: string | undefined): HTMLElement {
+  const language = languageOf(info);
+  const code = h("code", {}, text);
+  color(code, { language, texts: [[{ element: code, from: 0, text }]] });
+  const now = () => code.textContent ?? "";
   return h(
     "div.code-block",
-    {},
+    { "data-language": language },
     h(
       "div.code-head",
       {},
       h("span", {}, language),
-      copyButton(text),
-      h("button.quiet", { title: "Insert at the cursor", onclick: () => run("host/insert", { text }) }, "Insert"),
+      copyButton(now),
+      h(
+        "button.quiet",
+        { title: "Insert at the cursor", onclick: () => run("host/insert", { text: now() }) },
+        "Insert",
+      ),
     ),
-    h("pre", { tabindex: 0, role: "group", "aria-label": `${language} code`.trim() }, h("code", {}, text)),
+    h("pre", { tabindex: 0, role: "group", "aria-label": `${language} code`.trim() }, code),
   );
 }
 
-function copyButton(text: string): HTMLElement {
+function copyButton(text: () => string): HTMLElement {
   const button = h("button.quiet", { onclick: () => void copy().catch(() => undefined) }, "Copy");
   const copy = async () => {
-    await call("host/copy", { text });
+    await call("host/copy", { text: text() });
     button.textContent = "Copied";
     setTimeout(() => {
       button.textContent = "Copy";

@@ -68,7 +68,7 @@ function partsOf(change: FileChange, { hunks }: Proposal, onChoose: (hunk: numbe
     // A diff that was truncated for its size does not have these lines.
     const body =
       lines.length > 0
-        ? diffLines(title, lines)
+        ? diffLines(title, change.uri, lines, each)
         : h("p.note", {}, `${formatCount(each.newLines, "line")} instead of ${each.oldLines}; too long to be shown`);
     const element = hunkCard(title, head, body);
     return [{ hunk, title, element, toggle }];

@@ -133,7 +133,7 @@ export class Review {
           h("span", {}, `Line ${hunk.newStart + 1}`),
           h("span.pair", {}, ...this.pair(store, title, settle)),
         ];
-        return hunkCard(title, head, diffLines(title, hunkLines(diff, hunk)));
+        return hunkCard(title, head, diffLines(title, uri, hunkLines(diff, hunk), hunk));
       }),
     );
   }

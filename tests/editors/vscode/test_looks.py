@@ -119,6 +119,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     gate.set()
     await expect(vscode.panel.locator(".agent td").last).to_have_text("85.01")
     await vscode.fold.click()
+    await vscode.panel.locator("summary", has_text="View prices.py").click()
     await vscode.panel.get_by_role("button", name="Open diff").first.click()
     await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
     await look(vscode, "diff")

@@ -6,6 +6,7 @@ import threading
 import pytest
 from common_window import PRICED
 from fake_llm import call, calls, held, reason, say
+from looks import THEMES
 from playwright.async_api import Request, expect
 from window import VSCode
 
@@ -121,6 +122,9 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
     await expect(answer.locator("td br")).to_have_count(1)
     await expect(answer.locator("td").last).to_have_css("text-align", "right")
     await expect(answer.locator(".code-head span")).to_have_text("python")
+    # The colours are those of the theme, by the name that VS Code gives to a number.
+    number = answer.locator("pre .token", has_text="1")
+    await expect(number).to_have_css("color", "rgb(181, 206, 168)")
     begins = answer.locator("p", has_text="שלום")
     at = await begins.evaluate(RIGHT_OF_TEXT)
     assert at["text"] > at["box"] - 2, "text from right to left begins at the right"
@@ -132,6 +136,14 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
     await vscode.page.keyboard.press("Control+End")
     await answer.get_by_role("button", name="Insert").click()
     await vscode.expect_editor("add(1, 2)")
+
+    light = {
+        "workbench.colorTheme": THEMES["light"],
+        "editor.tokenColorCustomizations": {"[*Light*]": {"numbers": "#112233"}},
+    }
+    seen = vscode.panel.locator('body[data-vscode-theme-kind="vscode-light"]')
+    await vscode.server.change_settings(light, seen)
+    await expect(number).to_have_css("color", "rgb(17, 34, 51)")
 
     vscode.script(say(">" * 6000 + " deep"))
     await vscode.say("how deep?")

@@ -45,6 +45,9 @@ async def test_a_task_streams_runs_and_edits_the_dirty_document_in_one_undo_step
     await expect(vscode.commands.locator(".meta")).to_contain_text("exit 0")
     await expect(vscode.commands.locator(".output")).to_contain_text("one\ntwo")
     await expect(vscode.panel.locator(".card .add")).to_contain_text("return a + b")
+    await expect(vscode.panel.locator(".card .add")).to_have_attribute("data-line", "2")
+    await expect(vscode.panel.locator(".card .word")).to_have_text(["-", "+"])
+    await expect(vscode.panel.locator(".numbered > span")).to_contain_text(["def add", "return"])
     await expect(vscode.panel.locator(".agent pre")).to_have_text("add(1, 2)")
     await vscode.expect_editor("\U0001f600; return a + b")
     assert (vscode.project / "calc.py").read_text() == before
