@@ -41,7 +41,7 @@ CLICK_AT_ONCE = """(name) => {
   const click = () => [...document.querySelectorAll(".disclose")].find((each) =>
     each.textContent.startsWith(name))?.click();
   const drawn = new MutationObserver(() => {
-    if (!document.querySelector(".changes")) return;
+    if (!document.querySelector(".log .changes")) return;
     drawn.disconnect();
     click();
   });
