@@ -33,6 +33,7 @@ local plugs = {
   toggle = "Oh toggle",
   new = "Oh new",
   add = "Oh add",
+  edit = "Oh edit",
   approve = "Oh approve",
   reject = "Oh reject",
   diff = "Oh diff",

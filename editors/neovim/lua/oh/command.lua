@@ -11,7 +11,7 @@ local M = {}
 
 ---@class oh.Command
 ---@field takes? string What may follow the name.
----@field fits? fun(words: string): boolean Whether words after the name belong to it without `!`.
+---@field fits? fun(words: string, has_range: boolean): boolean They need no `!` after the name.
 ---@field choices? fun(): string[]
 ---@field is_closed? boolean What follows must be one of the choices.
 ---@field run fun(call: oh.Call)
@@ -193,9 +193,22 @@ local commands = {
     end),
   },
   edit = {
-    run = with_conversation(function(conversation)
-      require("oh.approval").edit(conversation)
-    end),
+    takes = "instruction",
+    fits = function(_, has_range)
+      return has_range
+    end,
+    run = function(call)
+      if call.first or call.args ~= "" then
+        require("oh.edit").begin(call)
+      else
+        with_conversation(require("oh.approval").edit)(call)
+      end
+    end,
+  },
+  visit = {
+    run = function()
+      require("oh.edit").visit()
+    end,
   },
   diff = {
     run = with_conversation(function(conversation)
@@ -208,9 +221,13 @@ local commands = {
     end),
   },
   stop = {
-    run = with_conversation(function(conversation)
-      conversation:interrupt()
-    end),
+    run = function(call)
+      if not require("oh.edit").stop() then
+        with_conversation(function(conversation)
+          conversation:interrupt()
+        end)(call)
+      end
+    end,
   },
   pause = {
     run = with_conversation(function(conversation)
@@ -409,7 +426,9 @@ function M.run_now(call)
   end
   local name, rest = text:match("^(%S+)%s*(.*)$")
   local command = commands[name]
-  local is_own = rest == "" or call.bang or (command and command.fits and command.fits(rest))
+  local is_own = rest == ""
+    or call.bang
+    or (command and command.fits and command.fits(rest, has_range))
   if command and is_own then
     M.run_command(name, vim.tbl_extend("error", { args = rest }, range))
   elseif call.bang then

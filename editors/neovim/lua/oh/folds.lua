@@ -123,7 +123,8 @@ end
 ---@param kind "approval"|"question"
 ---@param waiting table
 ---@param title string
-local function wait(self, kind, waiting, title)
+---@param is_answered? boolean The user has answered it in advance.
+local function wait(self, kind, waiting, title, is_answered)
   for conversation, entry in places(self, waiting) do
     table.insert(conversation[kind .. "s"], waiting)
     if entry then
@@ -136,7 +137,7 @@ local function wait(self, kind, waiting, title)
     or kind == "approval"
       and waiting.subject.kind == "fileChange"
       and windows.window_of("oh-review")
-  if not self.is_fetching and not is_shown then
+  if not (self.is_fetching or is_shown or is_answered) then
     -- Neovim asks for a key press after a message that is wider than the screen.
     local gist = blocks.cut(title:match("^[^\n]*"), vim.o.columns - MESSAGE_REST)
     tell.message(("%s (`:Oh` shows it)"):format(gist))
@@ -173,7 +174,8 @@ end
 
 folds["approval.requested"] = function(self, event)
   local approval = event.approval
-  wait(self, "approval", approval, "to allow: " .. approval.title)
+  local is_answered = require("oh.edit").answer(self, approval)
+  wait(self, "approval", approval, "to allow: " .. approval.title, is_answered)
   tell.event("ApprovalRequested", { conversation = self.id, approval = approval })
   tell.state_changed({ conversation = self.id, approvals = #self.approvals })
 end
