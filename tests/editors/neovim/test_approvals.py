@@ -3,7 +3,7 @@
 import json
 
 from desk import Desk
-from fake_llm import call, say
+from fake_llm import call, calls, say
 
 OTHER = {"command": "create", "path": "other.py", "text": "x = 1\n"}
 DELETE = {"command": "python3 calc.py && rm -rf build", "security_risk": "medium"}
@@ -37,6 +37,28 @@ def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
     head = "⊘ Run python3 calc.py && rm -rf build"
     editor.wait_for_chat(f"{head}  rejected: it deletes my build\n\nAs you wish.")
     assert "it deletes my build" in desk.prompts()
+
+
+def test_several_are_allowed_at_once_but_for_what_has_a_high_risk(desk: Desk) -> None:
+    files = [call("edit", command="create", path=f"{n}.py", text="x\n") for n in range(3)]
+    danger = call("terminal", command="rm -rf build", security_risk="high")
+    desk.script(calls(*files), danger, say("Made."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh make them")
+    editor.chat()
+    editor.wait("select(2, _G.chat_text():gsub('%[ga%] allow all 3 once', '')) == 3")
+    editor.focus("oh-chat")
+    editor.type("ga")
+    editor.wait_for_chat("? Allow: Run rm -rf build")
+    assert "[ga]" not in editor.chat()
+    editor.type("ga")
+    editor.wait_for_message(
+        "oh: what waits has a high risk, or is no single action; answer it itself"
+    )
+    assert sorted(p.name for p in desk.project.glob("?.py")) == ["0.py", "1.py", "2.py"]
+    editor.command("Oh approve")
+    editor.wait_for_chat("Made.")
 
 
 def test_no_key_allows_what_has_just_appeared(desk: Desk) -> None:

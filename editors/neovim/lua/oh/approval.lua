@@ -58,6 +58,54 @@ function M.meant(conversation)
   return approval
 end
 
+--- Answer, without the changes left out of an edit; an edit without any change is not allowed.
+---@param conversation oh.Conversation
+---@param approval table
+---@param option table
+local function respond(conversation, approval, option)
+  local edited = option.effect == "allow" and proposal.edited(approval) or nil
+  if edited and #edited.hunks == 0 then
+    tell.message("every change of it is left out; reject it, or take one in again")
+  else
+    conversation:respond(approval, option, { editedSubject = edited })
+  end
+end
+
+--- What can be allowed at once: all that the chat shows, but for what has a high risk, and what is
+--- no single action, such as trust in a folder.
+---@param conversation oh.Conversation
+---@return table[]
+function M.together(conversation)
+  return vim.tbl_filter(function(approval)
+    local is_harmless = approval.risk == "low" or approval.risk == "medium"
+    return shown_at[approval] and is_harmless and M.option_of(approval, "allow", "once") ~= nil
+  end, conversation.approvals)
+end
+
+--- Allow all of that once.
+---@param conversation oh.Conversation
+---@param is_by_key boolean
+function M.approve_all(conversation, is_by_key)
+  local all = M.meant(conversation) and M.together(conversation) or {}
+  if is_by_key and not vim.iter(all):all(M.is_readable) then
+    return
+  end
+  for _, approval in ipairs(all) do
+    respond(conversation, approval, M.option_of(approval, "allow", "once"))
+  end
+  if #all == 0 and #conversation.approvals > 0 then
+    tell.message("what waits has a high risk, or is no single action; answer it itself")
+  end
+end
+
+--- Do `:Oh approve all`, unless one of them has just appeared.
+function M.approve_all_by_key()
+  local conversation = require("oh").conversation()
+  if conversation then
+    M.approve_all(conversation, true)
+  end
+end
+
 --- Do `:Oh approve`, unless the approval has just appeared.
 function M.approve_by_key()
   local conversation = require("oh").conversation()
@@ -75,6 +123,8 @@ function M.approve(conversation, scope)
   local approval = M.meant(conversation)
   if approval and scope == "?" then
     M.choose(conversation, approval)
+  elseif approval and scope == "all" then
+    M.approve_all(conversation, false)
   elseif approval then
     M.allow(conversation, approval, scope)
   end
@@ -88,19 +138,6 @@ function M.option_of(approval, effect, scope)
   return vim.iter(approval.options):find(function(option)
     return option.effect == effect and (scope == nil or option.scope == scope)
   end)
-end
-
---- Answer, without the changes left out of an edit; an edit without any change is not allowed.
----@param conversation oh.Conversation
----@param approval table
----@param option table
-local function respond(conversation, approval, option)
-  local edited = option.effect == "allow" and proposal.edited(approval) or nil
-  if edited and #edited.hunks == 0 then
-    tell.message("every change of it is left out; reject it, or take one in again")
-  else
-    conversation:respond(approval, option, { editedSubject = edited })
-  end
 end
 
 --- Allow it for this scope, or for the narrowest scope on offer when none is given.

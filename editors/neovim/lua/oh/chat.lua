@@ -251,16 +251,22 @@ function Chat:render_blocks(first)
     state = self.conversation.status == "stopped" and "stopped"
       or self.conversation.is_followed and "followed"
       or "running",
-    answers = require("oh.keys").answers,
+    answers = function(approval)
+      local together = require("oh.approval").together(self.conversation)
+      local is_one = vim.list_contains(together, approval)
+      return require("oh.keys").answers(approval, is_one and #together or 1)
+    end,
     reply = require("oh.keys").reply(),
   }
+  for index = first, #entries do
+    if entries[index].approval then
+      require("oh.approval").on_drawn(entries[index].approval)
+    end
+  end
   for index = first, #entries do
     if self.dirty[index] or not self.blocks[index] then
       view.before = entries[index - 1]
       self.blocks[index] = transcript.render(entries[index], view)
-      if entries[index].approval then
-        require("oh.approval").on_drawn(entries[index].approval)
-      end
     end
   end
   self.dirty = {}

@@ -39,6 +39,7 @@ local defaults = {
     chat = {
       approve = "a",
       approve_for = "A",
+      approve_all = "ga",
       reject = "r",
       edit = "c",
       diff = "d",

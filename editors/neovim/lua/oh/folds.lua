@@ -118,6 +118,16 @@ local function places(self, waiting)
   end
 end
 
+--- Each approval says how many can be allowed at once.
+---@param conversation oh.Conversation
+local function redraw_approvals(conversation)
+  for _, entry in ipairs(#conversation.approvals > 0 and conversation.entries or {}) do
+    if entry.approval then
+      conversation.on_change(entry.index)
+    end
+  end
+end
+
 --- Attach a pending request to its item. A message is shown only if the chat does not show it.
 ---@param self oh.Conversation
 ---@param kind "approval"|"question"
@@ -131,6 +141,7 @@ local function wait(self, kind, waiting, title, is_answered)
       entry[kind] = waiting
       conversation.on_change(entry.index)
     end
+    redraw_approvals(conversation)
   end
   local windows = require("oh.windows")
   local is_shown = windows.window_of("oh-chat")
@@ -163,6 +174,7 @@ local function settle(self, kind, id, resolution)
       entry[kind] = nil
       conversation.on_change(entry.index)
     end
+    redraw_approvals(conversation)
   end
   local mine = resolution and self.by_id[waiting.itemId]
   if mine then

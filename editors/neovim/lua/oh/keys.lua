@@ -53,6 +53,12 @@ local actions = {
     run = command("approve ?"),
   },
   {
+    name = "approve_all",
+    modes = NORMAL,
+    desc = "allow all that waits, once",
+    run = calls("approval", "approve_all_by_key"),
+  },
+  {
     name = "reject",
     modes = NORMAL,
     desc = "reject it, with a note",
@@ -159,8 +165,9 @@ end
 
 --- Tell how an approval is answered in the chat.
 ---@param approval table
+---@param n_together integer The number of those that can be allowed at once.
 ---@return string[] lines
-function M.answers(approval)
+function M.answers(approval, n_together)
   local keys = config.current().keys.chat
   local function key(name, command_line)
     return ("[%s]"):format(keys[name] or command_line)
@@ -181,6 +188,10 @@ function M.answers(approval)
     lines[2] = ("%s  %s see it side by side%s"):format(lines[2], key("diff", ":Oh diff"), more)
   elseif approval.editable then
     lines[2] = ("%s  %s edit it first"):format(lines[2], key("edit", ":Oh edit"))
+  end
+  if n_together > 1 then
+    local all = ("%s allow all %d once"):format(key("approve_all", ":Oh approve all"), n_together)
+    table.insert(lines, all)
   end
   return lines
 end
