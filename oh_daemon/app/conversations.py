@@ -371,7 +371,8 @@ class Conversations:
     def options_of(self, history: History) -> tuple[m.Option, ...]:
         """Return the option pickers of a conversation, with the models that settings offer."""
         names = self.shared.settings(None).settings.model_names
-        return option_pickers(history.state.options, names)
+        options = history.state.options
+        return option_pickers(options, names, self.shared.efforts_of(options["model"]))
 
     def _keep_summary(self, live: Live) -> None:
         """Store the summary that lists show while this is not open, and today's cost."""

@@ -238,6 +238,18 @@ class Models:
             llm = llm.model_copy(update={"api_key": None})
         return self._with_key(llm)
 
+    def efforts_of(self, name: str) -> tuple[str, ...]:
+        """Return how much this model can be told to think; none behind a router, or if unknown."""
+        from oh_daemon.model.capabilities import efforts_of  # noqa: PLC0415 - see connect.
+        from oh_daemon.model.prices import price_table  # noqa: PLC0415 - likewise.
+
+        if is_free(name) or name in self._settings().routers:
+            return ()
+        try:
+            return efforts_of(self.llm_of(name), price_table())
+        except UserError:
+            return ()
+
     def _with_key(self, settings: LLMSettings) -> LLMSettings:
         """Add the provider's own key when the settings have none.
 

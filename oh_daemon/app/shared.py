@@ -67,6 +67,8 @@ class Shared:
     user_folder: Path
     """Where conversations without a folder are stored."""
     mcp: McpServers
+    efforts_of: Callable[[str], Sequence[str]] = lambda _model: ()
+    """How much a model can be told to think."""
     home: Path | None = None
     """The user's home folder, with agents and skills; None if it must not be used."""
     user_memory: Path | None = None
@@ -171,6 +173,7 @@ def share_for_user(
         settings=settings,
         model_for=models.model_for,
         default_model=models.require_default,
+        efforts_of=models.efforts_of,
         trust=trust,
         user_folder=places.state_folder,
         own_logs=places.own_logs,

@@ -7,7 +7,7 @@ dump and repr, so they must be set again after a dump is read back.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -23,6 +23,8 @@ from oh_daemon.contract.base import Contract
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Price = Annotated[float, Field(ge=0)]
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+EFFORTS: tuple[str, ...] = get_args(Effort)
 Api = Literal["chat", "responses"]
 _URL = r"^https?://\S+$"
 
@@ -69,7 +71,7 @@ class LLMSettings(Contract):
     """Sample only from this many of the most likely tokens."""
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     """Maximum length of one answer in tokens. An answer that is cut off there ends the turn."""
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None = None
+    reasoning_effort: Effort | None = None
     """How much the model thinks before it answers, if it supports that."""
     extra_headers: Annotated[dict[str, str], Field(exclude=True, repr=False)] = Field(
         default_factory=dict

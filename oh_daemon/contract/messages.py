@@ -65,7 +65,7 @@ class Option(Contract):
 
     id: str
     name: str
-    category: Literal["mode", "approval", "model"]
+    category: Literal["mode", "approval", "model", "effort"]
     type: Literal["select"] = "select"
     value: str
     choices: tuple[Choice, ...] = ()
@@ -301,7 +301,7 @@ class QueueResult(Contract):
 
 
 class SetOptionParams(StartsWork):
-    """Set the mode, the approval policy or the model, from the next step on."""
+    """Set the mode, approval policy, model or effort, from the next step on."""
 
     option_id: str
     value: str

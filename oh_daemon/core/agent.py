@@ -299,6 +299,7 @@ class AgentLoop:
             tools=tools,
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.state.cache_key,
+            effort=conversation.state.options_now.get("effort"),
             history=conversation,
         )
         answer = Answering(self._journal, self._runtime.tools(), model).ask(request, cancel)

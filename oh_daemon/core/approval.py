@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -19,6 +19,7 @@ from oh_daemon.contract.approvals import Approval, ApprovalOption, RuleCode, Sub
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.forms import plain_form
 from oh_daemon.contract.items import Risk, Scope
+from oh_daemon.contract.llm import EFFORTS
 from oh_daemon.contract.messages import Choice, Option
 from oh_daemon.contract.settings import CHOICES
 from oh_daemon.core.hosts import Host
@@ -33,6 +34,8 @@ EDITS = "edits"
 """The key under which a lasting "allow" of edits of any file is kept."""
 _IDS: dict[Scope, str] = {"turn": "allow-once"}
 """Options that clients know by another id."""
+_CHOICES: Mapping[str, Collection[str]] = {**CHOICES, "effort": ("default", *EFFORTS)}
+"""The values of each option that has a fixed list of them."""
 _NEVER_TOUCHED = "protected places are never touched without asking"
 Effect = Literal["allow", "ask", "reject"]
 RUN_KINDS = {"hook": "hook", "skillCommand": "skill command", "server": "MCP server"}
@@ -318,17 +321,27 @@ def _covered(subject: Subject) -> str:
             return "this"
 
 
-def option_pickers(values: dict[str, str], models: Iterable[str]) -> tuple[Option, ...]:
-    """Return the conversation's options in a form that a client can show."""
+def option_pickers(
+    values: dict[str, str], models: Iterable[str], efforts: Collection[str]
+) -> tuple[Option, ...]:
+    """Return the conversation's options in a form that a client can show.
+
+    `efforts` are those that the model knows.
+    """
+    effort = next((each for each in efforts if each == values.get("effort")), "default")
+    thinks = {each: f"{each.capitalize()} effort" for each in ("default", *efforts)}
     return (
         _picker("mode", values, CHOICES["mode"]),
         _picker("approval", values, CHOICES["approval"]),
         _picker("model", values, {name: name for name in (values["model"], *models)}),
+        *((_picker("effort", {"effort": effort}, thinks),) if efforts else ()),
     )
 
 
 def _picker(
-    name: Literal["mode", "approval", "model"], values: dict[str, str], choices: dict[str, str]
+    name: Literal["mode", "approval", "model", "effort"],
+    values: dict[str, str],
+    choices: dict[str, str],
 ) -> Option:
     shown = tuple(Choice(value=value, label=label) for value, label in choices.items())
     return Option(id=name, name=name.capitalize(), category=name, value=values[name], choices=shown)
@@ -337,9 +350,9 @@ def _picker(
 def check_options(values: dict[str, str]) -> dict[str, str]:
     """Return the options unchanged. Raises `InvalidParamsError`, which names the wrong one."""
     for option_id, value in values.items():
-        choices = CHOICES.get(option_id, {})
+        choices = _CHOICES.get(option_id, ())
         if option_id != "model" and value not in choices:
-            known = ", ".join((*CHOICES, "model"))
+            known = ", ".join((*_CHOICES, "model"))
             allowed = ", ".join(choices) or f"no option of this name; known are {known}"
             what = f"cannot be {value!r}: {allowed}"
             raise InvalidParamsError.at(f"options.{option_id}", what, "unknown")

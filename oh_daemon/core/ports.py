@@ -47,9 +47,9 @@ class ModelRequest:
     cache_key: str | None = None
     purpose: Purpose | None = None
     """What the call is for, unless it is a step of a turn."""
+    effort: str | None = None
     history: object | None = None
-    """The same object in each request with which a list of messages grows: messages that are the
-    same objects as before need not be prepared again."""
+    """The same object in each request of a list that grows: messages in it are prepared once."""
 
 
 @dataclass(frozen=True, slots=True)

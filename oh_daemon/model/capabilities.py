@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic import AliasPath, BaseModel, Field
 
-from oh_daemon.contract.llm import Api, LLMSettings
+from oh_daemon.contract.llm import EFFORTS, Api, LLMSettings
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.ports import Json
 from oh_daemon.model.http import bearer_headers, request
@@ -110,6 +110,19 @@ def find_capabilities(
         quirks=quirks,
         row=table[key] if key else _rules_for(settings.model, table),
     )
+
+
+def efforts_of(settings: LLMSettings, table: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return how much the model can be told to think; none if that is not known."""
+    return efforts_in(find_capabilities(settings, table).row)
+
+
+def efforts_in(row: Json) -> tuple[str, ...]:
+    """Return the same by the row of the table. It names only what differs from most models."""
+    if not row.get("supports_reasoning"):
+        return ()
+    usual = {"low", "medium", "high"}
+    return tuple(e for e in EFFORTS if row.get(f"supports_{e}_reasoning_effort", e in usual))
 
 
 def _rules_for(model: str, table: Mapping[str, Json]) -> Json:

@@ -15,7 +15,7 @@ import orjson
 
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.core.ports import Json, ModelRequest
-from oh_daemon.model.capabilities import Capabilities
+from oh_daemon.model.capabilities import Capabilities, efforts_in
 from oh_daemon.model.model_messages import in_text, lacks_thinking, prepare_messages
 from oh_daemon.model.providers import Provider
 
@@ -87,7 +87,8 @@ class Call:
         needs_thinking = self.can.quirks.needs_thinking_in_loop
         if needs_thinking and lacks_thinking(self.request.messages, self.settings.model):
             return None
-        return self.settings.reasoning_effort
+        asked = self.request.effort
+        return asked if asked in efforts_in(self.can.row) else self.settings.reasoning_effort
 
 
 @dataclass(frozen=True, slots=True)

@@ -219,6 +219,27 @@ def test_an_option_counts_from_the_next_step_on(world: World) -> None:
         assert (error.code, error.data["kind"]) == (-32602, "invalidParams")
 
 
+def test_how_much_a_model_thinks_is_an_option_where_it_knows_levels(world: World) -> None:
+    world.script(say("Thought."), say("As usual."))
+    client = world.daemon()
+    plain = client.request("conversation/start")
+    assert [option["id"] for option in plain["options"]] == ["mode", "approval", "model"]
+    started = client.request("conversation/start", {"options": {"model": "openai/gpt-5.1"}})
+    effort = started["options"][-1]
+    assert (effort["id"], effort["value"]) == ("effort", "default")
+    levels = ["default", "none", "low", "medium", "high"]
+    assert [choice["value"] for choice in effort["choices"]] == levels
+    named = {"conversationId": started["conversation"]["id"], "optionId": "effort"}
+    wrong = client.error("conversation/setOption", {**named, "value": "xhigh"})
+    assert (wrong.code, "default, none, low" in wrong.message) == (-32602, True)
+    for value in ("high", "default"):
+        options = client.request("conversation/setOption", {**named, "value": value})["options"]
+        assert options[-1]["value"] == value
+        world.send(client, started["conversation"]["id"], "go", wait="completed")
+    sent = [request.body.get("reasoning_effort") for request in world.llm.requests]
+    assert sent == ["high", None]
+
+
 def test_unsubscribing_stops_events_and_subscribing_starts_them_where_it_says(
     world: World,
 ) -> None:

@@ -297,7 +297,7 @@ export interface AskParams {
   question: string;
 }
 
-/** Set the mode, the approval policy or the model, from the next step on. */
+/** Set the mode, approval policy, model or effort, from the next step on. */
 export interface SetOptionParams {
   conversationId: string;
   clientRequestId?: string;
@@ -856,7 +856,7 @@ export interface ForkOrigin {
 export interface Option {
   id: string;
   name: string;
-  category: "mode" | "approval" | "model";
+  category: "mode" | "approval" | "model" | "effort";
   type: "select";
   value: string;
   choices: readonly Choice[];

@@ -7,6 +7,7 @@ import { call, run } from "./host";
 import type { Memory } from "./memory";
 import type { Store } from "./store";
 
+const ORDER = ["model", "effort", "mode", "approval"];
 const MODE: Option = {
   id: "mode",
   name: "Mode",
@@ -67,7 +68,7 @@ export class Pickers {
     // In this mode nothing is asked; the approval picker would say the opposite and have no effect.
     const useful = all.filter(({ id }) => !(isFull && id === "approval"));
     // Sorted, so that the pickers keep their places when a conversation starts.
-    const options = useful.sort((a, b) => Number(b.id === "model") - Number(a.id === "model"));
+    const options = useful.sort((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id));
     const key = JSON.stringify(options);
     if (this.shownKey === key) return;
     this.shownKey = key;

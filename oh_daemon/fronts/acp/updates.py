@@ -303,4 +303,6 @@ def _picker(option: Option) -> acp.SessionConfigOption:
     base: acp.SessionConfigOptionBase = {"id": option.id, "name": option.name}
     if option.id in {"mode", "model"}:
         base["category"] = option.id
+    if option.id == "effort":
+        base["category"] = "thought_level"
     return {"type": "select", "currentValue": option.value, "options": choices, **base}

@@ -201,7 +201,9 @@ class Conversation:
             return model_of(Turn, last)
         return self.run(message if state.turn is None and last is None else None, timeout_s)
 
-    def set_option(self, option: Literal["model", "mode", "approval"], value: str) -> None:
+    def set_option(
+        self, option: Literal["model", "mode", "approval", "effort"], value: str
+    ) -> None:
         """Set an option for later steps. Raises `InvalidParamsError`, `ModelUnavailableError`."""
         with InvalidParamsError.naming(**{f"options.{option}": option}):
             values = check_options({option: self._check(value) if option == "model" else value})

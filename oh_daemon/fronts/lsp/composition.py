@@ -115,7 +115,12 @@ def _as_client_is(
         return shared, models
     offered = ClientModels(server.client, facts.models, models.secrets)
     finds = {"model_for": offered.model_for, "default_model": offered.require_default}
-    return replace(shared, **finds), offered
+    return replace(shared, **finds, efforts_of=_no_efforts), offered
+
+
+def _no_efforts(_model: str) -> tuple[str, ...]:
+    """Nothing is known of how much a client's model can be told to think."""
+    return ()
 
 
 def _tell_level(server: Server, found: Sandbox) -> None:

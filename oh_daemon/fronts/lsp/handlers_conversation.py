@@ -296,10 +296,15 @@ _NEEDED = {
 def conversation_set_option(
     daemon: Daemon, live: Live, params: m.SetOptionParams, request: Repeatable
 ) -> Json:
-    named, is_known = params.option_id, params.option_id in {*CHOICES, "model"}
+    named, is_known = params.option_id, params.option_id in {*CHOICES, "effort", "model"}
     with InvalidParamsError.naming(**{f"options.{named}": "value" if is_known else "optionId"}):
         values = check_options({named: params.value})
     earlier, journal = request.earlier(live.conversation), live.conversation.journal
+    if named == "effort" and params.value != "default":
+        efforts = daemon.conversations.shared.efforts_of(journal.state.options["model"])
+        if params.value not in efforts:
+            what = f"cannot be {params.value!r} with this model: {', '.join(('default', *efforts))}"
+            raise InvalidParamsError.at("value", what, "unknown")
     if earlier is None:
         journal.append(e.OptionsChanged(values=values), cause=request.cause({}))
     return {"options": daemon.conversations.options_of(journal), **(earlier or {})}

@@ -350,6 +350,7 @@ local commands = {
   mode = option("mode"),
   approval = option("approval"),
   model = option("model"),
+  effort = option("effort"),
   output = {
     run = with_conversation(function(conversation)
       require("oh.output").show(conversation)

@@ -1,4 +1,4 @@
---- The options of the conversation, or of the next one: mode, approval policy and model.
+--- The options of the conversation, or of the next one: mode, approval policy, model and effort.
 local tell = require("oh.tell")
 
 local M = {}
@@ -50,6 +50,10 @@ function M.choose(daemon, id)
   local option = M.known(id)
   if option then
     M.select(daemon, option)
+    return
+  end
+  if id ~= "model" then
+    tell.warning("only a conversation whose model has levels of " .. id .. " has this option")
     return
   end
   daemon:request("model/list", {}, function(result)

@@ -267,7 +267,7 @@
 ---@field conversationId string
 ---@field question string
 
---- Set the mode, the approval policy or the model, from the next step on.
+--- Set the mode, approval policy, model or effort, from the next step on.
 ---@class (exact) oh.protocol.SetOptionParams
 ---@field conversationId string
 ---@field clientRequestId? string
@@ -746,7 +746,7 @@
 ---@class (exact) oh.protocol.Option
 ---@field id string
 ---@field name string
----@field category "mode" | "approval" | "model"
+---@field category "mode" | "approval" | "model" | "effort"
 ---@field type "select"
 ---@field value string
 ---@field choices oh.protocol.Choice[]
