@@ -16,6 +16,7 @@ from oh_daemon.app.images import (
     with_images,
 )
 from oh_daemon.app.live import Live
+from oh_daemon.app.mentions import Mentions, is_mention
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.content import ImagePart, Part
 from oh_daemon.core.condensation import render_transcript
@@ -36,7 +37,9 @@ def _names_skill(part: Part) -> bool:
 
 
 def _refers(part: Part) -> bool:
-    return isinstance(part, ImagePart) or _is_conversation(part) or is_image_file(part)
+    if isinstance(part, ImagePart) or is_mention(part):
+        return True
+    return _is_conversation(part) or is_image_file(part)
 
 
 def _is_conversation(part: Part) -> bool:
@@ -76,11 +79,21 @@ class Resolver:
 
         Reads the disk. Raises `UserError` for what does not exist.
         """
-        stored = stored_images(content, self._attachments, log)
-        return tuple(self._with_transcript(part, folders) for part in stored)
+        return stored_images(self.filled(content, folders), self._attachments, log)
+
+    def filled(self, content: Sequence[Part], folders: Sequence[Path]) -> tuple[Part, ...]:
+        """Return the content with the texts of what is mentioned that have not been taken yet.
+
+        Reads the disk and the network. Raises `UserError` for what does not exist.
+        """
+        mentions = Mentions(self._conversations.shared, folders)
+        return tuple(
+            mentions.filled(self._with_transcript(part, folders), f"content.{n}")
+            for n, part in enumerate(content)
+        )
 
     def _with_transcript(self, part: Part, folders: Sequence[Path]) -> Part:
-        if part.type != "resourceLink" or not _is_conversation(part):
+        if part.type != "resourceLink" or part.text is not None or not _is_conversation(part):
             return part
         state, _, _ = self._conversations.read(part.uri.removeprefix(LOG_SCHEME), folders)
         transcript = render_transcript(state.items, _MAX_TRANSCRIPT_CHARS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
@@ -50,14 +50,16 @@ class CommandListResult(Contract):
     commands: tuple[CommandInfo, ...]
 
 
-ContextKind = Literal["file", "symbol", "conversation", "command", "skill"]
+ContextKind = Literal[
+    "file", "folder", "symbol", "conversation", "changes", "page", "command", "skill"
+]
 
 
 class ContextSearchParams(Contract):
     """Find what a message can mention, by a few letters of its name."""
 
-    query: Annotated[str, Field(max_length=200)]
-    kinds: tuple[ContextKind, ...] = ("file", "symbol", "conversation", "command", "skill")
+    query: Annotated[str, Field(max_length=2000)]
+    kinds: tuple[ContextKind, ...] = get_args(ContextKind)
     limit: Annotated[int, Field(ge=1, le=100)] = 20
     conversation_id: ConversationId | None = None
     """The conversation of the message: its folders are searched, and it is not itself found."""

@@ -32,7 +32,9 @@ class ImagePart(Contract):
 class ResourceLinkPart(Contract):
     """A file or conversation that the user refers to; the agent reads a file when it needs it.
 
-    An image file in the open folders is shown to a model that sees images: the daemon adds it.
+    An image file in the open folders is shown to a model that sees images: the daemon adds it. Of a
+    folder (its URI ends in `/`), the agent gets the names of the files; of `oh-git:/diff`, what has
+    changed since the last commit; of a page with `fetch`, the text.
     """
 
     type: Literal["resourceLink"] = "resourceLink"
@@ -40,7 +42,10 @@ class ResourceLinkPart(Contract):
     name: str | None = None
     range: Range | None = None
     text: str | None = None
-    """For a conversation (`oh-log:/ID`), what was said in it; the daemon fills this in."""
+    """What is not read later: of a conversation (`oh-log:/ID`) what was said in it, of a folder, of
+    changes, of a page. The daemon fills this in."""
+    fetch: bool | None = None
+    """The user wants this page, `http` or `https`, to be fetched."""
 
 
 class ResourcePart(Contract):

@@ -106,6 +106,7 @@ if TYPE_CHECKING:
         name: NotRequired[str]
         range: NotRequired[Range]
         text: NotRequired[str]
+        fetch: NotRequired[bool]
 
     class Range(TypedDict):
         start: Position

@@ -25,6 +25,7 @@ IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 NOTHING = "none"
 """What the model takes the editor to show until it is told something else."""
 LOG_SCHEME = "oh-log:/"
+GIT_DIFF = "oh-git:/diff"
 _BLOB = "blob:"
 _CUT = "This answer was cut off when the daemon ended. The user has read what is there."
 _GIST_LINES = 3
@@ -366,8 +367,9 @@ def _part_text(part: plain.Part) -> str:
             # Words of another conversation's agent must not look like words of the user.
             tag = "message" if part["uri"].startswith(LOG_SCHEME) else "resource"
             return f"<{tag} uri={part['uri']!r}>\n{part['text']}\n</{tag}>"
-        case "resourceLink" if part["uri"].startswith(LOG_SCHEME) and "text" in part:
-            return f"<conversation uri={part['uri']!r}>\n{part['text']}\n</conversation>"
+        case "resourceLink" if "text" in part:
+            tag = "conversation" if part["uri"].startswith(LOG_SCHEME) else "resource"
+            return f"<{tag} uri={part['uri']!r}>\n{part['text']}\n</{tag}>"
         case "resourceLink":
             return f"<file uri={part['uri']!r}{_lines(part.get('range'))}/>"
         case "selection":

@@ -1,10 +1,12 @@
 """A few letters find what a message can mention, best match first."""
 
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 from fake_llm import call, say
+from network_hosts import host
 from raw_client import RawClient
 from rpc_process import NoAnswer
 from world import World
@@ -68,6 +70,49 @@ def test_conversations_and_commands_are_ready_to_be_mentioned(world: World) -> N
     assert labels(client, "exp", conversationId=old) == ["/explain"]
     content = [command, link]
     client.request("conversation/sendMessage", {"conversationId": old, "content": content})
+
+
+def test_a_folder_the_changes_and_a_page_are_mentioned_with_their_text(
+    world: World, tmp_path: Path
+) -> None:
+    world.script(say("I see."), say("I see."))
+    for name in ("shop/prices.py", "shop/deep/list.py", "main.py"):
+        (world.project / name).parent.mkdir(exist_ok=True)
+        (world.project / name).write_text("old = 1\n")
+    commit = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "one"]
+    for command in (["git", "init", "-q"], ["git", "add", "."], commit):
+        subprocess.run(command, cwd=world.project, check=True)
+    (world.project / "main.py").write_text("new = 2\n")
+    site = tmp_path / "site"
+    site.mkdir()
+    html = "<head><title>T</title></head><body><h1>Fees</h1><p>Two &euro;\n<b>each</b>.</p></body>"
+    (site / "fees.html").write_text(html, "utf-8")
+    (site / "logo.png").write_bytes(b"png")
+    client = world.daemon()
+    with host(site) as port:
+        page = f"http://127.0.0.1:{port}/fees.html"
+        queries = {"shop": "folder", "git": "changes", page: "page"}
+        parts = [part_of(client, query, kind) for query, kind in queries.items()]
+        conversation = client.request("conversation/start", {"content": parts})["conversation"]
+        world.turn(client)
+        picture = {"type": "resourceLink", "uri": f"http://127.0.0.1:{port}/logo.png"}
+        params = {"conversationId": conversation["id"], "content": [{**picture, "fetch": True}]}
+        refused = client.error("conversation/sendMessage", params)
+        assert refused.message.endswith("/logo.png is image/png, not text")
+        params = {**params, "content": [picture]}
+        client.request("conversation/sendMessage", {**params, "wait": "completed"})
+    told = str(world.llm.requests[0].body["messages"][-1]["content"])
+    assert "\ndeep/list.py\nprices.py\n</resource>" in told
+    assert "\n-old = 1\n+new = 2\n</resource>" in told
+    assert f"<resource uri='{page}'>\nFees\n\nTwo € each.\n</resource>" in told
+    assert "logo.png'/>" in str(world.llm.requests[1].body["messages"]), "a mere link is one"
+
+
+def part_of(client: RawClient, query: str, kind: str) -> Json:
+    [found] = client.request("context/search", {"query": query, "kinds": [kind], "limit": 1})[
+        "items"
+    ]
+    return found["part"]
 
 
 SYMBOLS: list[Json] = [

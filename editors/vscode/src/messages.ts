@@ -3,6 +3,7 @@
 import type { LeftOut } from "./proposal";
 import type {
   CommandItem,
+  ContextKind,
   ErrorInfo,
   FileChange,
   FileChangeItem,
@@ -18,7 +19,7 @@ export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
 /** Something that can be attached to a message; a terminal's text is read when the terminal is chosen. */
 export interface Suggestion {
-  kind: "selection" | "problems" | "terminal" | "file" | "symbol" | "conversation" | "command" | "skill";
+  kind: "selection" | "problems" | "terminal" | ContextKind;
   label: string;
   detail?: string;
   part?: Part;

@@ -44,7 +44,7 @@ export type SandboxSetting = "auto" | "view" | "landlock" | "off";
 
 export type Trust = "full" | "readOnly" | "none";
 
-export type ContextKind = "file" | "symbol" | "conversation" | "command" | "skill";
+export type ContextKind = "file" | "folder" | "symbol" | "conversation" | "changes" | "page" | "command" | "skill";
 
 export type SkillKind = "agent" | "keyword" | "task" | "path" | "always";
 
@@ -92,6 +92,7 @@ export interface ResourceLinkPart {
   name?: string;
   range?: Range;
   text?: string;
+  fetch?: boolean;
 }
 
 export interface Range {

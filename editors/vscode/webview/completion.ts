@@ -4,7 +4,7 @@ import type { Suggestion } from "../src/messages";
 import { h, icon, type IconName } from "./dom";
 
 /** The sign and the query behind it, up to the caret. */
-const SIGNS = { "@": /(?:^|\s)@([\w./-]*)$/, "/": /^\/([\w-]*)$/ } as const;
+const SIGNS = { "@": /(?:^|\s)@(https?:\/\/\S*|[\w./-]*)$/, "/": /^\/([\w-]*)$/ } as const;
 export type Sign = keyof typeof SIGNS;
 
 const ICONS: Partial<Record<Suggestion["kind"], IconName>> = {
@@ -14,6 +14,9 @@ const ICONS: Partial<Record<Suggestion["kind"], IconName>> = {
   terminal: "prompt",
   symbol: "braces",
   conversation: "bubble",
+  folder: "box",
+  changes: "pencil",
+  page: "share",
   skill: "book",
 };
 

@@ -20,7 +20,7 @@ export interface ComposerActions {
   commands: SlashCommands;
 }
 
-const MENTIONED = ["file", "symbol", "conversation", "skill"] as const;
+const MENTIONED = ["file", "folder", "symbol", "conversation", "changes", "page", "skill"] as const;
 const MAX_MENTIONS = 9;
 const IMAGE = /^image\/(png|jpeg|gif|webp)$/;
 /** The daemon's limit. */

@@ -67,7 +67,9 @@ def conversation_start(
     is_new, earlier = live is None, Json()
     if live is None:
         # Content that refers to nothing is refused before there is a conversation.
-        daemon.resolver.stored(params.content or (), folders, MemoryLog())
+        content = daemon.resolver.filled(params.content or (), folders)
+        params = params.model_copy(update={"content": content or params.content})
+        daemon.resolver.stored(content, folders, MemoryLog())
         live = daemon.conversations.start(
             params, folders, conversation_id=conversation_id, cause=request.cause({})
         )

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from oh_daemon.app.knowledge import skills_in
 from oh_daemon.app.sub_agents import agents_in
@@ -32,7 +33,7 @@ from oh_daemon.contract.mcp import (
     McpSetEnabledParams,
 )
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.context import LOG_SCHEME
+from oh_daemon.core.context import GIT_DIFF, LOG_SCHEME
 from oh_daemon.core.skills import COMMANDS, Skill, commands_with
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.wire.dispatch import RequestContext
@@ -41,6 +42,7 @@ from oh_daemon.workspace.paths import parse_folder, path_from_uri, uri_from_path
 
 _SYMBOLS_WITHIN_S = 1.0
 _WORST: Rank = (5, 0, 0)
+_PAGE = re.compile(r"https?://[^\s/]{3,}(/\S*)?")
 
 
 def mcp_list(daemon: Daemon) -> McpServers:
@@ -173,6 +175,35 @@ def _file_item(folder: Path, name: str, *, is_one_of_many: bool) -> m.ContextIte
     return m.ContextItem(kind="file", label=label, detail=detail or None, part=part)
 
 
+def _folders(search: _Search) -> Iterator[Found]:
+    for folder in search.folders:
+        names = search.daemon.file_names.of(folder, search.cancel)
+        below = {str(above) for name in names for above in PurePath(name).parents} - {"."}
+        for name in below:
+            if (rank := search.query.rank(name)) is not None:
+                uri = f"{uri_from_path(folder / name)}/"
+                part = ResourceLinkPart(uri=uri, name=f"{name}/")
+                detail = folder.name if len(search.folders) > 1 else None
+                found = m.ContextItem(kind="folder", label=f"{name}/", detail=detail, part=part)
+                yield _ranked(rank, found)
+
+
+def _changes(search: _Search) -> Iterator[Found]:
+    rank = search.query.rank("git-diff")
+    if rank is not None and any((folder / ".git").exists() for folder in search.folders):
+        part, detail = ResourceLinkPart(uri=GIT_DIFF, name="git-diff"), "since the last commit"
+        yield _ranked(
+            rank, m.ContextItem(kind="changes", label="git-diff", detail=detail, part=part)
+        )
+
+
+def _pages(search: _Search) -> Iterator[Found]:
+    url = search.params.query
+    if _PAGE.fullmatch(url):
+        part, detail = ResourceLinkPart(uri=url, name=url, fetch=True), "fetched when you send"
+        yield _ranked((0, 0, 0), m.ContextItem(kind="page", label=url, detail=detail, part=part))
+
+
 def _symbols(search: _Search) -> Iterator[Found]:
     servers = search.daemon.shared.servers
     if servers is None or not servers.can_look_up or not search.params.query.strip():
@@ -240,6 +271,9 @@ def _ranked(rank: Rank, item: m.ContextItem) -> Found:
 
 _SOURCES: dict[m.ContextKind, Callable[[_Search], Iterable[Found]]] = {
     "file": _files,
+    "folder": _folders,
+    "changes": _changes,
+    "page": _pages,
     "symbol": _symbols,
     "conversation": _conversations,
     "command": _commands,

@@ -1,6 +1,6 @@
---- Completion in the input: commands after a `/` at its start, and after an `@` files, symbols,
---- conversations and skills, which the daemon finds. A choice is remembered until the message is
---- sent.
+--- Completion in the input: commands after a `/` at its start, and after an `@` files, folders,
+--- symbols, conversations, changes, pages and skills, which the daemon finds. A choice is
+--- remembered until the message is sent.
 local mention = require("oh.mention")
 
 local M = {}
@@ -63,7 +63,7 @@ function M.suggest()
       M.show(word, M.command_items(word.text, commands))
     end)
   else
-    local kinds = { "file", "symbol", "conversation", "skill" }
+    local kinds = { "file", "folder", "symbol", "conversation", "changes", "page", "skill" }
     local params = { query = word.text, kinds = kinds, limit = LIMIT }
     daemon:request("context/search", params, function(result)
       local items = vim.tbl_map(M.search_item, result.items)

@@ -45,7 +45,7 @@
 
 ---@alias oh.protocol.Trust "full" | "readOnly" | "none"
 
----@alias oh.protocol.ContextKind "file" | "symbol" | "conversation" | "command" | "skill"
+---@alias oh.protocol.ContextKind "file" | "folder" | "symbol" | "conversation" | "changes" | "page" | "command" | "skill"
 
 ---@alias oh.protocol.SkillKind "agent" | "keyword" | "task" | "path" | "always"
 
@@ -90,6 +90,7 @@
 ---@field name? string
 ---@field range? oh.protocol.Range
 ---@field text? string
+---@field fetch? boolean
 
 ---@class (exact) oh.protocol.Range
 ---@field start oh.protocol.Position
