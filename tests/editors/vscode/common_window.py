@@ -131,9 +131,11 @@ function failOrForget() {
   controller.items.add(file);
   file.children.add(test);
   const run = controller.createTestRun(new TestRunRequest([test]));
-  const message = TestMessage.diff("assert add(1, 1) == 2", "2", "0");
-  message.location = new Location(uri, test.range);
-  run.failed(test, message);
+  run.failed(test, [1, 2].map((n) => {
+    const message = TestMessage.diff(`assert add(${n}, ${n}) == ${2 * n}`, `${2 * n}`, "0");
+    message.location = new Location(uri, test.range);
+    return message;
+  }));
   run.end();
 }"""
 

@@ -270,6 +270,17 @@ async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vsco
     await vscode.expect_answers("It passes now.")
     said = json.dumps(vscode.llm.requests[-1].body["messages"])
     assert "test_calc \\u203a test_add" in said
+    vscode.script(say("It passes."))
+    await vscode.run_command("Test Results: Focus on Test Results View")
+    results = page.locator(".part.panel").get_by_role("treeitem")
+    await results.filter(has_text="test_add").click()
+    await page.keyboard.press("ArrowRight")
+    message = results.filter(has_text="assert add(2, 2)")
+    await message.hover()
+    await message.get_by_role("button", name="Fix with the Agent").click()
+    await vscode.expect_answers("It passes.")
+    said = json.dumps(vscode.llm.requests[-1].body["messages"])
+    assert "assert add(2, 2) == 4\\nExpected: 4\\nActual: 0" in said
     await vscode.run_command("Python: Fail or Forget")
 
 

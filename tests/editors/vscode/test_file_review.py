@@ -185,8 +185,6 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
         replace("calc.py", "a + b", "a * b"),
     )
     await vscode.open(file="calc.py")
-    await vscode.type_in_editor("", at="Control+End")
-    await vscode.page.keyboard.press("ArrowUp")
     await instruct(vscode, "make it add")
     lens = vscode.page.locator(".editor-instance .codelens-decoration")
     await expect(lens).to_have_text(re.compile("The agent edits this.*Stop"))
@@ -211,7 +209,6 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
     # Who wants to be asked about everything is asked about this too.
     await vscode.start_anew()
     await vscode.choose("approval", "askAlways")
-    await vscode.focus_editor()
     await instruct(vscode, "make it multiply")
     await expect(lens).to_contain_text("The agent asks you")
     await vscode.page.keyboard.press("Escape")
@@ -220,7 +217,9 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
 
 
 async def instruct(vscode: VSCode, text: str) -> None:
-    await vscode.page.keyboard.press("Control+i")
+    await vscode.focus_editor()
+    for key in ("Control+Home", "ArrowDown", "Control+i"):
+        await vscode.page.keyboard.press(key)
     field = vscode.page.locator('.quick-input-widget input[type="text"]')
     await expect(vscode.page.locator(".quick-input-title")).to_contain_text("Edit calc.py:2")
     await field.fill(text)
