@@ -98,4 +98,4 @@ async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_file
     await expect(vscode.input).to_be_focused()
     assert "a - b" in (vscode.project / "calc.py").read_text()
     # The turn that was taken out of the conversation took its changes along.
-    await expect(vscode.panel.locator(".changes")).to_have_count(1)
+    await expect(vscode.panel.locator(".log .changes")).to_have_count(1)
