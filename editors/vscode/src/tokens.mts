@@ -53,13 +53,20 @@ const registry = new Registry({
 let themeInForce = "";
 
 parentPort?.on("message", (question: Question) => {
-  parentPort?.postMessage({ id: question.id, tokens: tokens(question) });
+  const plain: Tokens = { styles: [], texts: question.texts.map(() => []) };
+  let found = plain;
+  try {
+    found = tokens(question) ?? plain;
+  } catch {
+    // A grammar of any extension may be broken; only what is written in its language has no colours then.
+  }
+  parentPort?.postMessage({ id: question.id, tokens: found });
 });
 
-function tokens(question: Question): Tokens {
+function tokens(question: Question): Tokens | undefined {
   const scope = scopeOf(question);
   const grammar = scope && registry.loadGrammar(scope);
-  if (!grammar) return { styles: [], texts: question.texts.map(() => []) };
+  if (!grammar) return undefined;
   applyTheme(question);
   const colors = registry.getColorMap();
   const styles = new Map<string, number>();
