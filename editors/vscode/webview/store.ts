@@ -47,8 +47,10 @@ export class Store {
   /** Changes were reviewed, or a turn has changed files: `changes/list` must be read again. */
   needsReviews = false;
   readonly turns = new Turns();
-  /** The agent's last plan; one that is done goes with the user's next message. */
+  /** The agent's last plan. One that is done, or that a whole turn has left alone, goes with the user's next message. */
   plan: PlanItem | undefined;
+  /** What came since its last update: a message of the user, and behind it an answer. */
+  private sincePlan: "nothing" | "message" | "answer" = "nothing";
   /** The id of the item with the model's current thinking. */
   private thinking: string | undefined;
   /** Items that changed since `takeChanged`. */
@@ -121,6 +123,7 @@ export class Store {
     const later = new Map(this.items);
     this.items.clear();
     this.plan = undefined;
+    this.sincePlan = "nothing";
     for (const item of [...items, ...later.values()]) {
       this.items.set(item.id, item);
       this.notePlan(item);
@@ -275,15 +278,23 @@ export class Store {
     }
   }
 
+  /** Takes note of items in their order: what they say about the plan. */
   private notePlan(item: Shown): void {
-    if (item.kind === "plan" && item.status === "completed" && item.entries.length > 0) this.plan = item;
-    const isDone = this.plan?.entries.every(({ status }) => status === "completed");
-    if (item.kind === "userMessage" && isDone) this.plan = undefined;
+    if (item.kind === "plan" && item.status === "completed" && item.entries.length > 0) {
+      this.plan = item;
+      this.sincePlan = "nothing";
+    } else if (item.kind === "userMessage") {
+      const isDone = this.plan?.entries.every(({ status }) => status === "completed");
+      if (isDone || this.sincePlan === "answer") this.plan = undefined;
+      this.sincePlan = "message";
+    } else if (this.sincePlan !== "nothing") {
+      this.sincePlan = item.kind === "agentMessage" ? "answer" : "message";
+    }
   }
 
   private set(item: Item): void {
+    if (item.kind === "plan" || !this.items.has(item.id)) this.notePlan(item);
     this.items.set(item.id, item);
-    this.notePlan(item);
     this.changed.add(item.id);
     this.retry = undefined;
   }

@@ -275,6 +275,7 @@ async def test_a_turn_folds_into_a_line_and_its_plan_and_what_it_took_stay_at_ha
     await expect(facts).to_be_hidden()
 
     await see_what_it_took(vscode)
+    await let_the_plan_go(vscode)
 
 
 async def see_what_it_took(vscode: VSCode) -> None:
@@ -288,3 +289,14 @@ async def see_what_it_took(vscode: VSCode) -> None:
     assert box
     assert desk
     assert box["y"] + box["height"] <= desk["y"]
+
+
+async def let_the_plan_go(vscode: VSCode) -> None:
+    """A plan that a whole turn has left alone is not shown for the next one."""
+    vscode.script(say("Yes."), say("No."))
+    await vscode.say("anything else?")
+    await vscode.expect_answers("Found.", "Yes.")
+    await expect(vscode.panel.locator(".plan-box")).to_be_visible()
+    await vscode.say("really?")
+    await vscode.expect_answers("Found.", "Yes.", "No.")
+    await expect(vscode.panel.locator(".plan-box")).to_be_hidden()
