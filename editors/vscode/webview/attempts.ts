@@ -126,6 +126,7 @@ export class Attempts {
     const button = (label: string, isPossible: boolean, onclick: () => void) =>
       h("button.quiet", { "aria-label": `${label}: ${name}`, disabled: !isPossible, onclick }, label);
     const hasFiles = files.length > 0;
+    const isOpen = hasFiles || !way.outcome;
     return h(
       "li.file.attempt",
       { "data-status": info.status, "data-outcome": way.outcome },
@@ -139,16 +140,17 @@ export class Attempts {
           h("span.name", {}, name),
         ),
         h("span.state-word", {}, way.outcome ?? doing(info) ?? "done"),
-        counts(sum("added"), sum("removed")),
+        isOpen && counts(sum("added"), sum("removed")),
         way.check !== "" && h("span.badge", { "data-exit": exit }, exit === undefined ? "not checked" : `exit ${exit}`),
       ),
-      h(
-        "div.attempt-actions",
-        {},
-        button("Open diff", hasFiles, () => run("host/openTurn", { conversationId, changes: files })),
-        button("Land", hasFiles && !isBusy, () => this.settle(attempt, "landed")),
-        button("Discard", !way.outcome, () => this.settle(attempt, "discarded")),
-      ),
+      isOpen &&
+        h(
+          "div.attempt-actions",
+          {},
+          button("Open diff", hasFiles, () => run("host/openTurn", { conversationId, changes: files })),
+          button("Land", hasFiles && !isBusy, () => this.settle(attempt, "landed")),
+          button("Discard", !way.outcome, () => this.settle(attempt, "discarded")),
+        ),
       problem !== undefined && h("p.conflict", { role: "alert" }, icon("hand"), ` ${problem}`),
     );
   }
