@@ -49,6 +49,8 @@ PROVIDERS: Mapping[str, str] = {
     "GROQ_API_KEY": "groq/openai/gpt-oss-120b",
 }
 """By the variable of a provider's key, the model to use when only that key is set."""
+LOCAL = "hosted_vllm"
+"""The provider of a URL alone: any server that speaks OpenAI's chat completions."""
 DEMO = DemoModel()
 REPLAY = "replay:"
 """Begins the name of a model that answers from the log in the folder that follows."""
@@ -99,6 +101,12 @@ class Models:
             return chosen
         models = [model for key, model in PROVIDERS.items() if self.variables.get(key)]
         return next(iter([*models, *self._login_models]), None)
+
+    def for_trial(self, **llm: object) -> Models:
+        """Return the models for one impatient question; `llm` lies over the setting `llm`."""
+        now = self._settings()
+        settings = now.model_copy(update={"llm": {**impatient(now.llm), **llm}})
+        return Models(lambda: settings, self.variables, self._on_key, self._own, self._logins)
 
     @property
     def logins(self) -> Mapping[str, Login]:
@@ -306,14 +314,14 @@ class Models:
         )
 
 
+def greet(model: Model, cancel: CancelToken | None = None) -> None:
+    """Ask the model for a word, which costs a little. Raises `ModelError` and `Cancelled`."""
+    model.complete(ModelRequest([_HELLO]), Progress(cancel or CancelToken()))
+
+
 def impatient(llm: Json) -> Json:
     """Return the setting `llm` for a trial, for which nobody waits until a problem has passed."""
     return {"firstTokenTimeoutS": _PATIENCE_S, **llm, "maxAttempts": 1}
-
-
-def greet(model: Model) -> None:
-    """Ask the model for a word, which costs a little. Raises `ModelError`."""
-    model.complete(ModelRequest([_HELLO]), Progress(CancelToken()))
 
 
 def _variable_of(settings: LLMSettings) -> str:

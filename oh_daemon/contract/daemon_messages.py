@@ -10,6 +10,7 @@ from oh_daemon.contract.approvals import Approval, Subject
 from oh_daemon.contract.base import Contract, Range
 from oh_daemon.contract.events import Decision
 from oh_daemon.contract.items import FileChange, GitChange, Hunk, NamedHunk
+from oh_daemon.contract.llm import HttpUrl
 from oh_daemon.contract.messages import Conflict, ConversationId, Empty, OfConversation
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.contract.status import ConversationState
@@ -235,6 +236,33 @@ class ModelListParams(Empty):
 class ModelListResult(Contract):
     models: tuple[ModelInfo, ...]
     default: str | None = None
+
+
+class ModelCheckParams(Contract):
+    """Ask a model for one word, which tells whether its key and address are right."""
+
+    model: str | None = None
+    """By default, the default model."""
+    base_url: HttpUrl | None = None
+    """Where it is asked instead of where the settings say."""
+
+
+class ModelCheckResult(Contract):
+    model: str
+    """The one that has answered."""
+
+
+class ModelDiscoverParams(Contract):
+    """List the models that a server offers which speaks OpenAI's API, such as Ollama."""
+
+    base_url: HttpUrl
+
+
+class ModelDiscoverResult(Contract):
+    base_url: str
+    """Where its API begins: what was asked for, or `/v1` below that."""
+    models: tuple[str, ...]
+    """Each is asked as `hosted_vllm/` and its name, with this `baseUrl`."""
 
 
 class ConfigReadParams(Contract):

@@ -63,14 +63,14 @@ ANSWER = """\
 "changes/revert", "checkpoint/list", "checkpoint/restore", "attachment/put", "output/read",
 "terminal/list", "terminal/read", "terminal/write", "terminal/kill", "port/list", "port/open",
 "tool/list", "agent/list", "context/search", "command/list", "skill/list", "model/list",
-"usage/read", "config/read", "config/validate", "secret/set", "secret/remove", "secret/list",
-"mcp/list", "mcp/setEnabled", "mcp/restart", "mcp/authenticate", "daemon/status",
-"workspace/setTrust"], "notifications": ["conversation/event", "conversation/delta",
-"conversation/changed", "conversation/gap", "daemon/statusChanged", "mcp/statusChanged",
-"port/changed"], "limits": {"maxMessageBytes": 16777216, "textPartBytes": 1048576,
-"partsPerMessage": 64, "imageBytes": 5242880, "imagesPerMessage": 20, "attachmentBytes": 20971520,
-"attachmentPieceBytes": 524288, "outputPreviewBytes": 32768, "outputKeptBytes": 104857600,
-"eventsPerPage": 500, "conversationsPerPage": 100, "queuedMessages": 32, "syncedDocumentBytes":
-5242880, "requestsInFlight": 64}%(more)s}}}, "serverInfo": {"name": "oh-daemon", "version":
-"1.0.0rc1"}}
+"model/check", "model/discover", "usage/read", "config/read", "config/validate", "secret/set",
+"secret/remove", "secret/list", "mcp/list", "mcp/setEnabled", "mcp/restart", "mcp/authenticate",
+"daemon/status", "workspace/setTrust"], "notifications": ["conversation/event",
+"conversation/delta", "conversation/changed", "conversation/gap", "daemon/statusChanged",
+"mcp/statusChanged", "port/changed"], "limits": {"maxMessageBytes": 16777216, "textPartBytes":
+1048576, "partsPerMessage": 64, "imageBytes": 5242880, "imagesPerMessage": 20, "attachmentBytes":
+20971520, "attachmentPieceBytes": 524288, "outputPreviewBytes": 32768, "outputKeptBytes":
+104857600, "eventsPerPage": 500, "conversationsPerPage": 100, "queuedMessages": 32,
+"syncedDocumentBytes": 5242880, "requestsInFlight": 64}%(more)s}}}, "serverInfo": {"name":
+"oh-daemon", "version": "1.0.0rc1"}}
 """.replace("\n", " ")

@@ -98,6 +98,8 @@ REQUESTS: tuple[Method, ...] = (
     Method("command/list", "CommandListParams", "CommandListResult"),
     Method("skill/list", "SkillListParams", "SkillListResult"),
     Method("model/list", "ModelListParams", "ModelListResult"),
+    Method("model/check", "ModelCheckParams", "ModelCheckResult"),
+    Method("model/discover", "ModelDiscoverParams", "ModelDiscoverResult"),
     Method("usage/read", "UsageReadParams", "UsageReadResult"),
     Method("config/read", "ConfigReadParams", "ConfigReadResult"),
     Method("config/validate", "ConfigValidateParams", "ConfigValidateResult"),

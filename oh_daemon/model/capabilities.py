@@ -209,8 +209,25 @@ class _List(BaseModel):
 
 def read_live_metadata(settings: LLMSettings) -> Json:
     """Ask the endpoint in the settings; blocks for a few seconds at most."""
-    if settings.base_url is None:
+    try:
+        return parse_models(_read_list(settings), settings.model)
+    except (OSError, HTTPException, ValueError):
         return {}
+
+
+def served_models(settings: LLMSettings) -> Sequence[str] | None:
+    """Return the names that the endpoint lists, or None if it has no list."""
+    try:
+        listed = _List.model_validate(_read_list(settings)).data
+    except (OSError, HTTPException, ValueError):
+        return None
+    return [name for name in map(_id_of, listed) if name]
+
+
+def _read_list(settings: LLMSettings) -> object:
+    """Return what the endpoint lists. Raises `OSError`, `HTTPException` or `ValueError`."""
+    if settings.base_url is None:
+        raise ValueError(settings.model)
     headers = {**settings.extra_headers, **bearer_headers(settings.key)}
     url = f"{settings.base_url.rstrip('/')}/models"
     end = time.monotonic() + _PATIENCE_S
@@ -220,15 +237,14 @@ def read_live_metadata(settings: LLMSettings) -> Json:
             raise TimeoutError
         return left
 
-    try:
-        with (
-            Waiter(CancelToken(), left_s) as waiter,
-            closing(request("GET", url, headers, None, waiter)) as response,
-        ):
-            body = b"".join(response.pieces())
-        return parse_models(json.loads(body), settings.model) if response.status == OK else {}
-    except (OSError, HTTPException, ValueError):
-        return {}
+    with (
+        Waiter(CancelToken(), left_s) as waiter,
+        closing(request("GET", url, headers, None, waiter)) as response,
+    ):
+        body = b"".join(response.pieces())
+    if response.status != OK:
+        raise ValueError(response.status)
+    return json.loads(body)
 
 
 def parse_models(listed: object, model: str) -> Json:

@@ -76,6 +76,23 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     assert client.request("config/read", {"section": "mode"})["value"] == {"mode": "ask"}
 
 
+def test_a_key_and_a_server_are_tried_before_they_are_used(world: World) -> None:
+    client, url = world.daemon(), world.llm.url
+    world.script(say("yes"), error(401, f"Incorrect API key provided: {KEY}"), say("yes"))
+    assert client.request("model/check") == {"model": "openai/fake"}
+    refused = client.error("model/check", {"model": "openai/fake"})
+    assert refused.data["kind"] == "authRequired"
+    assert "Incorrect" in refused.message
+    world.llm.models = [{"id": "qwen3"}, {"id": "gpt-oss"}]
+    served = client.request("model/discover", {"baseUrl": f"{url}/"})
+    assert served == {"baseUrl": url, "models": ["qwen3", "gpt-oss"]}
+    asked = {"model": "hosted_vllm/qwen3", "baseUrl": url}
+    assert client.request("model/check", asked)["model"] == "hosted_vllm/qwen3"
+    assert [request.body["model"] for request in world.llm.requests] == ["fake", "fake", "qwen3"]
+    silent = client.error("model/discover", {"baseUrl": "http://127.0.0.1:9"})
+    assert silent.message == "http://127.0.0.1:9 lists no models"
+
+
 @pytest.mark.parametrize("by_patch", [False, True])
 def test_an_argument_that_a_tool_does_not_know_is_named_with_those_it_knows(
     world: World, by_patch: bool

@@ -573,6 +573,17 @@ export interface SkillListParams {
 export interface ModelListParams {
 }
 
+/** Ask a model for one word, which tells whether its key and address are right. */
+export interface ModelCheckParams {
+  model?: string;
+  baseUrl?: string;
+}
+
+/** List the models that a server offers which speaks OpenAI's API, such as Ollama. */
+export interface ModelDiscoverParams {
+  baseUrl: string;
+}
+
 /** Sum the tokens and costs of one conversation, or of all in the open folders. */
 export interface UsageReadParams {
   conversationId?: string;
@@ -1781,6 +1792,15 @@ export interface ModelInfo {
   reason?: string;
 }
 
+export interface ModelCheckResult {
+  model: string;
+}
+
+export interface ModelDiscoverResult {
+  baseUrl: string;
+  models: readonly string[];
+}
+
 /** Sums over all calls, including titles and summaries, but not deleted conversations. */
 export interface UsageReadResult {
   usage: Usage;
@@ -2055,6 +2075,8 @@ export interface Requests {
   "command/list": [CommandListParams, CommandListResult];
   "skill/list": [SkillListParams, SkillListResult];
   "model/list": [ModelListParams, ModelListResult];
+  "model/check": [ModelCheckParams, ModelCheckResult];
+  "model/discover": [ModelDiscoverParams, ModelDiscoverResult];
   "usage/read": [UsageReadParams, UsageReadResult];
   "config/read": [ConfigReadParams, ConfigReadResult];
   "config/validate": [ConfigValidateParams, ConfigValidateResult];

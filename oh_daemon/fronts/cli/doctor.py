@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from oh_daemon.app.models import Models, greet, impatient
+from oh_daemon.app.models import Models, greet
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.errors import DaemonError
@@ -99,8 +99,8 @@ def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     merged = SettingsSources(os.environ, settings_file).merged(folder)
     for problem in merged.problems:
         yield "!", f"settings: {render_problem(problem)}"
-    settings = merged.settings.model_copy(update={"llm": impatient(merged.settings.llm)})
-    models = Models(lambda: settings, os.environ, logins=Logins(places.logins_file))
+    logins = Logins(places.logins_file)
+    models = Models(lambda: merged.settings, os.environ, logins=logins).for_trial()
     name = models.default_name()
     if name is None:
         yield "✗", _NO_MODEL.format(file=settings_file)

@@ -11,7 +11,7 @@ from getpass import getpass
 from pydantic import ValidationError
 from rich.console import Console
 
-from oh_daemon.app.models import PROVIDERS, connect, greet, impatient
+from oh_daemon.app.models import LOCAL, PROVIDERS, connect, greet, impatient
 from oh_daemon.app.places import Places
 from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.base import problem_in
@@ -25,8 +25,6 @@ from oh_daemon.store.logins import Login, Logins
 
 _MODELS = {model.partition("/")[0]: model for model in PROVIDERS.values()}
 """By provider, the model to use when the user names none."""
-_LOCAL = "hosted_vllm"
-"""The provider of a URL alone: any server that speaks OpenAI's chat completions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +96,7 @@ def _place(request: Request, person: _Person) -> tuple[str, str]:
     if not provider and not url:
         what = f"Provider ({', '.join(_MODELS)}, …), or the URL of a server"
         provider = person.ask(what, "--provider")
-    return (_LOCAL, provider) if "://" in provider else (provider or _LOCAL, url)
+    return (LOCAL, provider) if "://" in provider else (provider or LOCAL, url)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from oh_daemon.app.knowledge import skills_in
+from oh_daemon.app.models import LOCAL, Models, greet
 from oh_daemon.app.sub_agents import agents_in
 from oh_daemon.contract import composing as m
 from oh_daemon.contract.composing import (
@@ -23,7 +24,13 @@ from oh_daemon.contract.composing import (
     SkillListResult,
 )
 from oh_daemon.contract.content import CommandPart, ResourceLinkPart, SkillPart
-from oh_daemon.contract.errors import ToolError
+from oh_daemon.contract.daemon_messages import (
+    ModelCheckParams,
+    ModelCheckResult,
+    ModelDiscoverParams,
+    ModelDiscoverResult,
+)
+from oh_daemon.contract.errors import ModelUnavailableError, RequestCancelledError, ToolError
 from oh_daemon.contract.language_servers import CodeSymbol, parse_answer
 from oh_daemon.contract.mcp import (
     McpAuthenticateParams,
@@ -32,17 +39,50 @@ from oh_daemon.contract.mcp import (
     McpServers,
     McpSetEnabledParams,
 )
-from oh_daemon.core.cancel import CancelToken
+from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import GIT_DIFF, LOG_SCHEME
 from oh_daemon.core.skills import COMMANDS, Skill, commands_with
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.wire.dispatch import RequestContext
+from oh_daemon.model.capabilities import served_models
 from oh_daemon.workspace.file_names import Query, Rank
 from oh_daemon.workspace.paths import parse_folder, path_from_uri, uri_from_path
 
 _SYMBOLS_WITHIN_S = 1.0
 _WORST: Rank = (5, 0, 0)
 _PAGE = re.compile(r"https?://[^\s/]{3,}(/\S*)?")
+
+
+def model_check(
+    daemon: Daemon, params: ModelCheckParams, context: RequestContext
+) -> ModelCheckResult:
+    name, models = params.model or daemon.models.require_default(), daemon.models
+    if params.base_url:
+        models = _own_models(daemon).for_trial(baseUrl=params.base_url)
+    elif isinstance(models, Models):
+        models = models.for_trial()
+    try:
+        greet(models.model_for(name), context.cancel)
+    except Cancelled:
+        raise RequestCancelledError("cancelled by the client") from None
+    return ModelCheckResult(model=name)
+
+
+def model_discover(daemon: Daemon, params: ModelDiscoverParams) -> ModelDiscoverResult:
+    url = params.base_url.rstrip("/")
+    for each in (url, f"{url}/v1"):
+        llm = _own_models(daemon).for_trial(baseUrl=each).llm_of(f"{LOCAL}/any")
+        if names := served_models(llm):
+            return ModelDiscoverResult(base_url=each, models=tuple(names))
+    raise ModelUnavailableError(
+        f"{url} lists no models", hint="is the server running, and is this its address?"
+    )
+
+
+def _own_models(daemon: Daemon) -> Models:
+    if isinstance(daemon.models, Models):
+        return daemon.models
+    raise ModelUnavailableError("the client reaches all models itself, so servers are added there")
 
 
 def mcp_list(daemon: Daemon) -> McpServers:

@@ -115,6 +115,8 @@ METHODS: dict[str, dict[str, Needs]] = {
         "command/list": _LISTS,
         "skill/list": _LISTS,
         "context/search": _LISTS,
+        "model/check": Needs(thread="own"),
+        "model/discover": _LISTS,
     },
     "handlers_terminal": {
         "port/list": Needs("open"),

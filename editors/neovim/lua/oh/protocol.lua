@@ -504,6 +504,15 @@
 --- List the models that can be chosen by name.
 ---@class (exact) oh.protocol.ModelListParams
 
+--- Ask a model for one word, which tells whether its key and address are right.
+---@class (exact) oh.protocol.ModelCheckParams
+---@field model? string
+---@field baseUrl? string
+
+--- List the models that a server offers which speaks OpenAI's API, such as Ollama.
+---@class (exact) oh.protocol.ModelDiscoverParams
+---@field baseUrl string
+
 --- Sum the tokens and costs of one conversation, or of all in the open folders.
 ---@class (exact) oh.protocol.UsageReadParams
 ---@field conversationId? string
@@ -1561,6 +1570,13 @@
 ---@field available boolean
 ---@field reason? string
 
+---@class (exact) oh.protocol.ModelCheckResult
+---@field model string
+
+---@class (exact) oh.protocol.ModelDiscoverResult
+---@field baseUrl string
+---@field models string[]
+
 --- Sums over all calls, including titles and summaries, but not deleted conversations.
 ---@class (exact) oh.protocol.UsageReadResult
 ---@field usage oh.protocol.Usage
@@ -1806,6 +1822,8 @@ M.Requests = {
   ["command/list"] = true, -- oh.protocol.CommandListParams -> oh.protocol.CommandListResult
   ["skill/list"] = true, -- oh.protocol.SkillListParams -> oh.protocol.SkillListResult
   ["model/list"] = true, -- oh.protocol.ModelListParams -> oh.protocol.ModelListResult
+  ["model/check"] = true, -- oh.protocol.ModelCheckParams -> oh.protocol.ModelCheckResult
+  ["model/discover"] = true, -- oh.protocol.ModelDiscoverParams -> oh.protocol.ModelDiscoverResult
   ["usage/read"] = true, -- oh.protocol.UsageReadParams -> oh.protocol.UsageReadResult
   ["config/read"] = true, -- oh.protocol.ConfigReadParams -> oh.protocol.ConfigReadResult
   ["config/validate"] = true, -- oh.protocol.ConfigValidateParams -> oh.protocol.ConfigValidateResult
