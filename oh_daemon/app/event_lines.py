@@ -6,6 +6,7 @@ Rendering is pure: a record goes in, lines come out. Hidden characters are shown
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from oh_daemon.core.ports import is_for_people
 from oh_daemon.core.state import changes_made
 
 _MAX_OUTPUT_LINES = 12
+_STATE = re.compile(r"\[(exit code|waiting for input|still running)\b.*\]")
 _WORTH_SAYING_MS = 100
 _MARKS = {"completed": "✓", "inProgress": "▸", "pending": "·"}
 _DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
@@ -172,8 +174,9 @@ def _outcome(item: plain.CommandItem) -> Iterator[Text]:
         yield _text(f"  {_failure(item)}", "red")
         return
     output, *more = [p["text"] for p in item["content"] if "text" in p and is_for_people(p)] or [""]
-    # The last line of the output holds the state of the command, in brackets.
-    *lines, state = output.splitlines() or [""]
+    lines = output.splitlines()
+    # The last line may hold the state of the command; older logs have its end there, too.
+    state = lines.pop() if lines and _STATE.fullmatch(lines[-1]) else ""
     if len(lines) > _MAX_OUTPUT_LINES:
         half = _MAX_OUTPUT_LINES // 2
         lines = [*lines[:half], f"… {len(lines) - 2 * half} lines …", *lines[-half:]]

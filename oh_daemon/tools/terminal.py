@@ -282,8 +282,8 @@ class TerminalTool:
             self.network.offer(self._services_in(args))
         if ended is None:
             return unsaved, None
-        before, _ = self._text(ended, terminal_id, None, MAX_TOKENS)
-        return unsaved, f"[the command before]\n{before}\n[now]"
+        *before, _ = self._texts(ended, terminal_id, None, MAX_TOKENS)
+        return unsaved, "\n".join(("[the command before]", *filter(None, before), "[now]"))
 
     def _named(self, args: Json) -> tuple[str, ...]:
         """Return the lent secrets that a command gets; text typed into a program gets none."""
@@ -319,7 +319,7 @@ class TerminalTool:
         max_tokens = (
             POLL_TOKENS if is_look and (outcome.state != "done" or was_stopped) else MAX_TOKENS
         )
-        text, excerpt = self._text(outcome, terminal_id, note, max_tokens)
+        shown_text, for_model_only, excerpt = self._texts(outcome, terminal_id, note, max_tokens)
         code = outcome.exit_code
         facts: ToolFields = {
             "exitCode": code,
@@ -328,24 +328,31 @@ class TerminalTool:
             "truncated": excerpt.is_cut or None,
             "outputRef": excerpt.blob,
         }
-        return ToolResult.of(text, **facts)
+        said = ({"type": "text", "text": shown_text},) if shown_text else ()
+        return ToolResult((*said, for_model(for_model_only)), item_fields=facts)
 
-    def _text(
+    def _texts(
         self, outcome: CommandOutcome, terminal_id: str, note: str | None, max_tokens: int
-    ) -> tuple[str, Excerpt]:
-        """Return what the model reads, and what of it is the output."""
+    ) -> tuple[str, str, Excerpt]:
+        """Return what all read, what only the model reads then, and what of it is the output."""
         excerpt, late = self._output.render(outcome.output, max_tokens), outcome.late
-        parts = (
+        for_all = (
             note,
             f"[from jobs in the background]\n{collapsed(late)}\n[now]" if late.strip() else "",
             excerpt.text,
             outcome.note,
+            _state(outcome),
+        )
+        for_model_only = (
             self._hint(outcome),
             self._shells.take_news(),
-            f"[{_state_line(outcome, terminal_id)}]",
+            _next(outcome, terminal_id),
         )
-        text = "\n".join(part.rstrip("\n") for part in parts if part)
-        return self._masker.mask(text), excerpt
+        shown_text, said = (
+            "\n".join(part.rstrip("\n") for part in parts if part)
+            for parts in (for_all, for_model_only)
+        )
+        return self._masker.mask(shown_text), self._masker.mask(said), excerpt
 
     def _hint(self, outcome: CommandOutcome) -> str:
         if not self._shells.are_held or outcome.exit_code in {None, 0}:
@@ -367,13 +374,26 @@ def _title(args: Json, terminal_id: str) -> str:
     return f"Type {command} in {terminal_id}" if command else f"Wait for {terminal_id}"
 
 
-def _state_line(outcome: CommandOutcome, terminal_id: str) -> str:
+def _state(outcome: CommandOutcome) -> str:
+    """Return what people need to be told of a command that goes on."""
     time = f"{outcome.duration_s:.1f} s"
+    match outcome.state:
+        case "done":
+            return ""
+        case "waitingForInput":
+            return f"[waiting for input after {time}]"
+        case "running":
+            return f"[still running after {time}]"
+
+
+def _next(outcome: CommandOutcome, terminal_id: str) -> str:
+    """Return how the command ended, or what can be done with it now."""
     again = f'with is_input and terminal_id "{terminal_id}"'
     match outcome.state:
         case "done":
-            return f"exit code {outcome.exit_code}, {time}, in {shown(outcome.cwd)}"
+            time = f"{outcome.duration_s:.1f} s"
+            return f"[exit code {outcome.exit_code}, {time}, in {shown(outcome.cwd)}]"
         case "waitingForInput":
-            return f"waiting for input after {time}; type {again}, or press C-c or C-d"
+            return f"[type {again}, or press C-c or C-d]"
         case "running":
-            return f'still running after {time}; wait {again} and command "", or press C-c'
+            return f'[wait {again} and command "", or press C-c]'

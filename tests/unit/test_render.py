@@ -28,9 +28,10 @@ def begun(item_id: str) -> Any:
     return {"itemId": item_id, "event": {"type": "item.updated", "status": "running"}}
 
 
-def ended(item_id: str, command: str | None = None) -> Any:
+def ended(item_id: str, command: str | None = None, state: str = "") -> Any:
     item: Any = {"id": item_id, "kind": "command", "command": command or f"make {item_id}"}
-    item |= {"status": "completed", "exitCode": 0, "content": [{"text": f"made {item_id}\n[]"}]}
+    content = [{"text": f"made {item_id}{state}"}]
+    item |= {"status": "completed", "exitCode": 0, "content": content}
     return {"event": {"type": "item.completed", "item": item}}
 
 
@@ -38,6 +39,7 @@ def test_what_comes_of_a_command_is_below_it_also_when_others_ran_beside_it() ->
     alone = printed(asked("a"), begun("a"), ended("a"))
     assert alone == "\n$ make a\n  made a\n  exit code 0\n"
     assert printed(ended("a")) == alone, "of a log that was cut"
+    assert printed(ended("a", state="\n[exit code 0, 0.1 s, in /w]")) == alone, "of an older log"
     both = printed(asked("a"), asked("b"), begun("a"), begun("b"), ended("a"), ended("b"))
     assert both == f"\n$ make a\n\n$ make b\n{alone}{printed(ended('b'))}"
     changed = printed(asked("a"), begun("a"), ended("a", "make c"))

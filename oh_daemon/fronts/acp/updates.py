@@ -169,6 +169,8 @@ def _tool_updates(
     content = diffs(changes, read)
     if has_ended:
         content += _blocks(item.get("content", ()))
+        if item["kind"] == "command" and item.get("exitCode"):
+            content.append(text_block(transcript.outcome(item)))
     if content:
         call["content"] = content
     if places := locations(item):
