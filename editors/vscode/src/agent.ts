@@ -112,13 +112,16 @@ export class Agent implements Disposable {
 
   /** Installs the daemon, after asking the user. */
   async install(): Promise<void> {
-    if (await this.managed.installAfterConsent(await pythonsOfWindow())) await this.restart();
+    const { era } = this;
+    if (await this.managed.installAfterConsent(await pythonsOfWindow(), this.onStep)) await this.restart();
+    else if (era === this.era && this.state.kind === "installing") this.enter({ kind: "missing" });
   }
 
   /** Sends a request; while the daemon restarts after a crash, the request waits for it. */
   async request<M extends keyof Requests>(method: M, params: Requests[M][0]): Promise<Requests[M][1]> {
     await this.start();
-    while (this.state.kind === "starting") await new Promise<void>((resolve) => this.onceState(resolve));
+    while (this.state.kind === "starting" || this.state.kind === "installing")
+      await new Promise<void>((resolve) => this.onceState(resolve));
     const { client, unanswered } = this;
     if (!client?.isRunning()) throw new Error("The daemon is not running.");
     return new Promise((resolve, reject) => {
@@ -181,13 +184,7 @@ export class Agent implements Disposable {
     const daemon = (await findDaemon(this.managed)) ?? (await this.renewed());
     if (era !== this.era) return;
     if (!daemon) {
-      this.enter({
-        kind: "failed",
-        message: "The agent's daemon is not installed.",
-        details:
-          "Install it here, or build its wheel with `make wheel` and install that into this window's Python, or name its program in the setting `oh.daemon.command`.",
-        canInstall: true,
-      });
+      this.enter({ kind: "missing" });
       return;
     }
     const target = targetOf(this.context.workspaceState);
@@ -210,7 +207,7 @@ export class Agent implements Disposable {
 
   /** Installs this version's daemon without asking if the user has agreed to an earlier version's. */
   private async renewed() {
-    if (!(await this.managed.wasInstalled()) || !(await this.managed.install(await pythonsOfWindow())))
+    if (!(await this.managed.wasInstalled()) || !(await this.managed.install(await pythonsOfWindow(), this.onStep)))
       return undefined;
     return this.managed.command();
   }
@@ -350,6 +347,8 @@ export class Agent implements Disposable {
       listener();
     });
   }
+
+  private readonly onStep = (step: string) => this.enter({ kind: "installing", step });
 
   private enter(state: DaemonState): void {
     this.state = state;

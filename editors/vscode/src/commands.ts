@@ -1,6 +1,6 @@
 /** The extension's commands, by their names in the manifest. */
 
-import { commands, type Disposable, type Memento, type Uri, window } from "vscode";
+import { commands, type Disposable, env, type Memento, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import { startAttempts } from "./attempts";
@@ -96,13 +96,13 @@ export function registerCommands(parts: Parts): Disposable[] {
         if (first) await showConversation(first, panel);
       }),
     "oh.showConversation": (conversationId: string) => showConversation(conversationId, panel),
-    "oh.setKey": parts.askForKey,
+    "oh.setKey": () => told(parts.askForKey),
     "oh.lendSecret": parts.askForSecret,
     "oh.install": () => agent.install(),
     "oh.restart": () => agent.restart(),
     "oh.move": () => agent.move(),
     "oh.log": () => agent.log.show(),
-    "oh.settings": () => commands.executeCommand("workbench.action.openSettings", SETTINGS),
+    "oh.settings": showSettings,
     "oh.walkthrough": showWalkthrough,
   };
   return Object.entries(actions).map(([name, action]) => commands.registerCommand(name, action));
@@ -121,6 +121,12 @@ export async function openLink(uri: Uri, panel: Panel): Promise<void> {
 export async function showConversation(conversationId: string, panel: Panel): Promise<void> {
   await focusPanel();
   panel.tell({ type: "open", conversationId });
+}
+
+/** Most settings have the scope of a machine: in a remote window only the page of that machine shows them, and all others. */
+async function showSettings(): Promise<void> {
+  const page = env.remoteName === undefined ? "openSettings" : "openRemoteSettings";
+  await commands.executeCommand(`workbench.action.${page}`, { query: SETTINGS });
 }
 
 /** Steps done before the walkthrough was shown count too: VS Code checks a step only when a context key changes. */

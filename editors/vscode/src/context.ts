@@ -3,6 +3,7 @@
 import {
   Disposable,
   DiagnosticSeverity,
+  EventEmitter,
   languages,
   TabInputText,
   type TextEditor,
@@ -12,6 +13,7 @@ import {
 } from "vscode";
 import type { Agent } from "./agent";
 import { toRange } from "./editor";
+import type { Looking } from "./messages";
 import type { ContextChangedParams, Part } from "./protocol";
 
 const DEBOUNCE_MS = 50;
@@ -19,7 +21,10 @@ const DEBOUNCE_MS = 50;
 const MAX_SELECTED_CHARS = 32_768;
 
 export class EditorContext implements Disposable {
+  private readonly lookingEmitter = new EventEmitter<Looking | undefined>();
+  readonly onLooking = this.lookingEmitter.event;
   private last: TextEditor | undefined;
+  private looked = "";
   private sent = "";
   private timer: NodeJS.Timeout | undefined;
   private readonly listeners: Disposable;
@@ -61,8 +66,21 @@ export class EditorContext implements Disposable {
     };
   }
 
+  /** What of it the user is told. */
+  get looking(): Looking | undefined {
+    if (!this.editor) return undefined;
+    const { document, selection } = this.editor;
+    const [first, last] = [selection.start.line + 1, selection.end.line + 1];
+    return {
+      name: workspace.asRelativePath(document.uri),
+      nProblems: languages.getDiagnostics(document.uri).length,
+      ...(!selection.isEmpty && { lines: first === last ? String(first) : `${first}–${last}` }),
+    };
+  }
+
   dispose(): void {
     this.listeners.dispose();
+    this.lookingEmitter.dispose();
     clearTimeout(this.timer);
   }
 
@@ -76,6 +94,15 @@ export class EditorContext implements Disposable {
   private onChange(): void {
     clearTimeout(this.timer);
     this.timer = setTimeout(() => void this.send(), DEBOUNCE_MS);
+    this.tell();
+  }
+
+  private tell(): void {
+    const { looking } = this;
+    const text = JSON.stringify(looking) ?? "";
+    if (text === this.looked) return;
+    this.looked = text;
+    this.lookingEmitter.fire(looking);
   }
 
   /** Sends the context at once, unless the daemon has it: a message refers to where the user is when they send it. */

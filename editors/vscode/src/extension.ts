@@ -11,11 +11,11 @@ import { Diffs } from "./diff";
 import { DiffTitle } from "./difftitle";
 import { Inline } from "./inline";
 import { InlineEdits } from "./inlineedit";
+import { askForKey } from "./keys";
 import { askForSecret } from "./lent";
 import { Notices } from "./notices";
 import { Panel } from "./panel";
 import { trackProgress } from "./progress";
-import { askForKey } from "./settings";
 import { StatusItem } from "./status";
 
 export function activate(context: ExtensionContext): void {
@@ -66,7 +66,7 @@ export function activate(context: ExtensionContext): void {
       commitMessages: new CommitMessages(agent, panel),
       editors,
       memory: context.workspaceState,
-      askForKey: () => askForKey(context.secrets),
+      askForKey: () => askForKey(agent, context.secrets),
       askForSecret: () => askForSecret(context.secrets),
     }),
   );

@@ -8,7 +8,8 @@ import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { toCodeRange } from "./editor";
 import { exportConversation } from "./export";
-import { openLink } from "./links";
+import { addServer } from "./keys";
+import { existing, openLink } from "./links";
 import { suggestions, terminalText } from "./mentions";
 import type { HostRequests } from "./messages";
 
@@ -31,6 +32,7 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext,
       await commands.executeCommand("oh.startAttempts", task);
     },
     "host/openLink": ({ href }) => openLink(href),
+    "host/existing": async ({ hrefs }) => ({ existing: await existing(hrefs) }),
     "host/openAddress": async ({ address }) => {
       await env.openExternal(Uri.parse(`http://${address}`));
     },
@@ -42,6 +44,10 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext,
     "host/copy": async ({ text }) => env.clipboard.writeText(text),
     "host/command": async ({ command }) => {
       if (COMMANDS.includes(command)) await commands.executeCommand(command);
+    },
+    "host/addServer": async () => {
+      const model = await addServer(agent);
+      return model === undefined ? {} : { model };
     },
     "host/mentions": async () => ({ suggestions: suggestions(editors) }),
     "host/terminalText": async () => {

@@ -48,20 +48,23 @@ export class ManagedDaemon {
   }
 
   /** Installs the daemon after asking the user. Returns whether it is installed. */
-  async installAfterConsent(pythons: readonly string[]): Promise<boolean> {
+  async installAfterConsent(pythons: readonly string[], onStep: (step: string) => void): Promise<boolean> {
     const detail =
       "It comes with this extension and goes into the editor's own storage, in a Python environment that nothing else uses. " +
       "Its dependencies, about 300 MB, come from your package index, each checked against the list in this extension.";
     const answer = await window.showInformationMessage("Install the oh daemon?", { modal: true, detail }, "Install");
-    return answer === "Install" && this.install(pythons);
+    return answer === "Install" && this.install(pythons, onStep);
   }
 
   /** Installs with progress, and shows the reason when it fails. */
-  async install(pythons: readonly string[]): Promise<boolean> {
+  async install(pythons: readonly string[], onStep: (step: string) => void): Promise<boolean> {
     const options = { location: ProgressLocation.Notification, title: "Installing the oh daemon", cancellable: true };
     try {
       await window.withProgress(options, (progress, token) =>
-        this.make(pythons, token, (message) => progress.report({ message })),
+        this.make(pythons, token, (message) => {
+          progress.report({ message });
+          onStep(message);
+        }),
       );
       return true;
     } catch (error) {

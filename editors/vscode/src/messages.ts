@@ -67,6 +67,8 @@ export interface HostRequests {
   /** Asks in which ways, starts the attempts and shows them. */
   "host/startAttempts": [{ task: string }, void];
   "host/openLink": [{ href: string }, void];
+  /** Answers which of these name files in the window's folders. */
+  "host/existing": [{ hrefs: readonly string[] }, { existing: readonly string[] }];
   /** Shows what is served at an address of this machine in the browser. */
   "host/openAddress": [{ address: string }, void];
   "host/insert": [{ text: string }, void];
@@ -84,6 +86,8 @@ export interface HostRequests {
     },
     void,
   ];
+  /** Asks the user for a server, and answers what its model is called now. */
+  "host/addServer": [Record<string, never>, { model?: string }];
   "host/mentions": [Record<string, never>, { suggestions: readonly Suggestion[] }];
   "host/terminalText": [Record<string, never>, { part?: Part }];
   "host/tokens": [TokensRequest, Tokens];
@@ -94,7 +98,19 @@ export type DaemonState =
   | { kind: "starting" }
   /** In a restricted window the agent can only read. */
   | { kind: "running"; isRestricted: boolean }
-  | { kind: "failed"; message: string; details: string; canInstall?: boolean };
+  | { kind: "missing" }
+  /** It is being installed; the step is for people. */
+  | { kind: "installing"; step: string }
+  | { kind: "failed"; message: string; details: string };
+
+/** The file that the user is looking at: each message tells the agent of it. */
+export interface Looking {
+  /** Its path in the window. */
+  name: string;
+  /** The lines that are selected, such as `12` or `12–20`. */
+  lines?: string;
+  nProblems: number;
+}
 
 /** Where the user is reading in a conversation: an item, and how far below the upper edge it begins, in pixels. */
 export interface Place {
@@ -127,7 +143,8 @@ export interface PanelMemory {
 }
 
 export type ToPanel =
-  | { type: "init"; memory: PanelMemory; daemon: DaemonState }
+  | { type: "init"; memory: PanelMemory; daemon: DaemonState; looking?: Looking }
+  | { type: "looking"; looking?: Looking }
   | { type: "daemon"; daemon: DaemonState }
   | { type: "answer"; id: string; result?: unknown; error?: ErrorInfo }
   | { type: "notifications"; batch: readonly Notification[] }

@@ -83,6 +83,7 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.listeners = [
       colors,
       agent.onNotification((notification) => this.forward(notification)),
+      editors.onLooking((looking) => this.post({ type: "looking", ...(looking && { looking }) })),
       agent.onState((daemon) => {
         if (daemon.kind !== "running") this.live.clear();
         this.post({ type: "daemon", daemon });
@@ -182,7 +183,8 @@ export class Panel implements WebviewViewProvider, Disposable {
     await Promise.race([this.sending, delay(MAX_WAIT_MS)]);
     if (page !== this.nPages) return;
     this.isReady = true;
-    this.post({ type: "init", memory: this.memory, daemon: this.agent.state });
+    const { looking } = this.editors;
+    this.post({ type: "init", memory: this.memory, daemon: this.agent.state, ...(looking && { looking }) });
     for (const each of this.unsent.splice(0)) this.post(each);
   }
 

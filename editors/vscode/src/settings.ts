@@ -1,19 +1,30 @@
 /** The daemon's settings as the user has set them, and the API keys in the secret storage. */
 
-import { type SecretStorage, window, workspace } from "vscode";
+import { env, type SecretStorage, ThemeIcon, Uri, window, workspace } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
 
-const KEYS = [
-  "ANTHROPIC_API_KEY",
-  "OPENAI_API_KEY",
-  "GEMINI_API_KEY",
-  "OPENROUTER_API_KEY",
-  "MISTRAL_API_KEY",
-  "DEEPSEEK_API_KEY",
-  "XAI_API_KEY",
-  "GROQ_API_KEY",
-  "OH_DAEMON_API_KEY",
-] as const;
+export interface Key {
+  /** Whose models it is for. */
+  name: string;
+  variable: string;
+  /** How the names of these models begin. */
+  provider?: string;
+  /** Where it is made. */
+  page?: string;
+}
+
+export const KEYS: readonly Key[] = [
+  of("Anthropic", "anthropic", "https://console.anthropic.com/settings/keys"),
+  of("OpenAI", "openai", "https://platform.openai.com/api-keys"),
+  of("Google Gemini", "gemini", "https://aistudio.google.com/apikey"),
+  of("OpenRouter", "openrouter", "https://openrouter.ai/settings/keys"),
+  of("Mistral", "mistral", "https://console.mistral.ai/api-keys"),
+  of("DeepSeek", "deepseek", "https://platform.deepseek.com/api_keys"),
+  of("xAI", "xai", "https://console.x.ai"),
+  of("Groq", "groq", "https://console.groq.com/keys"),
+  { name: "Servers of your own", variable: "HOSTED_VLLM_API_KEY" },
+  { name: "Every model", variable: "OH_DAEMON_API_KEY" },
+];
 /** The shortest secret that the daemon accepts. */
 export const MIN_KEY_CHARS = 8;
 
@@ -29,13 +40,17 @@ export function daemonSettings(): Record<string, unknown> {
   return values;
 }
 
+function of(name: string, provider: string, page: string): Key {
+  return { name, variable: `${provider.toUpperCase()}_API_KEY`, provider, page };
+}
+
 export function isKey(name: string): boolean {
-  return KEYS.some((key) => key === name);
+  return KEYS.some(({ variable }) => variable === name);
 }
 
 /** Lends the stored keys to the daemon, in requests, which appear in no process list and no log. */
 export async function lendKeys(client: LanguageClient, secrets: SecretStorage): Promise<void> {
-  for (const name of await storedKeys(secrets)) await lendKey(client, secrets, name);
+  for (const { variable } of KEYS) if (await secrets.get(variable)) await lendKey(client, secrets, variable);
 }
 
 /** Lends one key, or takes it back when it is no longer stored. */
@@ -49,40 +64,48 @@ export async function lendKey(client: LanguageClient, secrets: SecretStorage, na
   );
 }
 
-/** Asks which key to set or remove, and for its value. */
-export async function askForKey(secrets: SecretStorage): Promise<void> {
-  const stored = await storedKeys(secrets);
-  const choices = KEYS.map((name) => ({ label: name, description: describe(name, stored.includes(name)) }));
-  const choice = await window.showQuickPick(choices, { title: "Which provider's key?" });
-  if (!choice) return;
-  const value = await askForHidden(choice.label, (text) =>
-    text.trim().length < MIN_KEY_CHARS ? "A key is longer than this." : undefined,
-  );
-  if (value === undefined) return;
-  const key = value.trim();
-  await (key === "" ? secrets.delete(choice.label) : secrets.store(choice.label, key));
-}
-
-/** Asks for a value with hidden input; `problemOf` says what is wrong with a value that is not empty. */
+/** Asks for a value with hidden input; `problemOf` says what is wrong with a value that is not empty.
+ * Where one is made is a button. A value that fails its `trial` is taken when Enter is pressed once more. */
 export function askForHidden(
   title: string,
   problemOf: (text: string) => string | undefined,
-): Thenable<string | undefined> {
-  return window.showInputBox({
+  { page, trial }: { page?: string; trial?: (text: string) => Promise<string | undefined> } = {},
+): Promise<string | undefined> {
+  const box = window.createInputBox();
+  const made = page === undefined ? "" : `Made at ${page.replace("https://", "")}. `;
+  Object.assign(box, {
     title,
-    prompt: "Kept in the editor's secret storage. Empty removes it.",
+    prompt: `${made}Kept in the editor's secret storage. Empty removes it.`,
     password: true,
     ignoreFocusOut: true,
-    validateInput: (text) => (text === "" ? undefined : problemOf(text)),
+    buttons: page === undefined ? [] : [{ iconPath: new ThemeIcon("link-external"), tooltip: `Open ${page}` }],
   });
-}
-
-async function storedKeys(secrets: SecretStorage): Promise<string[]> {
-  const values = await Promise.all(KEYS.map((name) => secrets.get(name)));
-  return KEYS.filter((_, i) => values[i]);
-}
-
-function describe(name: string, isStored: boolean): string {
-  const what = name === "OH_DAEMON_API_KEY" ? "for every model" : "";
-  return [what, isStored ? "stored" : ""].filter(Boolean).join(" · ");
+  let failed = "";
+  const problem = async (text: string): Promise<string | undefined> => {
+    if (text === "" || text === failed) return undefined;
+    const wrong = problemOf(text);
+    if (wrong !== undefined || !trial) return wrong;
+    Object.assign(box, { busy: true, enabled: false, validationMessage: undefined });
+    const why = await trial(text);
+    Object.assign(box, { busy: false, enabled: true });
+    if (why !== undefined) failed = text;
+    return why && `${why} (Enter keeps it anyway)`;
+  };
+  return new Promise((resolve) => {
+    box.onDidChangeValue((text) => {
+      box.validationMessage = text === "" ? undefined : problemOf(text);
+    });
+    box.onDidAccept(async () => {
+      box.validationMessage = await problem(box.value);
+      if (box.validationMessage !== undefined) return;
+      resolve(box.value);
+      box.hide();
+    });
+    box.onDidTriggerButton(() => void env.openExternal(Uri.parse(page ?? "")));
+    box.onDidHide(() => {
+      resolve(undefined);
+      box.dispose();
+    });
+    box.show();
+  });
 }

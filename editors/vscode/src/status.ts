@@ -81,7 +81,7 @@ export class StatusItem implements Disposable {
   }
 
   private look(daemon: DaemonState, statuses: readonly ConversationState[]): keyof typeof LOOKS {
-    if (daemon.kind === "failed") return "failed";
+    if (daemon.kind === "failed" || daemon.kind === "missing") return "failed";
     if (this.nPending > 0) return "waiting";
     if (statuses.some((status) => BUSY.includes(status))) return "running";
     if (statuses.includes("paused")) return "paused";

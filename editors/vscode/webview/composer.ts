@@ -1,6 +1,6 @@
 /** The input: text, attachments, and what sending means while the agent works. */
 
-import type { PanelMemory, Suggestion } from "../src/messages";
+import type { Looking, PanelMemory, Suggestion } from "../src/messages";
 import type { Part } from "../src/protocol";
 import { part as partView, textOf } from "./cards";
 import type { SlashCommands } from "./commands";
@@ -39,6 +39,7 @@ export class Composer {
   private readonly completion: Completion;
   private readonly history: History;
   private attached: Part[] = [];
+  private looking: Looking | undefined;
   private isBusy = false;
   private sending = Promise.resolve();
   private shown = "";
@@ -91,6 +92,12 @@ export class Composer {
     this.element.hidden = store?.isReadOnly ?? false;
     this.input.placeholder = placeholder(store);
     this.stopButton.hidden = !this.isBusy;
+    this.update();
+  }
+
+  /** Shows what goes along with each message. */
+  setLooking(looking: Looking | undefined): void {
+    this.looking = looking;
     this.update();
   }
 
@@ -245,7 +252,10 @@ export class Composer {
     this.sendButton.disabled = isEmpty;
     this.sendButton.title = this.isBusy ? "Steer: reaches the agent before its next step (Enter)" : "Send (Enter)";
     this.queueButton.hidden = !this.isBusy || isEmpty;
-    this.chips.replaceChildren(...this.attached.map((part) => this.chip(part)));
+    this.chips.replaceChildren(
+      ...(this.looking ? [lookingChip(this.looking)] : []),
+      ...this.attached.map((part) => this.chip(part)),
+    );
     // The height follows the text, up to the maximum in the style sheet.
     this.input.style.height = "auto";
     this.input.style.height = `${this.input.scrollHeight}px`;
@@ -264,6 +274,12 @@ export class Composer {
       h("button.quiet", { type: "button", "aria-label": "Remove", onclick: remove }, icon("cross")),
     );
   }
+}
+
+function lookingChip({ name, lines }: Looking): HTMLElement {
+  const what = lines === undefined ? name : `${name}:${lines}`;
+  const title = `The agent is told that you look at ${what}`;
+  return h("span.chip.looking", { title }, icon(lines === undefined ? "file" : "selection"), h("span", {}, what));
 }
 
 function placeholder(store: Pick<Store, "isBusy" | "isAsked"> | undefined): string {

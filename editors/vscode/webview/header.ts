@@ -16,6 +16,7 @@ const STATUS: Record<string, string> = {
   closed: "Closed",
   idle: "",
 };
+const BEFORE: Partial<Record<DaemonState["kind"], string>> = { starting: "Starting", installing: "Installing" };
 const PAUSED: Record<string, string> = {
   budget: "Paused at the step, cost or time limit",
   network: "Paused: the model cannot be reached",
@@ -47,7 +48,7 @@ export class Header {
     const title = isList ? "Conversations" : (store?.info.title ?? "New conversation");
     this.title.textContent = title;
     this.title.title = title;
-    const text = isList ? "" : daemon.kind === "starting" ? "Starting" : words(store?.info);
+    const text = isList ? "" : (BEFORE[daemon.kind] ?? words(store?.info));
     if (this.status.textContent !== text) this.status.textContent = text;
     this.status.title = text;
     this.status.dataset.status = store?.info.status ?? "";

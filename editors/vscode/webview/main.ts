@@ -1,6 +1,6 @@
 /** The panel: folds the extension's messages into the current.store, and draws what changed, once per frame. */
 
-import type { DaemonState, Notification, Place, ToPanel } from "../src/messages";
+import type { DaemonState, Looking, Notification, Place, ToPanel } from "../src/messages";
 import type { ErrorInfo, Part } from "../src/protocol";
 import { Aside } from "./aside";
 import { AskedBox } from "./asked";
@@ -28,6 +28,7 @@ import { Sending } from "./sending";
 import { StateBox } from "./state";
 import { ParentLine } from "./subagent";
 import { Transcript } from "./transcript";
+import { Welcome } from "./welcome";
 
 /** The error code for "there is no such conversation". */
 const NOT_FOUND = -31002;
@@ -47,7 +48,11 @@ const memory = new Memory();
 const sending = new Sending(draw, settled);
 const current = new Current((conversationId) => void reopen(conversationId));
 const header = new Header({ back: () => show("input"), pause, resume });
-const stateBox = new StateBox({ redraw: draw, resume, useDemo, dismiss });
+const welcome = new Welcome({
+  send: (content) => void send(content, "auto").catch(fail),
+  open: (id) => void open(id),
+});
+const stateBox = new StateBox(welcome, { redraw: draw, resume, useDemo, addServer, dismiss });
 const elsewhere = new Elsewhere((id) => void open(id));
 const parentLine = new ParentLine((id) => void open(id));
 const askedBox = new AskedBox(memory);
@@ -206,9 +211,12 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
     case "init":
       memory.begin(message.memory);
       composer.restore(memory.now);
+      onLooking(message.looking);
       return onDaemon(message.daemon);
     case "daemon":
       return onDaemon(message.daemon);
+    case "looking":
+      return onLooking(message.looking);
     case "notifications":
       for (const notification of message.batch) onNotification(notification);
       return draw();
@@ -243,6 +251,11 @@ function onDaemon(state: DaemonState): void {
   }
   if (daemon.kind !== "starting") onStarted();
   draw();
+}
+
+function onLooking(looking: Looking | undefined): void {
+  welcome.draw(looking);
+  composer.setLooking(looking);
 }
 
 function onNotification(notification: Notification): void {
@@ -408,7 +421,8 @@ function drawNow(): void {
     store.needsReviews = false;
     review.load(store).catch(fail);
   }
-  restrictedBox.hidden = daemon.kind !== "running" || !daemon.isRestricted;
+  const isRestricted = daemon.kind === "running" && daemon.isRestricted;
+  restrictedBox.hidden = !isRestricted;
   stateBox.draw({ daemon, failure, store, sending: sending.shown, hasModel: pickers.hasModel, isList });
   planBox.draw(store?.plan);
   askedBox.draw(store);
@@ -422,7 +436,7 @@ function drawNow(): void {
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store);
   followBox.hidden = !store?.isReadOnly;
-  pickers.draw(store);
+  pickers.draw(store, isRestricted);
   meter.draw(store?.info, store !== undefined && !store.isReadOnly);
 }
 
@@ -442,6 +456,11 @@ function resume(): void {
 function dismiss(): void {
   failure = undefined;
   draw();
+}
+
+function addServer(): void {
+  failure = undefined;
+  pickers.addServer();
 }
 
 function useDemo(): void {

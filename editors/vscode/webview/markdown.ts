@@ -4,6 +4,7 @@ import { marked, type Token, type Tokens } from "marked";
 import { color, grow } from "./colors";
 import { h } from "./dom";
 import { call, run } from "./host";
+import { codeSpan, withPlaces } from "./places";
 
 /** The source of each element's blocks. */
 const sources = new WeakMap<HTMLElement, readonly string[]>();
@@ -88,14 +89,14 @@ function block(token: Token): Node {
     case "hr":
       return h("hr");
     case "text":
-      return h("span", {}, ...(token.tokens ? inline(token.tokens) : [plain(token.text)]));
+      return h("span", {}, ...(token.tokens ? inline(token.tokens) : withPlaces(plain(token.text))));
     default:
       return h("p", {}, token.raw);
   }
 }
 
 function inline(tokens: readonly Token[] = []): (Node | string)[] {
-  return tokens.filter(isShown).map((token) => {
+  return tokens.filter(isShown).flatMap((token) => {
     switch (token.type) {
       case "strong":
         return h("strong", {}, ...inline(token.tokens));
@@ -104,7 +105,7 @@ function inline(tokens: readonly Token[] = []): (Node | string)[] {
       case "del":
         return h("del", {}, ...inline(token.tokens));
       case "codespan":
-        return h("code", {}, token.text);
+        return codeSpan(token.text);
       case "br":
         return h("br");
       case "link":
@@ -114,7 +115,7 @@ function inline(tokens: readonly Token[] = []): (Node | string)[] {
       case "escape":
         return token.text;
       case "text":
-        return token.tokens ? h("span", {}, ...inline(token.tokens)) : plain(token.text);
+        return token.tokens ? h("span", {}, ...inline(token.tokens)) : withPlaces(plain(token.text));
       default:
         // The only way to break a line in a table's cell.
         return LINE_BREAK.test(token.raw.trim()) ? h("br") : token.raw;
@@ -128,6 +129,13 @@ function plain(text: string): string {
 }
 
 function link(href: string, ...children: (Node | string)[]): HTMLElement {
+  const element = linkTo(href, children);
+  // A place in the words of a link is no link of its own.
+  for (const place of element.querySelectorAll(".place")) place.replaceWith(...place.childNodes);
+  return element;
+}
+
+function linkTo(href: string, children: (Node | string)[]): HTMLElement {
   if (isFile(href))
     return h("button.link", { title: href, onclick: () => run("host/openLink", { href }) }, ...children);
   if (!/^https?:\/\//i.test(href)) return h("span", { title: href }, ...children);

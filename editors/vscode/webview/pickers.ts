@@ -1,10 +1,11 @@
 /** The pickers of model, mode and approval policy, for the conversation or for the next one. */
 
 import type { PanelMemory } from "../src/messages";
-import { CHOICES, type Choice, type Option } from "../src/protocol";
+import { CHOICES, type Option } from "../src/protocol";
 import { h } from "./dom";
-import { call, run } from "./host";
+import { call, report, run } from "./host";
 import type { Memory } from "./memory";
+import { ModelPicker } from "./models";
 import type { Store } from "./store";
 
 const ORDER = ["model", "effort", "mode", "approval"];
@@ -34,6 +35,10 @@ export class Pickers {
     h("span", {}, "Runs without asking."),
     h("button.quiet", { onclick: () => this.pick("mode", "ask") }, "Ask again"),
   );
+  private readonly model = new ModelPicker({
+    pick: (value) => this.pick("model", value),
+    addServer: () => this.addServer(),
+  });
   private store: Store | undefined;
   /** The options of the next conversation, once they are known. */
   private draft: readonly Option[] | undefined;
@@ -60,19 +65,39 @@ export class Pickers {
     this.onChanged();
   }
 
-  draw(store: Store | undefined): void {
+  /** Lets the user add a server, and takes its model. */
+  addServer(): void {
+    call("host/addServer", {})
+      .then(async ({ model }) => {
+        if (model === undefined) return;
+        this.pick("model", model);
+        await this.load();
+      })
+      .catch(report);
+  }
+
+  /** In a restricted window the agent can only read, so there is no mode and no approval to choose. */
+  draw(store: Store | undefined, isRestricted: boolean): void {
     this.store = store;
     const all = store?.options ?? this.draft ?? [];
     const isFull = all.some(({ id, value }) => id === "mode" && value === "full");
-    this.warning.hidden = !isFull || (store?.isReadOnly ?? false);
+    this.warning.hidden = !isFull || isRestricted || (store?.isReadOnly ?? false);
     // In this mode nothing is asked; the approval picker would say the opposite and have no effect.
-    const useful = all.filter(({ id }) => !(isFull && id === "approval"));
+    const useful = all.filter(
+      ({ id }) => !(isRestricted ? id === "mode" || id === "approval" : isFull && id === "approval"),
+    );
     // Sorted, so that the pickers keep their places when a conversation starts.
     const options = useful.sort((a, b) => ORDER.indexOf(a.id) - ORDER.indexOf(b.id));
     const key = JSON.stringify(options);
     if (this.shownKey === key) return;
     this.shownKey = key;
-    this.element.replaceChildren(...options.map((option) => picker(option, (value) => this.pick(option.id, value))));
+    this.element.replaceChildren(...options.map((option) => this.pickerOf(option)));
+  }
+
+  private pickerOf(option: Option): HTMLElement {
+    if (option.category !== "model") return picker(option, (value) => this.pick(option.id, value));
+    this.model.draw(option);
+    return this.model.element;
   }
 
   private pick(optionId: string, value: string): void {
@@ -108,22 +133,16 @@ async function draftOptions(memoryNow: () => PanelMemory): Promise<Option[]> {
 function picker(option: Option, onPick: (value: string) => void): HTMLElement {
   const known = option.choices.some((choice) => choice.value === option.value);
   const choices = known ? option.choices : [{ value: option.value, label: option.value }, ...option.choices];
-  const shown = option.category === "model" ? withoutProvider(choices) : choices;
   const select = h(
     "select.picker",
-    { "aria-label": option.name, title: `${option.name}: ${option.value}`, "data-option": option.id },
-    ...shown.map(({ value, label }) => h("option", { value, selected: value === option.value }, label)),
+    {
+      "aria-label": option.name,
+      title: `${option.name}: ${option.value}`,
+      "data-option": option.id,
+      "data-value": option.value,
+    },
+    ...choices.map(({ value, label }) => h("option", { value, selected: value === option.value }, label)),
   );
   select.addEventListener("change", () => onPick(select.value));
   return select;
-}
-
-/** Names of models are long; the provider's prefix is needed only if two providers offer the same model. */
-function withoutProvider(choices: readonly Choice[]): Choice[] {
-  const shorter = (label: string) => label.split("/").at(-1) ?? label;
-  const names = choices.map(({ label }) => shorter(label));
-  return choices.map(({ value, label }) => {
-    const isAlone = names.filter((name) => name === shorter(label)).length === 1;
-    return { value, label: isAlone ? shorter(label) : label };
-  });
 }

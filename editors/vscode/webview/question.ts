@@ -1,4 +1,5 @@
-/** A question of the agent: its choices, or a field for another answer. Prompt and choices are the model's text. */
+/** A question of the agent: its choices, which number keys take too, or a field for another answer.
+ * Prompt and choices are the model's text. */
 
 import type { HalfAnswer } from "../src/messages";
 import type { InputRequest } from "../src/protocol";
@@ -18,8 +19,13 @@ export function questionCard(input: InputRequest, half: HalfAnswer, keep: (chang
     oninput: () => keep({ answer: field.value }),
   });
   field.value = half.answer ?? "";
-  const buttons = choices.map((choice) =>
-    h("button.secondary.choice", { disabled: true, onclick: () => respond("accept", choice) }, choice),
+  const buttons = choices.map((choice, i) =>
+    h(
+      "button.secondary.choice",
+      { disabled: true, "aria-keyshortcuts": keyOf(i), onclick: () => respond("accept", choice) },
+      keyOf(i) !== undefined && h("kbd", { "aria-hidden": "true" }, keyOf(i)),
+      h("span", {}, choice),
+    ),
   );
   // A click meant for something else must not answer a question that has just appeared.
   setTimeout(() => {
@@ -34,7 +40,7 @@ export function questionCard(input: InputRequest, half: HalfAnswer, keep: (chang
     event.preventDefault();
     submit();
   });
-  return h(
+  const card = h(
     "section.approval.question",
     { role: "group", "aria-label": "Question of the agent", "data-id": id },
     h("div.approval-head", {}, icon("bubble"), h("h2", {}, "The agent asks")),
@@ -52,4 +58,29 @@ export function questionCard(input: InputRequest, half: HalfAnswer, keep: (chang
       ),
     ),
   );
+  const onKey = (event: KeyboardEvent) => {
+    if (!card.isConnected) document.removeEventListener("keydown", onKey);
+    else if (event.target !== field && isFor(card, event)) press(event, buttons);
+  };
+  document.addEventListener("keydown", onKey);
+  return card;
+}
+
+/** The key that takes this choice, if there is one. */
+function keyOf(i: number): string | undefined {
+  return i < 9 ? String(i + 1) : undefined;
+}
+
+/** Whether the key is for the question: it has the focus, or the input has it and nothing is typed there. */
+function isFor(card: HTMLElement, { target, ctrlKey, metaKey, altKey, isComposing }: KeyboardEvent): boolean {
+  if (ctrlKey || metaKey || altKey || isComposing || !(target instanceof HTMLElement)) return false;
+  const isEmptyInput = target instanceof HTMLTextAreaElement && target.matches(".input") && target.value === "";
+  return isEmptyInput || target === document.body || card.contains(target);
+}
+
+function press(event: KeyboardEvent, buttons: readonly HTMLButtonElement[]): void {
+  const button = buttons.find((_, i) => keyOf(i) === event.key);
+  if (!button || button.disabled) return;
+  event.preventDefault();
+  button.click();
 }

@@ -7,6 +7,7 @@ import { dots, h } from "./dom";
 import { run } from "./host";
 import { markdown } from "./markdown";
 import type { Retry, Store } from "./store";
+import type { Welcome } from "./welcome";
 
 type Kind = "primary" | "secondary";
 
@@ -25,7 +26,14 @@ export class StateBox {
   private shownKey = "";
 
   constructor(
-    private readonly actions: { redraw: () => void; resume: () => void; useDemo: () => void; dismiss: () => void },
+    private readonly welcome: Welcome,
+    private readonly actions: {
+      redraw: () => void;
+      resume: () => void;
+      useDemo: () => void;
+      addServer: () => void;
+      dismiss: () => void;
+    },
   ) {}
 
   draw(shown: Shown): void {
@@ -49,53 +57,35 @@ export class StateBox {
   }
 
   private cards({ daemon, failure, store, sending, hasModel, isList }: Shown): HTMLElement[] {
-    const { resume, useDemo, dismiss } = this.actions;
+    const { resume, useDemo, addServer, dismiss } = this.actions;
     if (daemon.kind === "failed") return [daemonProblem(daemon)];
+    if (daemon.kind === "missing") return [withoutDaemon()];
+    if (daemon.kind === "installing") return [installing(daemon.step)];
     const failed = failure
       ? [problem(failure, [...remedies(failure, store ? undefined : useDemo), button("Dismiss", dismiss)])]
       : [];
     if (isList) return failed;
     const cards: HTMLElement[] = [];
     if (sending) cards.push(...sendingView(sending));
-    else if (!store && daemon.kind === "running" && !failure) cards.push(hasModel ? welcome() : withoutModel(useDemo));
+    else if (!store && daemon.kind === "running" && !failure)
+      cards.push(hasModel ? this.welcomed() : withoutModel(useDemo, addServer));
     if (store?.retry) cards.push(retryNotice(store.retry));
     if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
     return [...cards, ...failed];
   }
+
+  private welcomed(): HTMLElement {
+    this.welcome.load();
+    return this.welcome.element;
+  }
 }
 
-function daemonProblem({ message, details, canInstall }: Extract<DaemonState, { kind: "failed" }>): HTMLElement {
+function daemonProblem({ message, details }: Extract<DaemonState, { kind: "failed" }>): HTMLElement {
   return problem({ message, hint: details }, [
-    ...(canInstall ? [host("Install", "oh.install", "primary")] : []),
     host("Try again", "oh.restart"),
     host("Settings", "oh.settings"),
     host("Log", "oh.log"),
   ]);
-}
-
-function welcome(): HTMLElement {
-  return h(
-    "div.welcome",
-    {},
-    h("h2", {}, "What shall we do?"),
-    h(
-      "p",
-      {},
-      "The agent reads the files you have open, with what you have not saved, edits them in place, and asks before anything risky.",
-    ),
-    h(
-      "p",
-      {},
-      h("kbd", {}, "@"),
-      " adds context, ",
-      h("kbd", {}, "/"),
-      " offers commands, ",
-      h("kbd", {}, "Shift"),
-      " + ",
-      h("kbd", {}, "Enter"),
-      " starts a new line.",
-    ),
-  );
 }
 
 /** Shown while a message is being sent. */
@@ -106,7 +96,34 @@ function sendingView(content: readonly Part[]): HTMLElement[] {
   ];
 }
 
-function withoutModel(onDemo: () => void): HTMLElement {
+/** Before the daemon is there. */
+function withoutDaemon(): HTMLElement {
+  return h(
+    "div.welcome",
+    {},
+    h("h2", {}, "One more step"),
+    h(
+      "p",
+      {},
+      "The agent runs in a program of its own, the oh daemon, which comes with this extension and is not installed yet. It goes into the editor's own storage and takes a few minutes.",
+    ),
+    h("div.actions", {}, host("Install", "oh.install", "primary"), host("Look for it again", "oh.restart")),
+    h("p", {}, "If you have it elsewhere, name its program in the setting ", h("code", {}, "oh.daemon.command"), "."),
+  );
+}
+
+function installing(step: string): HTMLElement {
+  return h(
+    "div.welcome",
+    { role: "status" },
+    h("h2", {}, "Installing the agent"),
+    h("p", {}, "This takes a few minutes. You can go on working meanwhile."),
+    dots(),
+    h("p.step", {}, step),
+  );
+}
+
+function withoutModel(onDemo: () => void, onServer: () => void): HTMLElement {
   return h(
     "div.welcome",
     {},
@@ -114,15 +131,22 @@ function withoutModel(onDemo: () => void): HTMLElement {
     h(
       "p",
       {},
-      "Give the key of a provider; it is kept in the editor's secret storage. Or look around with the demo, a script that needs no key.",
+      "Give the key of a provider, such as Anthropic, OpenAI, Google or OpenRouter; it is kept in the editor's secret storage. Or use a server of your own, such as Ollama.",
     ),
-    h("div.actions", {}, host("Set an API key", "oh.setKey", "primary"), button("Use the demo", onDemo)),
+    h(
+      "div.actions",
+      {},
+      host("Set an API key", "oh.setKey", "primary"),
+      button("Use my own server", onServer),
+      button("Use the demo", onDemo),
+    ),
+    h("p", {}, "The demo is a script that needs no key."),
   );
 }
 
 /** Before the first conversation the demo is a remedy too. */
-function remedies({ kind }: Pick<ErrorInfo, "kind">, onDemo?: () => void): HTMLElement[] {
-  if (kind !== "authRequired") return [];
+function remedies({ kind, hint }: Pick<ErrorInfo, "kind" | "hint">, onDemo?: () => void): HTMLElement[] {
+  if (kind !== "authRequired") return hint?.includes("the setting `") ? [host("Settings", "oh.settings")] : [];
   return [host("Set an API key", "oh.setKey", "primary"), ...(onDemo ? [button("Use the demo", onDemo)] : [])];
 }
 

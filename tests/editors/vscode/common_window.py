@@ -274,8 +274,8 @@ async def delete_first(vscode: VSCode, rows: Locator, left: int) -> None:
 async def clear_draft(vscode: VSCode) -> None:
     await vscode.start_anew()
     for option, value in FIRST_OPTIONS.items():
-        chosen = vscode.panel.locator(f'select[data-option="{option}"]')
-        if await chosen.input_value() != value:
+        chosen = vscode.panel.locator(f'[data-option="{option}"]')
+        if await chosen.get_attribute("data-value") != value:
             await vscode.choose(option, value)
     attached = vscode.panel.locator(".attached").get_by_role("button", name="Remove", exact=True)
     for left in reversed(range(await attached.count())):

@@ -81,6 +81,7 @@ async def vscode(
 async def vscode_without_model(
     server: Server, project: Path, llm: FakeLLM
 ) -> AsyncGenerator[VSCode]:
-    server.environment = {"OH_DAEMON_HOME": str(server.home / "oh")}
+    home = str(server.home / "oh")
+    server.environment = {"OH_DAEMON_HOME": home, "OPENAI_BASE_URL": llm.url}
     async with opened_window(server, project, llm) as opened:
         yield opened

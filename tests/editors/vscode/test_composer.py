@@ -44,6 +44,9 @@ async def attach_problems_images_and_commands(vscode: VSCode) -> None:
     vscode.script(say("Fixed."))
     await vscode.open(file="broken.json")
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
+    fix = vscode.panel.get_by_role("button", name="Fix the problem in broken.json")
+    await expect(fix).to_be_visible()
+    await expect(vscode.panel.locator(".looking")).to_have_text("broken.json")
 
     await vscode.input.press_sequentially("/fi")
     choices = vscode.panel.locator(".completion li")
@@ -101,7 +104,8 @@ async def ask_and_reload_while_an_answer_is_typed(vscode: VSCode) -> None:
 async def answer_by_a_choice(vscode: VSCode) -> None:
     question = vscode.panel.get_by_role("group", name="Question of the agent")
     await expect(vscode.commands).to_have_count(1)
-    await question.get_by_role("button", name="9090").click()
+    await expect(question.get_by_role("button", name="9090")).to_be_enabled()
+    await vscode.input.press("2")
     await expect(vscode.panel.locator(".agent").last).to_have_text("Good.")
     await expect(question).to_have_count(0)
     # In the transcript, an answer stands before what came after its question.
@@ -141,6 +145,9 @@ async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscod
     ):
         await vscode.input.press(key)
         await expect(vscode.input).to_have_value(expected)
+    await vscode.start_anew()
+    await vscode.panel.locator(".recent").get_by_role("button", name="first").click()
+    await vscode.expect_answers("One.", "Two.")
 
 
 async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) -> None:
@@ -171,7 +178,7 @@ async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) 
 async def test_the_mode_that_asks_for_nothing_says_so_and_leaves_nothing_to_choose(
     vscode: VSCode,
 ) -> None:
-    await vscode.open()
+    await vscode.open(file="calc.py")
     approval = vscode.panel.locator('select[data-option="approval"]')
     banner = vscode.panel.get_by_text("Runs without asking.")
     await expect(approval).to_have_value("askRisky")
@@ -179,9 +186,10 @@ async def test_the_mode_that_asks_for_nothing_says_so_and_leaves_nothing_to_choo
     await vscode.choose("mode", "full")
     await expect(banner).to_be_visible()
     await expect(approval).to_have_count(0)
-    vscode.script(say("Hello."))
-    await vscode.say("Hi")
-    await expect(vscode.panel.locator(".agent")).to_have_text("Hello.")
+    vscode.script(say("It subtracts."))
+    await vscode.panel.get_by_role("button", name="Explain calc.py").click()
+    await vscode.expect_answers("It subtracts.")
+    await expect(vscode.panel.locator(".user")).to_have_text("Explain calc.py.")
     await expect(banner).to_be_visible()
     await vscode.panel.get_by_role("button", name="Ask again").click()
     await expect(banner).to_be_hidden()

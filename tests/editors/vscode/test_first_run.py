@@ -1,15 +1,18 @@
 """First steps: without a model, and through the walkthrough, in a workspace of two folders."""
 
 import json
+import re
 import subprocess
 
-from code_server import Server
-from fake_llm import call, say
+from code_server import EXTENSION, Server
+from fake_llm import call, error, say
 from looks import look
 from playwright.async_api import expect
 from window import VSCode, expect_ended
 
 KEY = "sk-test-abcdefghijklmnop123456"
+MANIFEST = json.loads((EXTENSION / "package.json").read_text())
+N_SETTINGS = len(MANIFEST["contributes"]["configuration"]["properties"])
 
 
 async def test_without_a_key_the_panel_asks_for_one_which_is_written_nowhere_and_outlives_restarts(
@@ -26,28 +29,66 @@ async def test_without_a_key_the_panel_asks_for_one_which_is_written_nowhere_and
     problem = vscode.panel.get_by_role("alert")
     await expect(problem.get_by_role("button", name="Use the demo")).to_be_visible()
     await problem.get_by_role("button", name="Set an API key").click()
-    await vscode.page.locator(".quick-input-widget input").first.fill("OPENAI")
-    await expect(vscode.page.locator(".quick-input-list .monaco-list-row")).to_have_count(1)
-    await vscode.page.locator(".quick-input-widget input").first.press("Enter")
-    secret = vscode.page.locator('.quick-input-widget input[type="password"]')
-    await secret.fill("short")
-    await expect(vscode.page.locator(".quick-input-message")).to_contain_text("longer")
-    await secret.fill(KEY)
-    await secret.press("Enter")
-    model = vscode.panel.locator('select[data-option="model"]')
-    await expect(model).to_have_value("openai/gpt-6.1-sol")
+    await give_a_key(vscode)
+    await add_a_server(vscode)
     before = server.daemons()
     await vscode.run_command("oh: Restart the Daemon")
     await expect_ended(*before)
     # An answer now comes from the next daemon.
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     await expect(vscode.panel.locator(".conversations")).to_have_text("No conversations yet.")
-    await expect(model).to_have_value("openai/gpt-6.1-sol")
+    await expect(vscode.model).to_have_attribute("data-value", re.compile("^qwen3 "))
     assert server.daemons()
     assert not [p for p in server.daemons() if KEY in str(p.environ())]
     # grep copes with files that come and go while the editor runs.
     search = ["grep", "-rlsa", KEY, str(server.home)]
     assert subprocess.run(search, check=False, capture_output=True, text=True).stdout == ""
+
+
+async def give_a_key(vscode: VSCode) -> None:
+    """It is tried before it is kept."""
+    field = vscode.page.locator(".quick-input-widget input").first
+    await field.fill("openai")
+    await expect(vscode.page.locator(".quick-input-list .monaco-list-row")).to_have_count(1)
+    await field.press("Enter")
+    secret = vscode.page.locator('.quick-input-widget input[type="password"]')
+    message = vscode.page.locator(".quick-input-message")
+    await secret.fill("short")
+    await expect(message).to_contain_text("longer")
+    vscode.script(error(401, "Incorrect API key provided"), say("yes"))
+    await secret.fill(f"{KEY}-and-more")
+    await secret.press("Enter")
+    await expect(message).to_contain_text("Incorrect API key provided")
+    await secret.fill(KEY)
+    await secret.press("Enter")
+    said = vscode.page.get_by_text("OpenAI answers: the key works.")
+    await expect(said.first).to_be_visible()
+    await expect(vscode.model).to_have_attribute("data-value", "openai/gpt-6.1-sol")
+
+
+async def add_a_server(vscode: VSCode) -> None:
+    """The model of a server is found by its address, and chosen."""
+    vscode.llm.models = [{"id": "other"}, {"id": "qwen3"}]
+    vscode.script(say("yes"))
+    await vscode.model.click()
+    await vscode.panel.get_by_role("option", name="Add a server").click()
+    field = vscode.page.locator(".quick-input-widget input").first
+    title = vscode.page.locator(".quick-input-title")
+    row = vscode.page.locator(".quick-input-list .monaco-list-row.focused")
+    await expect(title).to_have_text("Which server?")
+    await field.fill("another")
+    await expect(row).to_contain_text("Another address")
+    await field.press("Enter")
+    await expect(title).to_have_text("The server's address")
+    await field.fill(vscode.llm.url)
+    await field.press("Enter")
+    await expect(title).to_contain_text("Which model of")
+    await field.fill("qwen")
+    await expect(row).to_contain_text("qwen3")
+    await field.press("Enter")
+    host = vscode.llm.url.split("/")[2]
+    await expect(vscode.model).to_have_attribute("data-value", f"qwen3 ({host})")
+    assert vscode.llm.requests[-1].body["model"] == "qwen3"
 
 
 async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_ticks_off_its_steps(
@@ -82,3 +123,7 @@ async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_tic
     messages = vscode.llm.requests[-1].body["messages"]
     assert "Be brief." in str(messages[-1])
     assert "Speak softly." in str(messages[0])
+    # A served window is a remote one, where most settings are those of the machine.
+    await vscode.run_command("oh: Settings")
+    count = vscode.page.locator(".settings-count-widget")
+    await expect(count).to_have_text(f"{N_SETTINGS} Settings Found")

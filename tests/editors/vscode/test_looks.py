@@ -107,11 +107,7 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
         held(answer, gate, after=20),
         error(401, "Incorrect API key provided: sk-test-****3456."),
     )
-    await vscode.open(file="prices.py")
-    await vscode.set_width(420)
-    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
-    await vscode.panel.locator('select[data-option="model"]').wait_for()
-    await look(vscode, "empty")
+    await look_before_a_conversation(vscode)
     await vscode.choose("mode", "autoEdit")
     await vscode.say("The discount for large orders is off. Make it follow RULES.md.")
     await expect(vscode.panel.locator(".agent")).to_contain_text("as RULES.md says")
@@ -157,6 +153,19 @@ async def test_a_turn_is_readable_and_accessible_from_the_start_to_an_error(
     await expect(vscode.panel.get_by_role("button", name="Ask again")).to_be_visible()
     assert await overflow(vscode) == 0
     assert await violations(vscode) == []
+
+
+async def look_before_a_conversation(vscode: VSCode) -> None:
+    await vscode.open(file="prices.py")
+    await vscode.set_width(420)
+    await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    await vscode.model.wait_for()
+    await look(vscode, "empty")
+    await vscode.model.click()
+    await expect(vscode.panel.get_by_role("option")).not_to_have_count(1)
+    await look(vscode, "models", tuple(THEMES))
+    await vscode.page.keyboard.press("Escape")
+    await expect(vscode.model).to_be_focused()
 
 
 @pytest.mark.usefixtures("prices")

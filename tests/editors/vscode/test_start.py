@@ -1,6 +1,7 @@
 """The daemon is installed when the user agrees, and is trusted with a folder when the user is."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -28,12 +29,14 @@ async def test_the_daemon_that_the_extension_brings_is_installed_when_the_user_a
 ) -> None:
     vscode.script(say("Here I am."))
     await vscode.open()
-    problem = vscode.panel.get_by_role("alert")
-    await expect(problem).to_contain_text("not installed")
-    await problem.get_by_role("button", name="Install").click()
+    await expect(vscode.panel.get_by_role("heading", name="One more step")).to_be_visible()
+    await look(vscode, "missing")
+    await vscode.panel.get_by_role("button", name="Install").click()
     await vscode.page.get_by_role("dialog").get_by_role("button", name="Install").click()
     progress = vscode.page.locator(".notification-toast", has_text="Installing the oh daemon")
     await expect(progress.get_by_role("button", name="Cancel")).to_be_visible()
+    await expect(vscode.panel.locator(".step")).to_contain_text(re.compile(r"\w"))
+    await look(vscode, "installing")
     await expect(vscode.panel.get_by_role("heading", name="What shall we do?")).to_be_visible(
         timeout=INSTALL_MS
     )
@@ -85,6 +88,7 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     before = vscode.server.daemons()
     restricted = vscode.panel.get_by_text("Restricted window")
     await expect(restricted).to_be_visible()
+    await expect(vscode.panel.locator("[data-option]")).to_have_count(1)
     await look(vscode, "restricted")
     await vscode.panel.get_by_role("button", name="Trust this folder").click()
     await vscode.page.get_by_role("button", name="Trust", exact=True).first.click()
@@ -92,6 +96,7 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     await vscode.say("now?")
     await vscode.answer("allow-once")
     await expect(restricted).to_be_hidden()
+    await expect(vscode.panel.locator("[data-option=mode]")).to_be_visible()
     await vscode.expect_answers("Then not.", "Made.")
     assert (vscode.project / "made").exists()
     # What the folder runs by itself counts as trusted then, and asks when it is changed.

@@ -39,7 +39,10 @@ add(1, 2)
 ADDRESS = "http://web.invalid/?q=a%26b%2Bc"
 LINKS = f"""It is [add](calc.py:2), [on the web]({ADDRESS}),
 see [notes](<my notes/a.md#L3>), their [folder](./my%20notes/),
-[gone](gone.py); not [here](#here), [there](//evil/a.py) or [run](command:workbench.action.quit)."""
+[gone](gone.py); not [here](#here), [there](//evil/a.py) or [run](command:workbench.action.quit).
+
+See calc.py:2, `calc.py`, **calc.py:1-2** and [calc.py:1](calc.py:1); not gone.py:1, `gone.py`,
+../outside.py:1, `add.py()`, calc.py or http://web.invalid/calc.py:2. [Outside](../outside.py)."""
 PARAGRAPH = "Words that take more lines in a narrow panel. " * 4
 LONG_PASTE = "".join(f"line {n}\n" for n in range(400))
 RIGHT_OF_TEXT = """(element) => {
@@ -74,11 +77,14 @@ def is_for_the_web(request: Request) -> bool:
 async def test_links_open_files_here_and_pages_in_the_browser(vscode: VSCode) -> None:
     (vscode.project / "my notes").mkdir()
     (vscode.project / "my notes/a.md").write_text("first\n\nthird\n")
+    vscode.project.with_name("outside.py").write_text("outside\n")
     vscode.script(say(LINKS))
     await vscode.open()
     await vscode.say("where is it?")
     links = vscode.panel.locator(".agent .link")
-    await expect(links).to_have_text(["add", "notes", "folder", "gone"])
+    written = ["add", "notes", "folder", "gone"]
+    places = ["calc.py:2", "calc.py", "calc.py:1-2", "calc.py:1"]
+    await expect(links).to_have_text([*written, *places, "Outside"])
     async with vscode.page.context.expect_event("request", is_for_the_web) as requested:
         await vscode.panel.get_by_role("link", name="on the web").click()
     assert (await requested.value).url == ADDRESS
@@ -96,6 +102,17 @@ async def test_links_open_files_here_and_pages_in_the_browser(vscode: VSCode) ->
     await links.nth(2).click()
     tree = vscode.page.get_by_role("treeitem", name="my notes")
     await expect(tree.first).to_be_visible()
+    await vscode.show_agent()
+    await expect(links).to_have_count(9)
+    await links.nth(4).click()
+    await vscode.tab("calc.py").wait_for()
+    await expect(line).to_contain_text("Ln 2, Col 1")
+    # A link out of the folders is followed only if the user says so.
+    await links.last.click()
+    dialog = vscode.page.get_by_role("dialog")
+    await expect(dialog).to_contain_text("outside this window's folders")
+    await dialog.get_by_role("button", name="Cancel").click()
+    await expect(vscode.tab("outside.py")).to_have_count(0)
 
 
 async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_inserted(

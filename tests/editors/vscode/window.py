@@ -198,9 +198,21 @@ class VSCode:
 
     async def choose(self, option: str, value: str) -> None:
         """Choose, and wait until it holds: what is drawn anew then may move what is next."""
-        picker = self.panel.locator(f'select[data-option="{option}"]')
-        await picker.select_option(value)
-        await expect(picker).to_have_attribute("title", re.compile(f": {re.escape(value)}$"))
+        picker = self.panel.locator(f'[data-option="{option}"]')
+        if option == "model":
+            await picker.click()
+            search = self.panel.get_by_role("combobox", name="Search models")
+            await search.fill(value)
+            row = self.panel.get_by_role("option", selected=True)
+            await expect(row.locator(".label")).to_have_text(value.rpartition("/")[2])
+            await search.press("Enter")
+        else:
+            await picker.select_option(value)
+        await expect(picker).to_have_attribute("data-value", value)
+
+    @property
+    def model(self) -> Locator:
+        return self.panel.locator('[data-option="model"]')
 
     async def answer(self, option: str) -> None:
         """Click an answer, once the buttons take clicks."""
