@@ -91,7 +91,7 @@ local function option(id)
   return {
     takes = "value",
     fits = is_one_word,
-    is_closed = id ~= "model",
+    is_closed = id == "mode" or id == "approval",
     choices = function()
       return require("oh.options").values(id)
     end,
