@@ -218,8 +218,10 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
 
 async def instruct(vscode: VSCode, text: str) -> None:
     await vscode.focus_editor()
-    for key in ("Control+Home", "ArrowDown", "Control+i"):
+    for n, key in enumerate(("Control+Home", "ArrowDown"), start=1):
         await vscode.page.keyboard.press(key)
+        await vscode.page.get_by_role("button", name=f"Ln {n}, Col 1").wait_for()
+    await vscode.page.keyboard.press("Control+i")
     field = vscode.page.locator('.quick-input-widget input[type="text"]')
     await expect(vscode.page.locator(".quick-input-title")).to_contain_text("Edit calc.py:2")
     await field.fill(text)
