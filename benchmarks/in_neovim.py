@@ -5,6 +5,7 @@ Everything is real except the model. Without an installed Neovim there are no fi
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 import time
@@ -12,6 +13,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from desk import Desk, desk_in
 from fake_llm import call, chunks, hang, say, slow
 from long_log import grow
@@ -19,6 +21,7 @@ from measure import Figure, ms, p50, p99
 from neovim_editor import Neovim, find_nvim
 
 N_EVENTS = 5000
+N_LONG_EVENTS = 3400
 N_KEYS = 300
 _KEY_PAUSE_S = 0.01
 _CHUNK_PAUSE_S = 0.01
@@ -35,37 +38,74 @@ def neovim() -> Iterator[Figure]:
         sys.stderr.write("no Neovim here, so no figures of it\n")
         return
     yield from _opening()
+    yield from _long_outputs()
     yield from _typing()
 
 
 def _opening() -> Iterator[Figure]:
     with _desk() as desk:
-        desk.script(call("terminal", command="echo one; echo two"), say("Ready."))
-        editor = desk.start(settings={"approval": "askNever"})
-        editor.edit(desk.file)
-        editor.command("Oh begin")
-        editor.wait_for_event("TurnFinished")
-        editor.quit()
-        [log] = (desk.project / ".openhands/conversations").glob("*/events.jsonl")
-        grow(log, N_EVENTS)
-        editor = desk.start()
-        editor.edit(desk.file)
-        editor.command("Oh toggle")
-        editor.wait_for_event("Started")
-        editor.lua("""
-        vim.ui.select = function(items, _, choose)
-          _G.choose = function() choose(items[1]) end
-        end
-        """)
-        editor.command("Oh conversations")
-        editor.wait("_G.choose ~= nil")
-        started = time.perf_counter()
-        editor.lua("_G.choose()")
+        _log_of(desk, "echo one; echo two", N_EVENTS)
+        editor, started = _open_last(desk)
         editor.wait(f"#(require('oh').conversation() or {{ entries = {{}} }}).entries > {_ITEMS}")
         editor.wait(f"vim.api.nvim_buf_line_count({_CHAT}) > {N_EVENTS}")
         opened_s = time.perf_counter() - started
         floor = f"the same lines into an empty buffer {ms(_set_lines_s(editor))}"
     yield Figure(f"Neovim shows {N_EVENTS:,} events", f"{opened_s:.2f} s", "< 1.5 s", floor)
+
+
+def _long_outputs() -> Iterator[Figure]:
+    """Open a log of long outputs, each of them another text."""
+    with _desk() as desk:
+        log = _log_of(desk, "seq 1 6000", N_LONG_EVENTS)
+        records = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+        for record in records:
+            for part in record.get("event", {}).get("item", {}).get("content") or ():
+                part["text"] = f"{record['seq']}\n{part['text']}"
+        log.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+        size_mb = log.stat().st_size / 1e6
+        editor, started = _open_last(desk)
+        process = psutil.Process(editor.pid)
+        before = process.memory_info().rss
+        editor.wait("#(require('oh').conversation() or { entries = {} }).entries > 9")
+        assert "Run seq 1 6000" in editor.screen()
+        readable_s = time.perf_counter() - started
+        editor.wait(f"vim.api.nvim_buf_line_count({_CHAT}) > {N_LONG_EVENTS - 50}")
+        whole_s = time.perf_counter() - started
+        more_mb = (process.memory_info().rss - before) / 1e6
+    name = f"Neovim opens {size_mb:.0f} MB of output: readable / whole"
+    yield Figure(name, f"{readable_s:.2f} s / {whole_s:.2f} s", "< 1 s readable", "")
+    yield Figure("memory of Neovim for that", f"+{more_mb:.0f} MB", "< 100 MB", "")
+
+
+def _log_of(desk: Desk, command: str, n_events: int) -> Path:
+    """Make a conversation with this command, over and over; return its log."""
+    desk.script(call("terminal", command=command), say("Ready."))
+    editor = desk.start(settings={"approval": "askNever"})
+    editor.edit(desk.file)
+    editor.command("Oh begin")
+    editor.wait_for_event("TurnFinished")
+    editor.quit()
+    [log] = (desk.project / ".openhands/conversations").glob("*/events.jsonl")
+    grow(log, n_events)
+    return log
+
+
+def _open_last(desk: Desk) -> tuple[Neovim, float]:
+    """Choose the last conversation in a new editor; return also when."""
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh toggle")
+    editor.wait_for_event("Started")
+    editor.lua("""
+    vim.ui.select = function(items, _, choose)
+      _G.choose = function() choose(items[1]) end
+    end
+    """)
+    editor.command("Oh conversations")
+    editor.wait("_G.choose ~= nil")
+    started = time.perf_counter()
+    editor.lua("_G.choose()")
+    return editor, started
 
 
 _ITEMS = N_EVENTS // 2 - 10

@@ -13,8 +13,9 @@ def grow(log: Path, n_events: int) -> None:
     """Repeat the command of a finished conversation until its log has `n_events` events."""
     lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
     records = [line for line in lines if "event" in line]
-    of_command = [r for r in records if r["event"].get("item", {}).get("kind") == "command"]
-    assert [r["event"]["type"] for r in of_command] == ["item.started", "item.completed"]
+    of_items = [r for r in records if r["event"]["type"] in {"item.started", "item.completed"}]
+    of_command = [r for r in of_items if r["event"]["item"]["kind"] == "command"]
+    assert len(of_command) == 2
     seq = records[-1]["seq"]
     more: list[str] = []
     while seq < n_events:

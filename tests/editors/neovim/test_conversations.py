@@ -376,3 +376,27 @@ def test_a_second_window_watches_until_the_first_one_is_gone(desk: Desk) -> None
     second.command("Oh and now?")
     second.wait_for_chat("Mine now.")
     assert "elsewhere" not in second.lua(f"return {state}")
+
+
+def test_the_end_of_a_conversation_is_seen_while_it_is_being_opened(desk: Desk) -> None:
+    desk.script(say("The answer."), say("And more."))
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.command("Oh begin")
+    editor.wait_for_event("TurnFinished")
+    editor.quit()
+
+    editor = desk.start()
+    editor.edit(desk.file)
+    editor.lua("vim.ui.select = function(items, _, choose) choose(items[1]) end")
+    editor.command("Oh toggle")
+    editor.wait_for_event("Started")
+    editor.delay("conversation/open")
+    editor.command("Oh conversations")
+    editor.wait_for_chat("## You\n\nbegin\n\n## Oh\n\nThe answer.")
+    editor.wait_for_status("opening")
+    editor.command("Oh go on")
+    editor.wait("_G.arrive ~= nil")
+    editor.lua("_G.arrive()")
+    editor.wait_for_chat("And more.")
+    assert editor.chat().count("The answer.") == 1

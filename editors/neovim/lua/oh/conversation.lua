@@ -47,12 +47,14 @@ local M = {}
 ---@field epoch? string
 ---@field on_change fun(index?: integer) Gets the entry that changed, or nil for anything else.
 ---@field private by_id table<string, oh.Entry>
+---@field private is_preview? boolean Its entries are only the last ones.
 ---@field is_fetching boolean A part of the log is being fetched.
 ---@field is_followed boolean Another process runs it; here it can only be watched.
 local Conversation = {}
 Conversation.__index = Conversation
 
 local PAGE = 500
+local LAST_SEQ, N_PREVIEW = 2 ^ 31, 100
 --- What these show depends on whether the daemon runs.
 local UNDER_WAY = { pending = true, awaitingApproval = true, running = true }
 
@@ -132,6 +134,27 @@ function M.open(daemon, id, on_opened, on_error)
   end, on_error)
 end
 
+--- Show the end of a conversation that is not known yet while its log is being opened and read.
+---@param daemon oh.Daemon
+---@param id string
+---@param on_preview fun(conversation: oh.Conversation)
+function M.preview(daemon, id, on_preview)
+  local params = { conversationId = id, beforeSeq = LAST_SEQ, limit = N_PREVIEW }
+  daemon:request("conversation/events", params, function(page)
+    if daemon.conversations[id] then
+      return
+    end
+    local conversation = new(daemon, id)
+    conversation.status, conversation.is_preview = "opening", true
+    for _, record in ipairs(page.events) do
+      if record.event.type == "item.started" or record.event.type == "item.completed" then
+        conversation:put(record.event.item)
+      end
+    end
+    on_preview(conversation)
+  end, function() end)
+end
+
 --- Make a unique id, so that a request that is sent twice counts once.
 ---@return string
 function M.request_id()
@@ -191,6 +214,11 @@ function Conversation:fetch()
     return
   end
   self.is_fetching = true
+  if self.is_preview then
+    -- It stays on the screen until all has been read.
+    self.is_preview = nil
+    self:forget()
+  end
   self:fetch_page(self.seq)
 end
 

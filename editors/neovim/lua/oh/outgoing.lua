@@ -119,9 +119,18 @@ end
 ---@param daemon oh.Daemon
 ---@param id string
 function M.go_to(daemon, id)
-  local known = daemon.conversations[id]
+  local known, before = daemon.conversations[id], daemon.target
   local target = known and known.target or { daemon = daemon }
   daemon.chosen, held[target] = target, held[target] or {}
+  if not known then
+    conversations.preview(daemon, id, function(preview)
+      if daemon.chosen == target then
+        target.conversation, preview.target = preview, target
+        daemon.target = target
+        require("oh.windows").show(daemon)
+      end
+    end)
+  end
   conversations.open(daemon, id, function(opened)
     target.conversation, opened.target = opened, target
     if daemon.chosen == target then
@@ -132,6 +141,10 @@ function M.go_to(daemon, id)
   end, function(err)
     if daemon.chosen == target then
       daemon.chosen = nil
+      if target.conversation and target.conversation.status == "opening" then
+        daemon.conversations[id], daemon.target = nil, before
+        require("oh.windows").show(daemon)
+      end
     end
     M.drop(target)(err)
   end)
