@@ -70,7 +70,7 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     _wait_for_list(editor, "● notes.txt +3 -3 to review", "● other.py +1 -0 to review")
     files, before, after = editor.lua(_TAB)
     assert files[0].startswith("2 to review")
-    assert "a/r accept/revert  A/R the file" in files[0]
+    assert "a/r keep/undo  A/R the file" in files[0]
     assert before[1] == LINES
     assert after[1] == _lines(l2="agent 2", l12="agent 12", l22="agent 22")
 
@@ -95,10 +95,10 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     assert buffer[22] == "the user knows better"
 
     editor.type("A")
-    _wait_for_list(editor, "● other.py +1 -0 to review", "✓ notes.txt +0 -0 accepted")
+    _wait_for_list(editor, "● other.py +1 -0 to review", "✓ notes.txt +0 -0 kept")
     editor.wait("vim.fn.getline(1) == 'x = 1'")
     editor.type("R")
-    _wait_for_list(editor, "✓ notes.txt +0 -0 accepted", "⊘ other.py +0 -0 reverted")
+    _wait_for_list(editor, "✓ notes.txt +0 -0 kept", "⊘ other.py +0 -0 undone")
     assert not (desk.project / "other.py").exists()
     editor.wait(
         "vim.wo[vim.api.nvim_tabpage_list_wins(0)[1]].winbar:find('everything is reviewed')"
@@ -258,7 +258,7 @@ def test_an_older_answer_does_not_take_the_place_of_a_newer_one(desk: Desk) -> N
     """)
     editor.wait("_G.arrive ~= nil")
     editor.type("A")
-    rows = ("● other.py +1 -0 to review", "✓ notes.txt +0 -0 accepted")
+    rows = ("● other.py +1 -0 to review", "✓ notes.txt +0 -0 kept")
     _wait_for_list(editor, *rows)
     editor.lua("_G.arrive()")
     # Whatever the plugin asked because of it has been answered once this is.

@@ -24,8 +24,8 @@ M.STATES = {
   asked = { "?", "OhApproval", "to allow" },
   pending = { "●", "OhRunning", "to review" },
   conflict = { "!", "OhApproval", "in conflict" },
-  accepted = { "✓", "OhDone", "accepted" },
-  reverted = { "⊘", "OhDim", "reverted" },
+  accepted = { "✓", "OhDone", "kept" },
+  reverted = { "⊘", "OhDim", "undone" },
 }
 
 --- The same for the hunks of an edit that awaits approval.

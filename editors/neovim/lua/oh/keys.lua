@@ -104,25 +104,25 @@ local actions = {
   {
     name = "accept",
     modes = NORMAL,
-    desc = "accept the change under the cursor",
+    desc = "keep the change under the cursor",
     run = calls("review", "decide", "accept", false),
   },
   {
     name = "revert",
     modes = NORMAL,
-    desc = "revert the change under the cursor",
+    desc = "undo the change under the cursor",
     run = calls("review", "decide", "revert", false),
   },
   {
     name = "accept_file",
     modes = NORMAL,
-    desc = "accept the file",
+    desc = "keep the file",
     run = calls("review", "decide", "accept", true),
   },
   {
     name = "revert_file",
     modes = NORMAL,
-    desc = "revert the file",
+    desc = "undo the file",
     run = calls("review", "decide", "revert", true),
   },
   { name = "next_file", modes = NORMAL, desc = "next file", run = calls("review", "go", 1) },
@@ -212,7 +212,7 @@ function M.verdicts(is_asked, has_choice)
   local function pair(accept, revert, what)
     return ("%s/%s %s"):format(keys[accept] or "-", keys[revert] or "-", what)
   end
-  local said = { pair("accept", "revert", is_asked and "allow/reject" or "accept/revert") }
+  local said = { pair("accept", "revert", is_asked and "allow/reject" or "keep/undo") }
   if has_choice then
     table.insert(said, pair("accept_file", "revert_file", "the file"))
   end
@@ -228,7 +228,7 @@ function M.show(where)
   for _, action in ipairs(actions) do
     local key, desc = keys[action.name], action.desc
     if key then
-      desc = is_asked and desc:gsub("^accept", "allow"):gsub("^revert", "reject") or desc
+      desc = is_asked and desc:gsub("^keep", "allow"):gsub("^undo", "reject") or desc
       table.insert(lines, row:format(key, desc))
     end
   end
