@@ -8,8 +8,8 @@ import { shownDiff } from "./difftitle";
 import type { Notification } from "./messages";
 import type { Notices } from "./notices";
 import type { Panel } from "./panel";
-import { canAnswer, editedSubject, proposalOf } from "./proposal";
-import type { Approval, InputRequest } from "./protocol";
+import { canAnswer, editedSubject, type LeftOut, proposalOf } from "./proposal";
+import type { Approval, FileChange, InputRequest } from "./protocol";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
 const INERT_MS = 400;
@@ -37,11 +37,25 @@ export class Approvals implements Disposable {
     ];
   }
 
-  /** For the keys and the diff's title: answers the request that the diff or panel shows; any other is shown first. */
-  async answer(effect: "allow" | "reject", clicked?: Uri): Promise<void> {
-    const waiting = [...this.waiting.values()].filter((each) => "digest" in each);
-    const diff = shownDiff(clicked);
-    const shownId = diff?.kind === "proposal" ? diff.approvalId : this.panel.askedId;
+  /** The agent's edits that wait, file by file; what a command has changed is on no disk yet. */
+  get edits(): { approval: Approval; change: FileChange }[] {
+    return this.all().flatMap((approval) => {
+      const { subject } = approval;
+      const isEdit = subject.kind === "fileChange" && subject.origin === undefined;
+      return isEdit ? subject.changes.map((change) => ({ approval, change })) : [];
+    });
+  }
+
+  leftOut(approvalId: string): LeftOut {
+    return this.panel.leftOut(approvalId);
+  }
+
+  /** For the keys, the diff's title and the lens: answers what the diff, lens or panel shows; any other is shown first. */
+  async answer(effect: "allow" | "reject", clicked?: Uri | { approvalId: string }): Promise<void> {
+    const waiting = this.all();
+    const isOfLens = clicked !== undefined && "approvalId" in clicked;
+    const diff = isOfLens ? undefined : shownDiff(clicked);
+    const shownId = isOfLens ? clicked.approvalId : diff?.kind === "proposal" ? diff.approvalId : this.panel.askedId;
     const shown = waiting.find(({ id }) => id === shownId);
     if (!shown) return waiting[0] && this.review(waiting[0]);
     const option = shown.options.find((each) => each.effect === effect && each.scope === "once");
@@ -73,8 +87,21 @@ export class Approvals implements Disposable {
     else void window.showInformationMessage("No conversation waits for you.");
   }
 
+  /** The note is typed in the panel. */
+  async rejectWithNote(): Promise<void> {
+    const waiting = this.all();
+    const meant = waiting.find(({ id }) => id === this.panel.askedId) ?? waiting[0];
+    if (!meant) return;
+    await this.review(meant);
+    if (meant.id === this.panel.askedId) this.panel.tell({ type: "press", optionId: "note" });
+  }
+
   dispose(): void {
     for (const each of [...this.listeners, this.changed]) each.dispose();
+  }
+
+  private all(): Approval[] {
+    return [...this.waiting.values()].filter((each) => "digest" in each);
   }
 
   private add(asked: Approval | InputRequest): void {
@@ -122,7 +149,6 @@ export class Approvals implements Disposable {
   private announce(): void {
     this.since = Date.now();
     this.changed.fire(this.waiting.size);
-    const hasApproval = [...this.waiting.values()].some((each) => "digest" in each);
-    void commands.executeCommand("setContext", "oh.approvalPending", hasApproval);
+    void commands.executeCommand("setContext", "oh.approvalPending", this.all().length > 0);
   }
 }

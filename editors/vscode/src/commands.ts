@@ -17,6 +17,7 @@ import type { LensArguments } from "./inlinelook";
 import { showMcpServers } from "./mcp";
 import { terminalText } from "./mentions";
 import type { Panel } from "./panel";
+import type { ProposedEdits } from "./proposededits";
 import type { Part } from "./protocol";
 
 const SETTINGS = "@ext:oh-daemon.oh-daemon";
@@ -26,6 +27,7 @@ export interface Parts {
   agent: Agent;
   panel: Panel;
   approvals: Approvals;
+  proposedEdits: ProposedEdits;
   diffTitle: DiffTitle;
   changes: Changes;
   inline: Inline;
@@ -37,10 +39,11 @@ export interface Parts {
   askForSecret: () => Promise<void>;
 }
 
+type Clicked = Parameters<Approvals["answer"]>[1];
 type Settled = Parameters<Inline["settle"]> extends [unknown, ...infer Of] ? Of : never;
 
 export function registerCommands(parts: Parts): Disposable[] {
-  const { agent, panel, approvals, diffTitle, changes, inline, edits, commitMessages, editors } = parts;
+  const { agent, panel, approvals, proposedEdits, diffTitle, changes, inline, edits, commitMessages, editors } = parts;
   const show = async (what: "new" | "newIsolated" | "list" | "input") => {
     await focusPanel();
     panel.tell({ type: "show", what });
@@ -70,9 +73,11 @@ export function registerCommands(parts: Parts): Disposable[] {
       return attach(files.map((uri) => uri && fileLink(uri)));
     },
     "oh.addTerminalSelection": async () => attach([await terminalText("selection")]),
-    "oh.approve": (clicked?: Uri) => approvals.answer("allow", clicked),
-    "oh.reject": (clicked?: Uri) => approvals.answer("reject", clicked),
+    "oh.approve": (clicked?: Clicked) => approvals.answer("allow", clicked),
+    "oh.reject": (clicked?: Clicked) => approvals.answer("reject", clicked),
     "oh.nextWaiting": () => approvals.next(),
+    "oh.rejectWithNote": () => approvals.rejectWithNote(),
+    "oh.reviewProposal": (approvalId: string) => proposedEdits.review(approvalId),
     "oh.acceptChange": (clicked?: Uri) => told(() => diffTitle.settle("accept", clicked)),
     "oh.revertChange": (clicked?: Uri) => told(() => diffTitle.settle("revert", clicked)),
     "oh.keepChange": (...of: Settled) => told(() => inline.settle("accept", ...of)),

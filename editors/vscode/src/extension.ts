@@ -16,6 +16,7 @@ import { askForSecret } from "./lent";
 import { Notices } from "./notices";
 import { Panel } from "./panel";
 import { trackProgress } from "./progress";
+import { ProposedEdits } from "./proposededits";
 import { StatusItem } from "./status";
 
 export function activate(context: ExtensionContext): void {
@@ -29,6 +30,7 @@ export function activate(context: ExtensionContext): void {
   const notices = new Notices(agent, panel);
   const approvals = new Approvals(agent, diffs, panel, (asked) => edits.answers(asked), notices);
   const showBadge = () => panel.showBadge(approvals.count, notices.nEnded);
+  const proposedEdits = new ProposedEdits(approvals, diffs);
   const diffTitle = new DiffTitle(agent, approvals);
   const inline = new Inline(changes, diffs);
   context.subscriptions.push(
@@ -39,6 +41,7 @@ export function activate(context: ExtensionContext): void {
     panel,
     notices,
     approvals,
+    proposedEdits,
     diffTitle,
     changes,
     inline,
@@ -59,6 +62,7 @@ export function activate(context: ExtensionContext): void {
       agent,
       panel,
       approvals,
+      proposedEdits,
       diffTitle,
       changes,
       inline,

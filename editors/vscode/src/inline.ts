@@ -36,6 +36,10 @@ const MAX_PEEKS = 20;
 const BETWEEN_PEEKS_MS = 250;
 const SETTING = "inlineChanges";
 
+export function isInlineOn(): boolean {
+  return workspace.getConfiguration("oh").get(SETTING, true);
+}
+
 export class Inline implements CodeLensProvider, Disposable {
   private readonly lensesChanged = new EventEmitter<void>();
   readonly onDidChangeCodeLenses = this.lensesChanged.event;
@@ -149,7 +153,7 @@ export class Inline implements CodeLensProvider, Disposable {
   }
 
   private shown(): readonly ChangedFile[] {
-    return workspace.getConfiguration("oh").get(SETTING, true) ? this.changes.files : [];
+    return isInlineOn() ? this.changes.files : [];
   }
 
   private of(uri: Uri): ChangedFile | undefined {

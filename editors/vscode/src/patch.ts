@@ -23,6 +23,32 @@ export function patched(text: string, patch: string): string | undefined {
   return [...result, ...lines.slice(at)].join("");
 }
 
+/** Lines of the text, counted from 0, that a patch replaces, or before which it adds some. */
+export interface Place {
+  start: number;
+  nRemoved: number;
+  added: string[];
+}
+
+/** Returns where the patch would change the text; places whose text is another by now are left out. */
+export function placesOf(patch: string, text: readonly string[]): Place[] {
+  const places: (Place & { removed: string[] })[] = [];
+  let [line, isOpen] = [-1, false];
+  for (const row of patch.split("\n")) {
+    const head = /^@@ -(\d+)(,0)?/.exec(row);
+    if (head) line = Number(head[1]) - (head[2] === undefined ? 1 : 0);
+    const isChange = line >= 0 && !head && /^[-+]/.test(row);
+    if (isChange && !isOpen) places.push({ start: line, nRemoved: 0, added: [], removed: [] });
+    const place = places.at(-1);
+    if (isChange && place) (row.startsWith("-") ? place.removed : place.added).push(row.slice(1));
+    if (line >= 0 && !head && /^[- ]/.test(row)) line++;
+    isOpen = isChange || (isOpen && row.startsWith("\\"));
+  }
+  return places
+    .filter(({ start, removed }) => removed.every((each, n) => text[start + n] === each))
+    .map(({ start, removed, added }) => ({ start, nRemoved: removed.length, added }));
+}
+
 /** Returns undefined for a patch that was truncated: its last line is not part of a diff. */
 function hunksOf(patch: string): Hunk[] | undefined {
   const hunks: Hunk[] = [];

@@ -2,7 +2,7 @@
 
 import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
-import type { Approval, ApprovalOption, SelfRun, Subject } from "../src/protocol";
+import type { Approval, ApprovalOption, InputRequest, SelfRun, Subject } from "../src/protocol";
 import { fileDiff, filePath, pathIn } from "./diff";
 import { h, icon } from "./dom";
 import { run } from "./host";
@@ -11,7 +11,7 @@ import { proposalView } from "./proposal";
 /** A click or key meant for something else must not answer a question that has just appeared. */
 export const INERT_MS = 400;
 
-const KEYS: Record<string, string> = { "allow-once": "Ctrl+Alt+Enter", reject: "Ctrl+Alt+Backspace" };
+const KEYS: Record<string, string> = { "allow-once": "Enter", reject: "Backspace" };
 
 export interface Asked {
   folders: readonly string[];
@@ -36,14 +36,7 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
   const subject = view
     ? { element: view.element, edited: () => editedSubject(approval, leftOut) }
     : subjectView(approval, asked);
-  const note = h("input.note-input", {
-    type: "text",
-    placeholder: "Note to the agent (optional)",
-    "aria-label": "Note to the agent",
-    oninput: () => keep({ note: note.value }),
-  });
-  note.value = half.note ?? "";
-  const answers = answersOf(approval, note, subject.edited);
+  const answers = answersOf(approval, asked, subject.edited);
   const title = h("h2");
   const draw = () => {
     const chosen = countWords(proposal, leftOut);
@@ -53,20 +46,19 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
       : chosen !== undefined
         ? `Make ${chosen}?`
         : headline(approval);
-    for (const { option, button } of answers) {
+    for (const { option, button } of answers.options) {
       const isPossible = canAnswer(option, proposal, leftOut);
       button.disabled = isInert || !isPossible;
       button.hidden = !isPossible && option.scope !== "once";
-      button.textContent = chosen !== undefined && option.id === "allow-once" ? `Allow ${chosen}` : option.label;
+      button.replaceChildren(...caption(option, chosen));
     }
+    // An answer that lasts applies only to a whole edit.
+    answers.more.disabled = isInert || chosen !== undefined;
+    answers.withNote.disabled = isInert;
   };
-  setTimeout(() => {
-    isInert = false;
-    draw();
-  }, INERT_MS);
   view?.show(leftOut);
   draw();
-  return h(
+  const card = h(
     "section.approval",
     {
       role: "group",
@@ -92,9 +84,13 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
     subject.element,
     approval.description !== undefined &&
       h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
-    note,
-    h("div.actions", {}, ...answers.map(({ button }) => button)),
+    h("div.actions", {}, ...answers.elements, h("div.all")),
   );
+  setTimeout(() => {
+    isInert = false;
+    draw();
+  }, INERT_MS);
+  return card;
 }
 
 /** Each reason for a high risk has a line of its own, so that none is overlooked. */
@@ -104,15 +100,32 @@ function reasons({ reason, risk }: Approval): HTMLElement[] {
   return [h("ul.why.dangers", {}, ...reason.split("; ").map((each) => h("li", {}, each)))];
 }
 
-/** Makes the buttons: the two everyday answers first, then those that last. */
-function answersOf(
-  approval: Approval,
-  note: HTMLInputElement,
-  edited: SubjectView["edited"],
-): { option: ApprovalOption; button: HTMLButtonElement }[] {
+/** The buttons, a menu with the answers that last, and a field for a note, which is seen once it is asked for. */
+interface Answers {
+  elements: HTMLElement[];
+  options: { option: ApprovalOption; button: HTMLButtonElement }[];
+  more: HTMLButtonElement;
+  withNote: HTMLButtonElement;
+}
+
+function answersOf(approval: Approval, { half, keep }: Asked, edited: SubjectView["edited"]): Answers {
+  const note = h("input.note-input", {
+    type: "text",
+    placeholder: "What should the agent do instead? Enter rejects",
+    "aria-label": "Note to the agent",
+    hidden: half.note === undefined,
+    oninput: () => keep({ note: note.value }),
+    onkeydown: (event: KeyboardEvent) => {
+      if (event.key === "Enter" && !event.isComposing) reject?.button.click();
+      if (event.key !== "Escape") return;
+      note.hidden = true;
+      reject?.button.focus();
+    },
+  });
+  note.value = half.note ?? "";
   const answer = ({ id, effect }: ApprovalOption) => {
     const editedSubject = effect === "allow" ? edited() : undefined;
-    const feedback = note.value.trim();
+    const feedback = note.hidden ? "" : note.value.trim();
     run("approval/respond", {
       approvalId: approval.id,
       digest: approval.digest,
@@ -121,37 +134,110 @@ function answersOf(
       ...(editedSubject && { editedSubject }),
     });
   };
-  const lasts = ({ scope }: ApprovalOption) => Number(scope !== "once" && scope !== "turn");
-  const options = [...approval.options].sort((a, b) => lasts(a) - lasts(b));
-  return options.map((option) => ({
-    option,
+  const [narrowest] = approval.options;
+  // The one that allows least is a click away; trust has no narrow answer, so there each has a button.
+  const isSplit = narrowest?.effect === "allow" && (narrowest.scope === "once" || narrowest.scope === "turn");
+  const options = approval.options.map((option) => {
+    const isWider = isSplit && option.effect === "allow" && option !== narrowest;
     // What may do harm for good is no button that is pressed by habit.
-    button: h(option.id === "allow-once" && approval.risk !== "high" ? "button.primary" : "button.secondary", {
+    const isPrimary = option === narrowest && isSplit && approval.risk !== "high";
+    const look = isWider ? "button.quiet" : isPrimary ? "button.primary" : "button.secondary";
+    const key = KEYS[option.id];
+    const button = h(look, {
       "data-option": option.id,
-      title: KEYS[option.id] ?? covered(approval.subject),
+      title: option.label,
+      "aria-keyshortcuts": key && `Control+Alt+${key}`,
       onclick: () => answer(option),
-    }),
-  }));
+    });
+    return { option, button, isWider };
+  });
+  const reject = options.find(({ option }) => option.effect === "reject");
+  const wider = options.filter(({ isWider }) => isWider).map(({ button }) => button);
+  const menu = h("div.menu", { role: "group", "aria-label": "Answers that last", hidden: true }, ...wider);
+  const more = h(
+    `button.${approval.risk === "high" ? "secondary" : "primary"}`,
+    {
+      "data-option": "more",
+      "aria-label": "Answers that last",
+      title: "Answers that last",
+      "aria-expanded": "false",
+      onclick: () => unfold(menu.hidden !== false),
+    },
+    icon("chevron"),
+  );
+  const unfold = (isOpen: boolean) => {
+    menu.hidden = !isOpen;
+    more.setAttribute("aria-expanded", String(isOpen));
+    if (isOpen) wider.find(({ hidden }) => !hidden)?.focus();
+    else more.focus();
+  };
+  menu.addEventListener("keydown", ({ key }) => key === "Escape" && unfold(false));
+  const title = `Reject with a note (${keyWords("Shift+Backspace")})`;
+  const withNote = h(
+    "button.secondary",
+    {
+      "data-option": "note",
+      "aria-label": title,
+      title,
+      onclick: () => {
+        note.hidden = false;
+        note.focus();
+      },
+    },
+    icon("pencil"),
+  );
+  const others = options.flatMap(({ button, option, isWider }) =>
+    isWider || option.effect === "reject" ? [] : [button],
+  );
+  const groups = [
+    ...(wider.length > 0 ? [h("div.split", {}, ...others, more)] : others),
+    ...(reject ? [h("div.split", {}, reject.button, withNote)] : []),
+  ];
+  return { elements: [menu, note, h("div.buttons", {}, ...groups)], options, more, withNote };
 }
 
-/** What a lasting answer covers. */
-function covered(subject: Subject): string {
-  switch (subject.kind) {
-    case "command":
-      return "You are not asked again about exactly this command";
-    case "fileChange":
-      return `Further changes of ${changed(subject).join(", ")} are not asked about`;
-    case "saveDocuments":
-      return "Files are saved without asking";
-    case "trust":
-      return subject.isTrusted
-        ? "You are asked again when one of them changes"
-        : "The agent may act here; you are still asked about risky actions";
-    case "host":
-      return "Commands may connect to it without asking";
-    default:
-      return "You are not asked again about exactly the same";
-  }
+/** What a button says; the first ones say their key, too. */
+function caption({ id, label }: ApprovalOption, chosen: string | undefined): (string | HTMLElement)[] {
+  const key = KEYS[id];
+  const words = id !== "allow-once" ? label : chosen === undefined ? "Allow" : `Allow ${chosen}`;
+  return key === undefined ? [words] : [words, " ", h("kbd", { "aria-hidden": "true" }, keyWords(key))];
+}
+
+function keyWords(key: string): string {
+  const sign = key.replace("Backspace", "⌫").replace("Enter", "↵");
+  return navigator.platform.startsWith("Mac") ? `⌥⌘${sign.replace("Shift+", "⇧")}` : `Ctrl+Alt+${sign}`;
+}
+
+/** Allows once whatever waits and has no high risk: each by its own digest, and only what was listed. */
+export function allowAll(pending: readonly (Approval | InputRequest)[], press: () => boolean): HTMLElement[] {
+  const approvals = pending.filter((each) => "digest" in each);
+  const [first, ...others] = approvals.filter(isHarmless);
+  if (!first || first !== pending[0] || others.length === 0) return [];
+  const left = approvals.length - others.length - 1;
+  const answer = () => {
+    if (!press()) return;
+    for (const { id, digest } of others) run("approval/respond", { approvalId: id, digest, optionId: "allow-once" });
+  };
+  // What has just joined the list was not meant by a click that was on its way.
+  const all = h("button.secondary", { "data-option": "all", disabled: true, onclick: answer });
+  all.textContent = `Allow all ${others.length + 1}`;
+  setTimeout(() => {
+    all.disabled = false;
+  }, INERT_MS);
+  return [
+    h(
+      "details.others",
+      {},
+      h("summary", {}, `${others.length} more wait${others.length > 1 ? "" : "s"}`),
+      h("ul", {}, ...others.map(({ title }) => h("li", {}, visible(title)))),
+    ),
+    all,
+    h("span.hint", {}, left > 0 && `${left} of high risk ${left > 1 ? "are" : "is"} still asked`),
+  ];
+}
+
+function isHarmless({ options, risk }: Approval): boolean {
+  return (risk === "low" || risk === "medium") && options.some(({ id }) => id === "allow-once");
 }
 
 function headline({ subject, title }: Approval): string {
@@ -172,10 +258,6 @@ function headline({ subject, title }: Approval): string {
     case "host":
       return visible(title);
   }
-}
-
-function changed({ changes, git = [] }: Extract<Subject, { kind: "fileChange" }>): string[] {
-  return [...changes.map(({ uri }) => pathIn(uri)), ...git.map(({ ref }) => ref ?? "what is staged")];
 }
 
 /** What a command did to repositories; it is kept with all of its changes, or not at all. */

@@ -2,7 +2,7 @@
 
 import type { HalfAnswer } from "../src/messages";
 import type { Approval, InputRequest } from "../src/protocol";
-import { approvalCard } from "./approval";
+import { allowAll, approvalCard } from "./approval";
 import { h } from "./dom";
 import { tellAsked } from "./host";
 import type { Memory } from "./memory";
@@ -12,6 +12,7 @@ import type { Store } from "./store";
 export class AskedBox {
   readonly element = h("div.approval-box");
   private shownId = "";
+  private listed = "";
 
   constructor(private readonly memory: Memory) {}
 
@@ -25,13 +26,19 @@ export class AskedBox {
       tellAsked(first?.id);
       this.element.replaceChildren(...(store && first ? [this.cardOf(store, first)] : []));
     }
+    const listed = pending.map(({ id }) => id).join(" ");
+    if (listed === this.listed) return;
+    this.listed = listed;
     const count = this.element.querySelector(".count");
     if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";
+    this.element.querySelector(".all")?.replaceChildren(...allowAll(pending, () => this.press("allow-once")));
   }
 
-  /** Presses the button of an answer. */
-  press(optionId: string): void {
-    this.element.querySelector<HTMLButtonElement>(`[data-option="${optionId}"]`)?.click();
+  /** Presses the button of an answer, unless it takes no clicks. */
+  press(optionId: string): boolean {
+    const button = this.element.querySelector<HTMLButtonElement>(`[data-option="${optionId}"]:enabled`);
+    button?.click();
+    return button !== null;
   }
 
   /** What is typed is remembered, as the panel may be hidden or the window reloaded before the request is answered. */

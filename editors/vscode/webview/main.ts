@@ -227,7 +227,7 @@ function onMessage(message: Exclude<ToPanel, { type: "answer" }>): void {
     case "open":
       return void open(message.conversationId);
     case "press":
-      return askedBox.press(message.optionId);
+      return void askedBox.press(message.optionId);
   }
 }
 

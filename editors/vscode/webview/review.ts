@@ -1,5 +1,5 @@
 /**
- * The files that a turn changed; each file and each of its hunks can be accepted or reverted. In an isolated
+ * The files that a turn changed; each file and each of its hunks can be kept or undone. In an isolated
  * conversation all that waits is in one card of its own, where it is landed or discarded.
  */
 
@@ -16,6 +16,7 @@ type Named = Hunk & { uri: string };
 
 /** Stands for no turn: all that an isolated conversation has changed. */
 const ISOLATED = "isolated";
+const WORDS: Record<string, string> = { accepted: "kept", reverted: "undone" };
 
 export class Review {
   private readonly expanded = new Set<string>();
@@ -62,7 +63,7 @@ export class Review {
     const isApart = item.id === ISOLATED;
     const counted = changes.length ? `${formatCount(changes.length, "file")} changed` : "nothing to land";
     const words = isApart ? `Isolated · ${counted}` : counted;
-    const [accept, revert] = isApart ? ["Land all", "Discard all"] : ["Accept all", "Revert all"];
+    const [accept, revert] = isApart ? ["Land all", "Discard all"] : ["Keep all", "Undo all"];
     const hasAll = pending.length > (isApart ? 0 : 1);
     const all = (decision: Decision) =>
       this.settle(
@@ -112,7 +113,7 @@ export class Review {
         counts(change.added, change.removed),
         isPending
           ? h("span.pair", {}, ...this.pair(store, name, (decision) => this.settle(store, decision, [uri])))
-          : h("span.state-word", {}, this.word(item, store, uri)),
+          : h("span.state-word", {}, WORDS[this.word(item, store, uri)] ?? this.word(item, store, uri)),
       ),
       conflict !== undefined && h("p.conflict", { role: "alert" }, icon("hand"), ` ${conflict}`),
       isOpen && this.hunks(store, uri),
@@ -145,7 +146,7 @@ export class Review {
         { title: `${label} ${of}`, "aria-label": `${label} ${of}`, onclick: () => act(decision) },
         icon(name),
       );
-    const [accept, revert] = store.info.isolated ? ["Land", "Discard"] : ["Accept", "Revert"];
+    const [accept, revert] = store.info.isolated ? ["Land", "Discard"] : ["Keep", "Undo"];
     return [button("accept", accept, "check"), button("revert", revert, "undo")];
   }
 

@@ -196,7 +196,7 @@ def changes_revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
         kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
         path = documents.folders.resolve(review.uri, writing=True)
         change = documents.history.way_back(path, review.now, kept)
-        documents.restore(path, change, label=f"Revert in {path.name}", cancel=CancelToken())
+        documents.restore(path, change, label=f"Undo in {path.name}", cancel=CancelToken())
         return _Review(review.uri, review.base, kept, "reverted")
 
     return _settle(live, params, act)

@@ -4,7 +4,8 @@ import json
 
 import pytest
 from common_window import PATCHES
-from fake_llm import call, say
+from fake_llm import call, calls, say
+from looks import look
 from playwright.async_api import Locator, expect
 from window import VSCode
 
@@ -70,8 +71,11 @@ async def test_a_rejection_takes_a_note_along_and_an_edited_command_runs_as_edit
     vscode.script(TOUCH, say("Then not."), TOUCH, say("Made."))
     await vscode.open()
     await vscode.say("make it")
-    await vscode.approval.get_by_label("Note to the agent").fill("use make test")
-    await vscode.answer("reject")
+    note = vscode.approval.get_by_label("Note to the agent")
+    await expect(note).to_be_hidden()
+    await vscode.answer("note")
+    await note.fill("use make test")
+    await note.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("Then not.")
     await expect(vscode.commands).to_have_attribute("data-status", "rejected")
     assert "use make test" in str(vscode.llm.requests[-1].body["messages"][-1])
@@ -99,7 +103,10 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
     await vscode.open(file="calc.py")
     await vscode.say("fix")
     await expect(vscode.approval.locator(".add")).to_contain_text("return a + b")
-    await vscode.approval.get_by_role("button", name="Open diff").click()
+    # Its lines are marked in the file itself, where a lens has the answers.
+    await expect(lens(vscode)).to_have_text("Proposed +1 −1 | Allow | Reject | Review")
+    await look(vscode, "proposed", ("dark",))
+    await lens(vscode).get_by_role("button", name="Review").click()
     await expect(vscode.page.locator(".monaco-diff-editor").first).to_be_visible()
     await vscode.expect_answerable()
     await vscode.page.get_by_role("button", name="Allow Once").click()
@@ -108,7 +115,7 @@ async def test_an_edit_is_allowed_from_the_diff_editor_that_shows_it(vscode: VSC
 
 
 async def test_an_edit_is_rejected_from_the_diff_editor_and_by_key(vscode: VSCode) -> None:
-    vscode.script(VIEW, EDIT, say("Then not."), EDIT, say("I see."))
+    vscode.script(VIEW, EDIT, say("Then not."), EDIT, say("I see."), EDIT, say("Fixed."))
     await vscode.open(file="calc.py")
     await vscode.say("fix")
     await vscode.approval.get_by_role("button", name="Open diff").click()
@@ -122,6 +129,51 @@ async def test_an_edit_is_rejected_from_the_diff_editor_and_by_key(vscode: VSCod
     await vscode.page.keyboard.press("Control+Alt+Backspace")
     await vscode.expect_answers("Then not.", "I see.")
     assert "a - b" in (vscode.project / "calc.py").read_text()
+    await vscode.say("I do, after all")
+    await vscode.expect_answerable()
+    await lens(vscode).get_by_role("button", name="Allow").click()
+    await vscode.expect_editor("a + b")
+
+
+async def test_several_edits_are_allowed_together_but_none_of_high_risk(vscode: VSCode) -> None:
+    paths = "one.txt", "src/two.txt", ".vscode/tasks.json", "three.txt"
+    edits = [call("edit", command="create", path=path, text="x") for path in paths]
+    vscode.script(calls(*edits), say("Written."))
+    await vscode.open()
+    await vscode.say("write them")
+    every = vscode.approval.locator(".all")
+    await expect(every.get_by_role("button")).to_have_text("Allow all 3")
+    await expect(every).to_contain_text("1 of high risk is still asked")
+    await vscode.answer("more")
+    labels = vscode.approval.locator(".menu button")
+    await expect(labels).to_have_text(
+        [
+            "Allow edits of this file in this conversation",
+            "Allow edits of any file in this conversation",
+            "Always allow edits of this file in this folder",
+        ]
+    )
+    await every.locator("summary").click()
+    await expect(every.get_by_role("listitem")).to_have_text(
+        ["Create src/two.txt", "Create three.txt"]
+    )
+    await look(vscode, "several", ("dark",))
+    await every.get_by_role("button").click()
+    await expect(vscode.approval).to_have_attribute("data-risk", "high")
+    await expect(vscode.approval.locator(".primary")).to_have_count(0)
+    await expect(vscode.approval.locator(".menu button")).to_have_count(0)
+    assert not (vscode.project / ".vscode/tasks.json").exists()
+    # By key, a note goes along.
+    await vscode.expect_answerable()
+    await vscode.page.keyboard.press("Control+Alt+Shift+Backspace")
+    note = vscode.approval.get_by_label("Note to the agent")
+    await expect(note).to_be_focused()
+    await note.press_sequentially("not there")
+    await note.press("Enter")
+    await vscode.expect_answers("Written.")
+    assert "not there" in str(vscode.llm.requests[-1].body["messages"][-4:])
+    made = {path for path in paths if (vscode.project / path).exists()}
+    assert made == {"one.txt", "src/two.txt", "three.txt"}
 
 
 async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:
@@ -133,7 +185,7 @@ async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:
     toast = vscode.page.locator(".notification-toast")
     await expect(toast).to_contain_text("long.txt has changed since, or the change is too long")
     await expect(vscode.page.locator(".monaco-diff-editor")).to_have_count(0)
-    await vscode.approval.get_by_role("button", name="Reject").click()
+    await vscode.answer("reject")
     await expect(vscode.panel.locator(".agent")).to_have_text("No.")
 
 
@@ -148,11 +200,11 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await vscode.say("Change the lines")
     allow = vscode.approval.locator('[data-option="allow-once"]')
     await expect(vscode.approval.locator(".one-hunk")).to_have_count(3)
-    await expect(allow).to_have_text("Allow once")
+    await expect(allow).to_have_text("Allow Ctrl+Alt+↵")
     await change(vscode, "Leave out change 3 of 3").press("Enter")
     await expect(change(vscode, "Take change 3 of 3")).to_be_focused()
     await expect(vscode.approval.get_by_role("heading")).to_have_text("Make 2 of 3 changes?")
-    await expect(allow).to_have_text("Allow 2 of 3 changes")
+    await expect(allow).to_have_text("Allow 2 of 3 changes Ctrl+Alt+↵")
     await expect(vscode.approval.locator(".counts")).to_have_text("+2 −2")
     # An answer that lasts applies only to a whole edit.
     await expect(vscode.approval.locator('[data-option="allow-conversation"]')).to_be_hidden()
@@ -164,7 +216,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await expect(proposed).to_contain_text("agent\u00a03")
     await expect(proposed).not_to_contain_text("agent\u00a029")
     await change(vscode, "Leave out change 1 of 3").press("Enter")
-    await expect(allow).to_have_text("Allow 1 of 3 changes")
+    await expect(allow).to_have_text("Allow 1 of 3 changes Ctrl+Alt+↵")
     await expect(proposed).not_to_contain_text("agent\u00a03")
     await change(vscode, "Take change 3 of 3").press("Enter")
     await expect(proposed).to_contain_text("agent\u00a029")
@@ -172,7 +224,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     approval_id = await vscode.approval.get_attribute("data-id")
     await vscode.expect_kept(f'"{approval_id}":{{"leftOut":[0]}}')
     await vscode.reload()
-    await expect(allow).to_have_text("Allow 2 of 3 changes")
+    await expect(allow).to_have_text("Allow 2 of 3 changes Ctrl+Alt+↵")
     # The choice also applies to an answer in the diff, while the panel is out of sight.
     await expect(allow).to_be_enabled()
     await vscode.approval.get_by_role("button", name="Open diff").click()
@@ -212,7 +264,7 @@ async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VS
     await expect(heading).to_have_text("Every change is left out")
     await expect(allow).to_be_disabled()
     await change(vscode, "Take change 2 of 3 in lines.txt").click()
-    await expect(allow).to_have_text("Allow 1 of 3 changes")
+    await expect(allow).to_have_text("Allow 1 of 3 changes Ctrl+Alt+↵")
     await allow.click()
     await expect(vscode.panel.locator(".agent").last).to_have_text("As you wish.")
     note = vscode.panel.locator('.card[data-kind="fileChange"] .note')
@@ -221,6 +273,10 @@ async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VS
     assert not (vscode.project / "made.txt").exists()
     assert all(each in left_out(vscode) for each in ("-line 5\\n+agent 5", "+made"))
     assert allowed_lines(vscode) == [19]
+
+
+def lens(vscode: VSCode) -> Locator:
+    return vscode.page.locator(".editor-instance .codelens-decoration")
 
 
 def change(vscode: VSCode, name: str) -> Locator:

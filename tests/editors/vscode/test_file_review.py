@@ -1,4 +1,4 @@
-"""What a turn changed: one diff, accepted or reverted by file and hunk, around the user's text."""
+"""What a turn changed: one diff, kept or undone by file and hunk, around the user's text."""
 
 import json
 import re
@@ -70,16 +70,16 @@ async def test_a_turn_is_reviewed_in_one_diff_by_file_and_by_hunk_with_the_keybo
 
     await vscode.reload()
     await vscode.open_file("lines.txt")
-    await card.get_by_role("button", name="Accept made/new.txt").click()
+    await card.get_by_role("button", name="Keep made/new.txt").click()
     await expect(file_row(vscode, "new.txt")).to_have_attribute("data-state", "accepted")
     await card.get_by_role("button", name="lines.txt", exact=True).press("Enter")
     await expect(card.locator(".one-hunk")).to_have_count(2)
-    await card.get_by_role("button", name="Revert change 2 of 2").press("Enter")
+    await card.get_by_role("button", name="Undo change 2 of 2").press("Enter")
     await expect(card.locator(".one-hunk")).to_have_count(1)
     expected = AFTER.replace("line eleven", "line 11")
     await vscode.expect_editor("line two")
     assert (vscode.project / "lines.txt").read_text() == expected
-    await card.get_by_role("button", name=re.compile("Accept change 1 of 1")).press("Enter")
+    await card.get_by_role("button", name=re.compile("Keep change 1 of 1")).press("Enter")
     await expect(file_row(vscode, "lines.txt")).to_have_attribute("data-state", "accepted")
     assert (vscode.project / "lines.txt").read_text() == expected
     assert (vscode.project / "made/new.txt").read_text() == "new\n"
@@ -101,17 +101,17 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
         await vscode.page.keyboard.press(key)
     await vscode.page.keyboard.insert_text("my ")
 
-    await vscode.panel.get_by_role("button", name="Revert lines.txt").click()
+    await vscode.panel.get_by_role("button", name="Undo lines.txt").click()
     row = file_row(vscode, "lines.txt")
     await expect(row.get_by_role("alert")).to_contain_text("the same lines were changed since")
     await vscode.expect_editor("my line two")
     await row.get_by_role("button", name="lines.txt", exact=True).click()
-    await row.get_by_role("button", name="Revert change 2 of 2").click()
+    await row.get_by_role("button", name="Undo change 2 of 2").click()
     await vscode.expect_editor("line 11")
     await vscode.expect_editor("my line two")
     await vscode.expect_editor("mine")
     # A file that only the agent wrote goes as a whole.
-    await vscode.panel.get_by_role("button", name="Revert made/new.txt").click()
+    await vscode.panel.get_by_role("button", name="Undo made/new.txt").click()
     row_of_new = file_row(vscode, "new.txt")
     await expect(row_of_new).to_have_attribute("data-state", "reverted")
     assert not (vscode.project / "made/new.txt").exists()

@@ -215,7 +215,10 @@ class VSCode:
         return self.panel.locator('[data-option="model"]')
 
     async def answer(self, option: str) -> None:
-        """Click an answer, once the buttons take clicks."""
+        """Click an answer, once the buttons take clicks; those that last are in a menu."""
+        await self.expect_answerable()
+        if await self.approval.locator(f'.menu [data-option="{option}"]').count():
+            await self.approval.locator('[data-option="more"]').click()
         await self.approval.locator(f'[data-option="{option}"]').click()
 
     async def expect_answerable(self) -> None:
