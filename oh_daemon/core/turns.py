@@ -16,7 +16,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.items import StopReason, TurnCause
 from oh_daemon.contract.status import ConversationState, PauseReason
-from oh_daemon.core.journal import Journal, new_id
+from oh_daemon.core.journal import History, Journal, new_id
 from oh_daemon.core.notices import EMPTY_ANSWER, code_of
 from oh_daemon.core.ports import ModelAnswer, ToolResult
 from oh_daemon.core.recovery import closing_events, status_event, superseding_events
@@ -102,39 +102,44 @@ class Turns:
             self._journal.append(e.TurnPaused(reason=reason), paused, cause=cause)
 
     def ended(self, message_id: str, turn_id: str | None) -> Future[plain.Turn]:
-        """Resolve with the turn that answers this message, once it has completed or paused.
+        """See `turn_end`."""
+        return turn_end(self._journal, message_id, turn_id)
 
-        `turn_id` is the turn that the message was meant for; if that one completes without having
-        seen it, the message starts the next turn.
-        """
-        state = self._journal.state
 
-        def read(record: plain.Record) -> plain.Turn | None:
-            nonlocal turn_id
-            event = record["event"]
-            match event["type"]:
-                case "item.completed" if event["item"].get("messageId") == message_id:
-                    turn_id = record.get("turnId")
-                case "message.dequeued" if event["messageId"] == message_id:
-                    if event["outcome"] == "removed":
-                        raise InvalidStateError(f"message {message_id!r} was taken from the queue")
-                case "turn.completed" if record.get("turnId") == turn_id:
-                    if not self._begins_a_turn(message_id, event["turn"]):
-                        return event["turn"]
-                case "turn.paused" if record.get("turnId") == turn_id:
-                    return _paused(state.open_turn)
-                case _:
-                    pass
-            return None
+def turn_end(history: History, message_id: str, turn_id: str | None) -> Future[plain.Turn]:
+    """Resolve with the turn that answers this message, once it has completed or paused.
 
-        with self._journal.changed:
-            return self._journal.await_record(read)
+    `turn_id` is the turn that the message was meant for; if that one completes without having
+    seen it, the message starts the next turn.
+    """
+    state = history.state
 
-    def _begins_a_turn(self, message_id: str, last_turn: plain.Turn) -> bool:
-        """Return whether the message is still queued, and the queue goes on after this turn."""
-        state = self._journal.state
-        goes_on = last_turn["status"] == "completed" and state.status in {"idle", "finished"}
-        return goes_on and any(m["messageId"] == message_id for m in state.queue)
+    def read(record: plain.Record) -> plain.Turn | None:
+        nonlocal turn_id
+        event = record["event"]
+        match event["type"]:
+            case "item.completed" if event["item"].get("messageId") == message_id:
+                turn_id = record.get("turnId")
+            case "message.dequeued" if event["messageId"] == message_id:
+                if event["outcome"] == "removed":
+                    raise InvalidStateError(f"message {message_id!r} was taken from the queue")
+            case "turn.completed" if record.get("turnId") == turn_id:
+                if not _begins_a_turn(state, message_id, event["turn"]):
+                    return event["turn"]
+            case "turn.paused" if record.get("turnId") == turn_id:
+                return _paused(state.open_turn)
+            case _:
+                pass
+        return None
+
+    with history.changed:
+        return history.await_record(read)
+
+
+def _begins_a_turn(state: State, message_id: str, last_turn: plain.Turn) -> bool:
+    """Return whether the message is still queued, and the queue goes on after this turn."""
+    goes_on = last_turn["status"] == "completed" and state.status in {"idle", "finished"}
+    return goes_on and any(m["messageId"] == message_id for m in state.queue)
 
 
 def _paused(turn: OpenTurn) -> plain.Turn:

@@ -27,6 +27,9 @@ from raw_client import WITHIN_S
 from starts import SCRIPT
 from world import KEY, World, content_of, items
 
+from oh_daemon import LLM, Agent, Conversation, Record, Tool, UserError, Workspace
+from oh_daemon.contract.events import ApprovalRequested
+
 Json = dict[str, Any]
 BIN = Path(sys.executable).parent
 NAMESPACE = "unshare --user --map-root-user --pid --net --mount-proc --fork"
@@ -43,11 +46,13 @@ def elsewhere(world: World, tmp_path: Path, *, ending: str = "--kill-child", at:
     program.chmod(0o755)
     bind = f"mount --bind {world.project} {at} && " if at else ""
     greeting = f"sh -c '{bind}echo Welcome; exec \"$@\"' sh"
-    there = f"env HOME={home} OH_DAEMON_HOME={home} OH_DAEMON_MODEL=nobody/none {greeting}"
+    path = f"{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+    own = f"HOME={home} OH_DAEMON_HOME={home} OH_DAEMON_MODEL=nobody/none"
+    there = f"env PATH={path} {own} {greeting}"
     options = ("--program", str(program), *(("--map", f"{world.project}={at}") if at else ()))
     target = f"cmd:{NAMESPACE} {ending} {there}"
     world.product = (sys.executable, "-m", "oh_daemon", "remote", target, *options)
-    world.variables["PATH"] = f"{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+    world.variables["PATH"] = path
     return sent
 
 
@@ -314,3 +319,64 @@ def test_a_run_there_whose_connection_is_cut_says_how_to_go_on(
     [again] = re.findall(r"for `oh-daemon (run .*)`", ran.err)
     ran = end(start([SCRIPT, *shlex.split(again)], world.project, env))
     assert (ran.code, "Done." in ran.out) == (0, True)
+
+
+def test_a_program_has_its_agent_there_with_models_functions_and_answers_from_here(
+    world: World, tmp_path: Path
+) -> None:
+    sent = elsewhere(world, tmp_path)
+    workspace = Workspace.remote(world.product[-3], world.project, program=world.product[-1])
+    llm = LLM(model="openai/fake", api_key=KEY, base_url=world.llm.url, max_attempts=1)
+    prices: list[str] = []
+
+    def price(item: str) -> str:
+        """Say what something costs."""
+        prices.append(item)
+        return f"{item}: 3"
+
+    tools = (*workspace.tools, Tool.from_function(price, read_only=True))
+    agent = Agent(llm=llm, tools=tools, approval="askRisky")
+    question = call("ask", question="Which colour?")
+    world.script(call("price", item="tea"), call("terminal", command="touch made"), question)
+    world.script(say("Done."))
+    titles: list[str] = []
+
+    def answer(record: Record) -> None:
+        if isinstance(record.event, ApprovalRequested):
+            titles.append(record.event.approval.title)
+            conversation.respond(record.event.approval, allow=True)
+
+    with Conversation(agent, workspace, on_question=lambda _question: "red") as conversation:
+        conversation.register_callback(answer)
+        turn = conversation.run("go")
+        assert (turn.status, turn.final_text, prices) == ("completed", "Done.", ["tea"])
+        # It asks for trust in the folder there, then about the command.
+        assert (len(titles), titles[-1]) == (2, "Run touch made")
+        assert (world.project / "made").exists()
+        assert "red" in str(world.llm.requests[-1].body["messages"][-1])
+        history = conversation.history
+        assert [record.seq for record in history] == [*range(1, len(history) + 1)]
+        assert (conversation.state.pending, conversation.state.usage.requests) == ((), 4)
+        with pytest.raises(UserError, match="not on another machine; let the agent run"):
+            conversation.run_command("ls")
+    with pytest.raises(UserError, match="system_prompt: not on another machine"):
+        Conversation(agent.model_copy(update={"system_prompt": "Be kind."}), workspace)
+    world.script(say("Still here."))
+    with Conversation(agent, workspace, conversation_id=conversation.id) as again:
+        assert again.run("And now?").final_text == "Still here."
+        assert len(again.history) > len(history)
+    # Isolated, it changes nothing there until that is landed from here.
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", world.project]
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    world.script(call("edit", command="create", path="new.txt", text="new\n"), say("Done."))
+    with Conversation(agent, workspace, isolated=True) as conversation:
+        conversation.register_callback(answer)
+        conversation.run("go")
+        [change] = conversation.isolated.changes()
+        assert ("+new" in (change.patch or ""), (world.project / "new.txt").exists()) == (
+            True,
+            False,
+        )
+        conversation.isolated.land(["new.txt"])
+        assert (world.project / "new.txt").read_text() == "new\n"
+    assert KEY.encode() not in sent.read_bytes()

@@ -49,7 +49,7 @@ FRONTS = {
     "lsp": {"wire"},
     "acp": {"wire"},
     "remote": {"lsp", "client", "wire"},
-    "library": set[str](),
+    "library": {"client", "remote", "wire"},
     "client": {"wire"},
     "wire": set[str](),
 }
@@ -105,6 +105,7 @@ LAST_RESORTS = {
     "core/secrets": "a program's function: what it raises may hold the secret",
     "core/risk/rating": "a rating: what breaks there is high, so a person is asked",
     "fronts/acp/projector": "an update: whatever breaks there leaves out that update only",
+    "fronts/library/remote_agent": "a program's function: what it raises is told the model",
     "fronts/lsp/lifecycle": "the start: what breaks there is logged and ends the daemon",
     "fronts/wire/main_loop": "the stop: what breaks there is logged and the rest goes on",
     "model/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",

@@ -120,7 +120,8 @@ def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> 
         "events": {"deltas": False},
         "settings": sources.of_command(),
     }
-    return connect(Carrier(target, program, os.environ), models, sources, hello([folder], block))
+    carrier = Carrier(target, program, os.environ)
+    return connect(carrier, models, merged.settings, hello([folder], block))
 
 
 def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path) -> list[str]:

@@ -127,7 +127,8 @@ class DaemonClient:
         """
         while (each := self._inbox.get()) is not None:
             if each[0] == "conversation/gap":
-                for params in self._events_of(each[1]):
+                gap = each[1]
+                for params in self.read(gap["conversationId"], gap["fromSeq"], gap["toSeq"]):
                     yield "conversation/event", params
             else:
                 yield each
@@ -138,9 +139,19 @@ class DaemonClient:
         """Yield each `conversation/event`, a `plain.Record` with more; see `notifications`."""
         return (params for name, params in self.notifications() if name == "conversation/event")
 
+    def read(self, conversation_id: str, first_seq: int, last_seq: int) -> Iterator[Any]:
+        """Yield these events as they are in the log, in the form of `events`."""
+        named, after = {"conversationId": conversation_id}, first_seq - 1
+        while after < last_seq:
+            page = self.request("conversation/events", {**named, "afterSeq": after})
+            for record in page["events"]:
+                if record["seq"] <= last_seq:
+                    yield {**named, "epoch": page["epoch"], **record}
+            after = page["lastSeq"] if page["events"] else last_seq
+
     def deliver(
         self, take: Callable[[str, Any], object], at_end: Callable[[DaemonError], object]
-    ) -> None:
+    ) -> threading.Thread:
         """Pass all notifications on, on a thread of its own; `at_end` gets why they ended."""
 
         def pass_on() -> None:
@@ -150,7 +161,9 @@ class DaemonClient:
             except DaemonError as exc:
                 at_end(exc)
 
-        threading.Thread(target=pass_on, name="notifications", daemon=True).start()
+        thread = threading.Thread(target=pass_on, name="notifications", daemon=True)
+        thread.start()
+        return thread
 
     def hang_up(self) -> None:
         """End the daemon's input, and so the daemon. Any thread may call, also more than once."""
@@ -192,16 +205,6 @@ class DaemonClient:
         self._dispatcher.abandon()
         self._requests.on_gone()
         self._inbox.put(None)
-
-    def _events_of(self, gap: Json) -> Iterator[Json]:
-        named = {"conversationId": gap["conversationId"]}
-        after, last = gap["fromSeq"] - 1, gap["toSeq"]
-        while after < last:
-            page = self.request("conversation/events", {**named, "afterSeq": after})
-            for record in page["events"]:
-                if record["seq"] <= last:
-                    yield {**named, "epoch": page["epoch"], **record}
-            after = page["lastSeq"] if page["events"] else last
 
 
 def hello(folders: Sequence[Path], block: Json) -> Json:

@@ -11,12 +11,16 @@ from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 from oh_daemon.contract import plain as logged
+from oh_daemon.contract.content import Part
+from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.contract.events import Record
 from oh_daemon.contract.forms import model_of
 from oh_daemon.core.journal import History, Listener
+from oh_daemon.core.skills import typed
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 EventCallback = Callable[[Record], object]
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _ASKING = frozenset({"approval.requested", "approval.resolved"})
@@ -90,3 +94,18 @@ def checked(answer: object) -> str | None:
     if not isinstance(answer, str | None):
         raise TypeError(f"on_question returned {answer!r}; it returns text or None")
     return answer
+
+
+def part_of(text: str) -> Part:
+    """Return a message of the program. Raises `InvalidParamsError` for an empty one."""
+    if not text.strip():
+        raise InvalidParamsError("text: the message is empty; say what to do")
+    return typed(text)
+
+
+def waited(end: Future[T], timeout_s: float | None) -> T:
+    """Wait for the end of a turn. Raises `TimeoutError`."""
+    try:
+        return end.result(timeout_s)
+    except TimeoutError:
+        raise TimeoutError(f"the turn has not ended within {timeout_s} s") from None

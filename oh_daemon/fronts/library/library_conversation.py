@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import orjson
 
@@ -38,14 +37,21 @@ from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import Json, Model
-from oh_daemon.core.skills import typed
-from oh_daemon.fronts.library.callbacks import Callbacks, EventCallback, checked, plain
+from oh_daemon.fronts.library.callbacks import (
+    Callbacks,
+    EventCallback,
+    checked,
+    part_of,
+    plain,
+    waited,
+)
 from oh_daemon.fronts.library.library_agent import Agent
 from oh_daemon.fronts.library.program import recipe_of, run_held, shared_of
+from oh_daemon.fronts.library.remote_conversation import RemoteConversation
+from oh_daemon.fronts.library.remote_workspace import RemoteWorkspace
 from oh_daemon.fronts.library.snapshot import Isolated, Snapshot, isolated_of, snapshot_of
 from oh_daemon.fronts.library.workspace import CommandResult, Workspace
 
-T = TypeVar("T")
 QuestionCallback = Callable[[InputRequest], str | None]
 
 
@@ -57,10 +63,17 @@ class Conversation:
     begin one under an id of your own, of letters, digits, `-` and `_`.
     """
 
+    if not TYPE_CHECKING:
+
+        def __new__(cls, agent: Agent, workspace: object = None, **options: Any) -> Any:
+            if isinstance(workspace, RemoteWorkspace):
+                return RemoteConversation(agent, workspace, **options)
+            return super().__new__(cls)
+
     def __init__(  # noqa: PLR0913 - keywords, each with a default.
         self,
         agent: Agent,
-        workspace: Workspace | str | Path | None = None,
+        workspace: Workspace | RemoteWorkspace | str | Path | None = None,
         *,
         conversation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
@@ -76,7 +89,7 @@ class Conversation:
         With `moved`, one whose folder was moved works in `workspace`; otherwise it is refused.
         Raises `UserError`, `ModelUnavailableError` or `StorageError`.
         """
-        path = workspace.path if isinstance(workspace, Workspace) else workspace
+        path = workspace.path if isinstance(workspace, Workspace | RemoteWorkspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
         kept = dict(metadata or {})
         params = m.StartParams(ephemeral=not folders, metadata=kept, isolated=isolated)
@@ -144,7 +157,7 @@ class Conversation:
         if delivery not in get_args(Delivery):
             known = ", ".join(get_args(Delivery))
             raise InvalidParamsError(f"delivery: {delivery!r} is none of {known}")
-        part = _typed(text)
+        part = part_of(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
         self.start_thread()
@@ -185,7 +198,7 @@ class Conversation:
         """
         if message is None:
             return self._until_rest(self._live.conversation.resume, timeout_s)
-        return self._until_rest(lambda: self._send(_typed(message), images, model), timeout_s)
+        return self._until_rest(lambda: self._send(part_of(message), images, model), timeout_s)
 
     def continue_or_run(self, message: str, timeout_s: float | None = None) -> Turn:
         """Bring one task to its end, however often the program is killed: call it after each start.
@@ -219,7 +232,7 @@ class Conversation:
         with conversation.journal.changed:
             begun = begin()
             ended = conversation.turns.ended(begun.get("messageId", ""), begun.get("turnId"))
-        turn = model_of(Turn, _wait(ended, timeout_s))
+        turn = model_of(Turn, waited(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn
 
@@ -254,7 +267,7 @@ class Conversation:
     def interrupt(self, timeout_s: float | None = 10.0) -> None:
         """Stop the model and the tools now, and wait for the turn's end. Raises `TimeoutError`."""
         self.start_thread()
-        _wait(self._live.conversation.interrupt(), timeout_s)
+        waited(self._live.conversation.interrupt(), timeout_s)
 
     def respond(
         self,
@@ -384,16 +397,3 @@ class Conversation:
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
-
-
-def _typed(text: str) -> Part:
-    if not text.strip():
-        raise InvalidParamsError("text: the message is empty; say what to do")
-    return typed(text)
-
-
-def _wait(end: Future[T], timeout_s: float | None) -> T:
-    try:
-        return end.result(timeout_s)
-    except TimeoutError:
-        raise TimeoutError(f"the turn has not ended within {timeout_s} s") from None

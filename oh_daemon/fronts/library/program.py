@@ -54,14 +54,14 @@ def recipe_of(agent: Agent) -> Recipe:
 
 def shared_of(
     agent: Agent,
-    workspace: Workspace | str | Path | None,
+    workspace: object,
     folders: Sequence[Path],
     listener: Listener,
     *,
     answers: bool,
 ) -> Shared:
     """Return what a program's conversation works with; `answers`: it answers questions."""
-    settings = _settings_of(agent)
+    settings = settings_of(agent)
     own = workspace if isinstance(workspace, Workspace) else None
     environment = own.environment if own else os.environ
     secrets = own.secrets if own else {}
@@ -71,7 +71,7 @@ def shared_of(
         settings=lambda _folder: Merged(settings, {}, ()),
         mcp=_servers_of(agent, surroundings),
         spawner=spawner,
-        model_for=_models_of(agent, settings, masker.add).model_for,
+        model_for=models_of(agent, settings, masker.add).model_for,
         default_model=lambda: agent.main_model,
         trust=TrustBook(trusted=dict.fromkeys(folders, True)),
         views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
@@ -88,7 +88,7 @@ def shared_of(
     )
 
 
-def _settings_of(agent: Agent) -> Settings:
+def settings_of(agent: Agent) -> Settings:
     """Return the agent as the settings of a process that has no other sources of settings."""
     more = merge_settings([Layer("user", {"titles": False, **agent.settings})]).settings
     own = {name: value for name, value in agent if name in _OWN}
@@ -108,7 +108,7 @@ def _servers_of(agent: Agent, around: Surroundings) -> McpServers:
     return servers
 
 
-def _models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:
+def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:
     """Return the agent's models, joined by its `settings`; see `Models` for `on_key`."""
     more = {name: model for name, model in agent.models.items() if isinstance(model, LLM)}
     return Models(lambda: settings, {}, on_key, {agent.main_model: agent.llm, **more})

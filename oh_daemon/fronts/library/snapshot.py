@@ -6,11 +6,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
-from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.live import Live
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.daemon_messages import ReviewedFile, ReviewParams, ReviewResult
+from oh_daemon.contract.daemon_messages import (
+    ChangesListResult,
+    ReviewedFile,
+    ReviewParams,
+    ReviewResult,
+)
 from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import NamedHunk
@@ -60,11 +65,19 @@ def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
     return Snapshot(ConversationStatus(status), title, usage, pending, level)
 
 
+class Waiting(Protocol):
+    """What waits in an isolated conversation, here or elsewhere."""
+
+    def list(self, *, with_patches: bool = False) -> ChangesListResult: ...
+    def land(self, params: ReviewParams) -> ReviewResult: ...
+    def discard(self, params: ReviewParams) -> ReviewResult: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Isolated:
     """The changes that wait; the agent must be at rest. Methods raise `UserError`."""
 
-    _changes: IsolatedChanges
+    _changes: Waiting
     _id: str
     _folder: Path
 

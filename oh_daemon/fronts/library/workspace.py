@@ -16,6 +16,7 @@ from oh_daemon.app.workbench import BUILTIN, BuiltinName
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.secrets import SecretSource
+from oh_daemon.fronts.library.remote_workspace import RemoteWorkspace, remote_workspace
 from oh_daemon.sandbox.git_commands import Git, Repository
 from oh_daemon.sandbox.levels import Row, Sandbox, choose, try_levels, with_mounts
 from oh_daemon.workspace.shell import Shells
@@ -60,6 +61,15 @@ class Workspace:
         self.secrets = dict(secrets or {})
         self._spawner = Spawner()
         self._shells = Shells(self._spawner, self.path, self.environment)
+
+    @staticmethod
+    def remote(target: str, folder: str | Path = "", *, program: str = "") -> RemoteWorkspace:
+        """Return a folder of another machine, for `Conversation` in place of a `Workspace`.
+
+        `target` is as for `oh-daemon remote`; `folder` is the path there, if the target has none.
+        `program` is the daemon there. Raises `InvalidParamsError`.
+        """
+        return remote_workspace(target, folder, program)
 
     @property
     def tools(self) -> list[BuiltinName]:

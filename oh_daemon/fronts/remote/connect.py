@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.metadata import version
 
 from oh_daemon.app.models import Models
-from oh_daemon.app.sources import SettingsSources
+from oh_daemon.contract.settings import Settings
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.client.connection import DaemonClient
 from oh_daemon.fronts.remote.carrier import Carrier
 from oh_daemon.fronts.remote.models_here import ModelsHere
 from oh_daemon.fronts.remote.opening import opened, problem_of
+from oh_daemon.fronts.wire.dispatch import Method
 
 
 def connect(
-    carrier: Carrier, models: Models, sources: SettingsSources, params: Json
+    carrier: Carrier,
+    models: Models,
+    here: Settings,
+    params: Json,
+    methods: Mapping[str, Method] | None = None,
 ) -> DaemonClient:
     """Say hello to the daemon there with these params of `initialize`.
 
-    Keys and the word of trust in them stay here. Raises `UserError`; then the carrier has ended.
+    `methods` are answered beside those about models. Keys and the word of trust in the params stay
+    here. Raises `UserError`; then the carrier has ended.
     """
     with ExitStack() as undo:
         undo.callback(carrier.kill)
@@ -28,12 +35,12 @@ def connect(
         def tell(method: str, said: Json) -> None:
             client.notify(method, said)
 
-        here = ModelsHere(models, sources, tell)
-        client = DaemonClient(carrier, here.methods, unread=unread)
+        own = ModelsHere(models, tell)
+        client = DaemonClient(carrier, {**own.methods, **(methods or {})}, unread=unread)
         undo.callback(client.close)
         # The daemon there may hold the output open for longer than its carrier lives.
         carrier.on_end(lambda: carrier.end(client.hang_up))
-        answer = client.greet(opened(params, here.offer, sources.merged().settings))
+        answer = client.greet(opened(params, own.offer, here))
         problem = problem_of({"result": answer}, version("oh-daemon"), carrier.target.text)
         if problem is not None:
             raise problem

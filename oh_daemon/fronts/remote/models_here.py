@@ -13,7 +13,6 @@ from dataclasses import asdict
 from typing import Any
 
 from oh_daemon.app.models import Models
-from oh_daemon.app.sources import SettingsSources
 from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.daemon_messages import SecretSetParams
 from oh_daemon.contract.errors import ModelError
@@ -26,7 +25,7 @@ from oh_daemon.contract.model_requests import (
     OfferedModel,
 )
 from oh_daemon.core.ports import Json, ModelDelta, ModelRequest, Progress, Retry
-from oh_daemon.fronts.remote.opening import ABOUT_MODELS, plain
+from oh_daemon.fronts.remote.opening import plain
 from oh_daemon.fronts.wire.dispatch import Method, RequestContext, describe_error
 from oh_daemon.model.capabilities import edits_by_patch
 
@@ -36,11 +35,8 @@ _MAX_CALLS = 64
 class ModelsHere:
     """The user's models, for a daemon elsewhere. Thread-safe."""
 
-    def __init__(
-        self, models: Models, sources: SettingsSources, notify: Callable[[str, Json], None]
-    ) -> None:
+    def __init__(self, models: Models, notify: Callable[[str, Json], None]) -> None:
         self._models = models
-        self._sources = sources
         self._notify = notify
         self._workers = ThreadPoolExecutor(_MAX_CALLS, thread_name_prefix="model-here")
         self.methods: Mapping[str, Method] = {
@@ -60,10 +56,6 @@ class ModelsHere:
         )
         offer = ModelOffer(default=self._models.default_name(), listed=tuple(offered))
         return plain(offer)
-
-    def take_settings(self, settings: Json) -> None:
-        """Use those of the editor's settings that are about models."""
-        self._sources.client = {n: v for n, v in settings.items() if n in (*ABOUT_MODELS, "model")}
 
     def forget_key(self, name: object) -> None:
         if isinstance(name, str):

@@ -23,7 +23,13 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.methods import OUTGOING
 from oh_daemon.fronts.remote.carrier import Carrier
 from oh_daemon.fronts.remote.models_here import ModelsHere
-from oh_daemon.fronts.remote.opening import block_of, opened, problem_of, settings_there
+from oh_daemon.fronts.remote.opening import (
+    ABOUT_MODELS,
+    block_of,
+    opened,
+    problem_of,
+    settings_there,
+)
 from oh_daemon.fronts.remote.uris import UriMap, alike, folders_of, paths_of
 from oh_daemon.fronts.wire.client import Client
 from oh_daemon.fronts.wire.dispatch import Dispatcher, Method
@@ -67,9 +73,7 @@ class Proxy:
         self._uris = UriMap({})
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
         self._there = Outbox(carrier.outbound, ContentLength(), OUTGOING)
-        self._models = ModelsHere(
-            models, self._sources, lambda name, said: self._there.notify(name, encode(said))
-        )
+        self._models = ModelsHere(models, lambda name, said: self._there.notify(name, encode(said)))
         self._for_there = _dispatcher(self._there, self._models.methods)
         self._for_editor = _dispatcher(self._editor, self._models.of_editor)
         self._initialize: RequestId | None = None
@@ -168,15 +172,20 @@ class Proxy:
         self._initialize = request_id
         self._has_initialize.set()
         self._uris.add(folders_of(params, self._carrier.target.folder, self._folders))
-        self._models.take_settings(object_in(block_of(params), "settings"))
+        self._use(object_in(block_of(params), "settings"))
         return opened(params, self._models.offer, self._sources.merged().settings)
+
+    def _use(self, settings: Json) -> None:
+        """Use those of the editor's settings that are about models."""
+        about = (*ABOUT_MODELS, "model")
+        self._sources.client = {n: v for n, v in settings.items() if n in about}
 
     def _passed_on(self, settings: object) -> object:
         """Return the settings for there; those about models are used here."""
         if not isinstance(settings, dict):
             return settings
         found = cast("Json", settings)
-        self._models.take_settings(found)
+        self._use(found)
         default = self._models.offer.get("default")
         return settings_there(found, default, self._sources.merged().settings)
 
