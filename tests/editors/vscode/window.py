@@ -28,13 +28,14 @@ from playwright.async_api import (
     async_playwright,
     expect,
 )
+from playwright.async_api import TimeoutError as WaitedTooLongError
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
 )
 LAST_SIGHT = os.environ.get("OH_TEST_SCREENSHOTS")
 """A folder for a picture of each window, taken before it is closed."""
-N_CLICKS = 10
+N_TRIES = 10
 
 WAIT_UNTIL_KEPT = """async (text) => {
   const result = (request) => new Promise((done, failed) => {
@@ -189,10 +190,10 @@ class VSCode:
         VS Code may draw its buttons anew between the press and the release, and lose the click.
         """
         welcome = self.panel.get_by_role("heading", name="What shall we do?")
-        for _ in range(N_CLICKS):
+        for _ in range(N_TRIES):
             await self.page.get_by_role("button", name="New Conversation").click()
             with contextlib.suppress(AssertionError):
-                await expect(welcome).to_be_visible(timeout=WAIT_MS / N_CLICKS)
+                await expect(welcome).to_be_visible(timeout=WAIT_MS / N_TRIES)
                 return
         raise AssertionError(await self.panel.locator("body").aria_snapshot())
 
@@ -268,9 +269,13 @@ class VSCode:
         await self._choose("F1", f">{title}", shown=title)
 
     async def _choose(self, key: str, typed: str, *, shown: str) -> None:
-        """Choose from the list that the key opens."""
-        await self.page.keyboard.press(key)
+        """Choose from the list that the key opens; a key is lost while the focus goes elsewhere."""
         field = self.page.locator('.quick-input-widget input[type="text"]')
+        for _ in range(N_TRIES):
+            await self.page.keyboard.press(key)
+            with contextlib.suppress(WaitedTooLongError):
+                await field.wait_for(timeout=WAIT_MS / N_TRIES)
+                break
         await field.fill(typed)
         # Enter takes the row that has the list's focus, which comes later than its text.
         row = self.page.locator(".quick-input-list .monaco-list-row.focused")
