@@ -1,7 +1,12 @@
 """How the chat reads: code, tables, folds, the plan; and what is never shown other than it is."""
 
+from typing import get_args
+
 from desk import Desk
 from fake_llm import Step, call, calls, say
+
+from oh_daemon.contract.items import StopReason
+from oh_daemon.contract.status import PauseReason
 
 ANSWER = """\
 # What it is
@@ -65,6 +70,17 @@ def test_markdown_of_the_agent_is_laid_out_and_all_else_is_exact(desk: Desk) -> 
 
 def _todo(*states: str) -> Step:
     return call("todo", tasks=[{"text": f"Task {n}", "status": s} for n, s in enumerate(states)])
+
+
+def test_every_reason_for_an_end_has_words(desk: Desk) -> None:
+    known = desk.start().lua("""
+    local words = require("oh.words")
+    return { vim.tbl_keys(words.STOPS), vim.tbl_keys(words.PAUSES) }
+    """)
+    # The first two end a turn well; the others are told by the turn's status.
+    told = {"endTurn", "finished", "cancelled", "error"}
+    assert set(get_args(StopReason)) - told == set(known[0])
+    assert set(get_args(PauseReason)) == set(known[1])
 
 
 _CLOSED = "vim.fn.foldclosed(vim.fn.search(..., 'nw'))"

@@ -315,7 +315,7 @@ local WAYS_ON = {
 
 function render.turnEnd(to, entry)
   local turn = entry.item.turn
-  local why = STOPPED[turn.status] or ("Stopped: %s"):format(turn.stopReason or turn.status)
+  local why = STOPPED[turn.status] or words.STOPS[turn.stopReason] or "Stopped"
   local pause = entry.item.pause
   M.stop(to, entry, why .. (words.PAUSES[pause] or ""), pause and "paused" or turn.status)
 end

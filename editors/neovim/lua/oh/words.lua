@@ -14,6 +14,22 @@ M.ENDS = {
   answeredByMessage = "answered by your message",
 }
 
+--- Why a turn ended early.
+M.STOPS = {
+  maxTokens = "The answer was cut; the model writes no more at once",
+  maxSteps = "Stopped at the limit of steps; `:Oh resume` allows as many again",
+  maxCostUsd = "Stopped at the limit of cost; `:Oh resume` allows as much again",
+  maxCostUsdPerConversation = "Stopped at the limit of cost for this conversation",
+  maxCostUsdPerDay = "Stopped at the limit of cost for today",
+  maxMinutes = "Stopped at the limit of time; `:Oh resume` allows as much again",
+  refusal = "The model refused to answer",
+  noAnswer = "The model gave no answer",
+  toolErrors = "Stopped after many failed tool calls",
+  stuck = "Stopped: the agent went in circles",
+  hook = "Stopped by a hook",
+  needsInput = "Stopped: it needs your answer",
+}
+
 --- Why a conversation is paused; without words where the user paused it.
 M.PAUSES = {
   user = "",
