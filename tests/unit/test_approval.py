@@ -173,6 +173,9 @@ def test_what_lasts_says_what_it_covers(subject: Subject, what: str) -> None:
 
 def test_the_pickers_show_each_model_once_and_the_current_one_first() -> None:
     values = {"mode": "ask", "approval": "askRisky", "model": "b"}
-    mode, approval, model = option_pickers(values, ["a", "b"])
+    mode, approval, model = option_pickers(values, ["a", "b"], ())
     assert (mode.value, approval.value, model.value) == ("ask", "askRisky", "b")
     assert [choice.value for choice in model.choices] == ["b", "a"]
+    *_, effort = option_pickers(values, ["a", "b"], ("low", "high"))
+    assert (effort.id, effort.value) == ("effort", "default")
+    assert [choice.value for choice in effort.choices] == ["default", "low", "high"]
