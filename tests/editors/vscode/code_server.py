@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -144,10 +145,10 @@ class Server:
             (self.home / scope).mkdir(parents=True, exist_ok=True)
             (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
 
-    async def change_settings(self, settings: dict[str, object], seen: Locator) -> None:
+    async def change_settings(self, settings: Mapping[str, object], seen: Locator) -> None:
         """Lay settings over those of the server until they are seen: VS Code may miss a change."""
         for _ in range(N_CHANGES):
-            self.write_settings(self.settings | settings)
+            self.write_settings({**self.settings, **settings})
             with contextlib.suppress(WaitedTooLongError):
                 await seen.wait_for(state="attached", timeout=WAIT_MS / N_CHANGES)
                 return
