@@ -242,6 +242,7 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     answer = {"approvalId": asked["id"], "digest": asked["digest"], "optionId": "reject"}
     client.request("approval/respond", {**answer, "feedback": "not that one"})
     wait_for_end(client, parent)
+    wait_for_end(client, child)
     assert (world.project / "a.txt").exists()
     assert not (world.project / "b.txt").exists()
     commands = items(client, "command")

@@ -126,9 +126,9 @@ def test_a_command_that_reads_what_is_not_saved_is_told_so(world: World) -> None
     assert first.startswith(f"{told} on disk.\nhi\n")
     assert second.startswith("hi\n")
     assert read.startswith(f"{told} on disk.\nold\n")
-    # People see in their editor what is not saved: clients do not show that block.
+    # People see in their editor what is not saved, and beside the command how it ended.
     content = items(client, "command")[0]["content"]
-    assert [each.get("annotations") for each in content] == [{"audience": ["assistant"]}, None]
+    assert [each.get("annotations") is None for each in content] == [False, True, False]
 
 
 def offered(world: World, nth: int) -> dict[str, list[str]]:
