@@ -286,7 +286,9 @@ class FakeLLM:
     def __init__(self, script: Script = ()) -> None:
         self._script: Script = script
         self.models: list[Json] = []
-        """The models that GET /models lists; GET requests are not recorded."""
+        """The models that GET /models lists."""
+        self.lookups: list[Recorded] = []
+        """The GET requests; `requests` are the others."""
         self._changed = threading.Condition()
         self._requests: list[Recorded] = []
         self._over: set[str] = set()
@@ -335,6 +337,7 @@ class FakeLLM:
         with self._changed:
             self._script = ()
             self.models = []
+            self.lookups.clear()
             self._requests.clear()
 
     def ignore(self, conversations: Sequence[str]) -> None:
@@ -404,6 +407,7 @@ class FakeLLM:
             parsed = json.loads(data) if data else {}
             request = Recorded(index, method, path, headers, parsed, data, arrived)
             if method == "GET":
+                self.lookups.append(request)
                 return request
             if parsed.get("prompt_cache_key") in self._over:
                 return None

@@ -57,6 +57,7 @@ REPLAY = "replay:"
 _NO_LOGINS: Mapping[str, Login] = {}
 _HELLO = {"role": "user", "content": "Answer with the word yes."}
 _PATIENCE_S = 20
+_HIDDEN = {"apiKey", "api_key", "extraHeaders", "extra_headers"}
 
 
 class Models:
@@ -102,11 +103,21 @@ class Models:
         models = [model for key, model in PROVIDERS.items() if self.variables.get(key)]
         return next(iter([*models, *self._login_models]), None)
 
-    def for_trial(self, **llm: object) -> Models:
-        """Return the models for one impatient question; `llm` lies over the setting `llm`."""
-        now = self._settings()
-        settings = now.model_copy(update={"llm": {**impatient(now.llm), **llm}})
+    def for_trial(self) -> Models:
+        """Return the models for one impatient question."""
+        settings = self._settings()
+        settings = settings.model_copy(update={"llm": impatient(settings.llm)})
         return Models(lambda: settings, self.variables, self._on_key, self._own, self._logins)
+
+    def at_address(self, name: str, base_url: str) -> Models:
+        """Return the model for a trial at this address, where no key for another may go."""
+        now, own = self._settings(), "HOSTED_VLLM_API_KEY"
+        llm = {key: value for key, value in impatient(now.llm).items() if key not in _HIDDEN}
+        settings = now.model_copy(update={"llm": {**llm, "baseUrl": base_url}, "profiles": {}})
+        keys = {own: self.variables.get(own, "")}
+        models = Models(lambda: settings, keys, own=self._own, logins=self._logins)
+        asked = now.profiles[name].model if name in now.profiles else name
+        return Models(Settings, {}, self._on_key, {name: models.llm_of(asked)})
 
     @property
     def logins(self) -> Mapping[str, Login]:

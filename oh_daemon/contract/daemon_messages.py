@@ -244,7 +244,7 @@ class ModelCheckParams(Contract):
     model: str | None = None
     """By default, the default model."""
     base_url: HttpUrl | None = None
-    """Where it is asked instead of where the settings say."""
+    """Where it is asked instead of where the settings say, and without the keys for there."""
 
 
 class ModelCheckResult(Contract):

@@ -77,18 +77,28 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
 
 
 def test_a_key_and_a_server_are_tried_before_they_are_used(world: World) -> None:
-    client, url = world.daemon(), world.llm.url
+    """A key for one address is not told to another, which may be anybody's."""
+    client, url = world.daemon(settings={"llm": {"extraHeaders": {"x-key": KEY}}}), world.llm.url
     world.script(say("yes"), error(401, f"Incorrect API key provided: {KEY}"), say("yes"))
     assert client.request("model/check") == {"model": "openai/fake"}
     refused = client.error("model/check", {"model": "openai/fake"})
     assert refused.data["kind"] == "authRequired"
     assert "Incorrect" in refused.message
     world.llm.models = [{"id": "qwen3"}, {"id": "gpt-oss"}]
+    world.llm.lookups.clear()
     served = client.request("model/discover", {"baseUrl": f"{url}/"})
     assert served == {"baseUrl": url, "models": ["qwen3", "gpt-oss"]}
     asked = {"model": "hosted_vllm/qwen3", "baseUrl": url}
     assert client.request("model/check", asked)["model"] == "hosted_vllm/qwen3"
     assert [request.body["model"] for request in world.llm.requests] == ["fake", "fake", "qwen3"]
+    assert KEY in str(world.llm.requests[0].headers)
+    assert KEY not in str([each.headers for each in (*world.llm.lookups, world.llm.requests[-1])])
+    assert world.llm.lookups
+    lent = {"name": "HOSTED_VLLM_API_KEY", "value": "sk-of-ones-own-0123456789"}
+    client.request("secret/set", lent)
+    world.script(say("yes"))
+    client.request("model/check", asked)
+    assert world.llm.requests[-1].headers["authorization"] == f"Bearer {lent['value']}"
     silent = client.error("model/discover", {"baseUrl": "http://127.0.0.1:9"})
     assert silent.message == "http://127.0.0.1:9 lists no models"
 

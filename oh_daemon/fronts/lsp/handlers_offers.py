@@ -58,7 +58,7 @@ def model_check(
 ) -> ModelCheckResult:
     name, models = params.model or daemon.models.require_default(), daemon.models
     if params.base_url:
-        models = _own_models(daemon).for_trial(baseUrl=params.base_url)
+        models = _own_models(daemon).at_address(name, params.base_url)
     elif isinstance(models, Models):
         models = models.for_trial()
     try:
@@ -70,12 +70,14 @@ def model_check(
 
 def model_discover(daemon: Daemon, params: ModelDiscoverParams) -> ModelDiscoverResult:
     url = params.base_url.rstrip("/")
+    name = f"{LOCAL}/any"
     for each in (url, f"{url}/v1"):
-        llm = _own_models(daemon).for_trial(baseUrl=each).llm_of(f"{LOCAL}/any")
-        if names := served_models(llm):
+        if names := served_models(_own_models(daemon).at_address(name, each).llm_of(name)):
             return ModelDiscoverResult(base_url=each, models=tuple(names))
     raise ModelUnavailableError(
-        f"{url} lists no models", hint="is the server running, and is this its address?"
+        f"{url} lists no models",
+        hint="is the server running, and is this its address? A key that it asks for is read "
+        "from HOSTED_VLLM_API_KEY",
     )
 
 
