@@ -113,7 +113,7 @@ export class Agent implements Disposable {
   /** Installs the daemon, after asking the user. */
   async install(): Promise<void> {
     const { era } = this;
-    if (await this.managed.installAfterConsent(await pythonsOfWindow(), this.onStep)) await this.restart();
+    if (await this.managed.installAfterConsent(await pythonsOfWindow(), this.onStepOf(era))) await this.restart();
     else if (era === this.era && this.state.kind === "installing") this.enter({ kind: "missing" });
   }
 
@@ -181,7 +181,7 @@ export class Agent implements Disposable {
     this.enter({ kind: "starting" });
     // Two clients at a time would register the same commands.
     await this.stopped;
-    const daemon = (await findDaemon(this.managed)) ?? (await this.renewed());
+    const daemon = (await findDaemon(this.managed)) ?? (await this.renewed(era));
     if (era !== this.era) return;
     if (!daemon) {
       this.enter({ kind: "missing" });
@@ -206,9 +206,9 @@ export class Agent implements Disposable {
   }
 
   /** Installs this version's daemon without asking if the user has agreed to an earlier version's. */
-  private async renewed() {
-    if (!(await this.managed.wasInstalled()) || !(await this.managed.install(await pythonsOfWindow(), this.onStep)))
-      return undefined;
+  private async renewed(era: number) {
+    if (!(await this.managed.wasInstalled())) return undefined;
+    if (!(await this.managed.install(await pythonsOfWindow(), this.onStepOf(era)))) return undefined;
     return this.managed.command();
   }
 
@@ -348,7 +348,9 @@ export class Agent implements Disposable {
     });
   }
 
-  private readonly onStep = (step: string) => this.enter({ kind: "installing", step });
+  private onStepOf(era: number): (step: string) => void {
+    return (step) => era === this.era && this.enter({ kind: "installing", step });
+  }
 
   private enter(state: DaemonState): void {
     this.state = state;

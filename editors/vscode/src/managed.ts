@@ -70,8 +70,9 @@ export class ManagedDaemon {
     } catch (error) {
       this.log.error(String(error));
       const message = error instanceof Error ? error.message : String(error);
-      const answer = await window.showErrorMessage(`The oh daemon is not installed: ${message}`, "Show Log");
-      if (answer) this.log.show();
+      // Not awaited: it may stay open for long.
+      const shown = window.showErrorMessage(`The oh daemon is not installed: ${message}`, "Show Log");
+      void shown.then((answer) => answer && this.log.show());
       return false;
     }
   }
