@@ -6,7 +6,7 @@ import { call, run } from "./host";
 /** A path whose last name has an ending, and perhaps a line, or a range of lines. */
 const PATH = String.raw`(?:~?\.{0,2}\/)?(?:[\w.@+-]+\/)*[\w@+-][\w.@+-]*\.[a-zA-Z]\w{0,9}`;
 const LINE = String.raw`(?::\d+(?:[:-]\d+)?|#L\d+(?:-L?\d+)?)`;
-const IN_TEXT = new RegExp(`(?<![\\w./@:-])(${PATH}${LINE})(?![\\w/])`);
+const IN_TEXT = new RegExp(`(?<![\\w./@:+-])(${PATH}${LINE})(?![\\w/])`);
 const ALONE = new RegExp(`^${PATH}${LINE}?$`);
 /** An answer that streams is drawn many times in this time. */
 const WAIT_MS = 150;
