@@ -5,6 +5,7 @@ import { h, icon } from "./dom";
 import { call, report, run } from "./host";
 
 interface Row {
+  id: string;
   label: string;
   detail: string;
   isChosen?: boolean;
@@ -34,10 +35,15 @@ export class ModelPicker {
   private value = "";
   private models: readonly ModelInfo[] = [];
   private marked = 0;
+  /** The row that was marked by the arrow keys, which stays so when the models arrive. */
+  private markedId = "";
 
   constructor(private readonly actions: { pick: (value: string) => void; addServer: () => void }) {
     this.element = h("div.models-box", {}, this.box, this.button);
-    this.search.addEventListener("input", () => this.list());
+    this.search.addEventListener("input", () => {
+      this.markedId = "";
+      this.list();
+    });
     this.element.addEventListener("keydown", (event) => this.onKey(event));
     this.element.addEventListener("focusout", ({ relatedTarget }) => {
       if (relatedTarget instanceof Node && !this.element.contains(relatedTarget)) this.show(false);
@@ -61,6 +67,7 @@ export class ModelPicker {
     this.rows.replaceChildren();
     if (!isShown) return;
     this.search.value = "";
+    this.markedId = "";
     this.search.focus();
     this.list();
     // Keys and servers come and go, so the models are read each time.
@@ -88,14 +95,15 @@ export class ModelPicker {
     const { addServer } = this.actions;
     this.drawRows([
       ...rows,
-      { label: "Add a key…", detail: "of a provider", take: askForKey },
-      { label: "Add a server…", detail: "Ollama, LM Studio, any URL", take: addServer },
+      { id: "+key", label: "Add a key…", detail: "of a provider", take: askForKey },
+      { id: "+server", label: "Add a server…", detail: "Ollama, LM Studio, any URL", take: addServer },
     ]);
   }
 
   private rowOf({ id, label, kind, available }: ModelInfo, choices: readonly Choice[]): Row {
     const provider = kind === "model" && id.includes("/") ? (id.split("/")[0] ?? "") : kind === "model" ? "" : kind;
     return {
+      id,
       label: shortLabel({ value: id, label }, choices),
       detail: available ? provider : `${provider} · needs a key`,
       isChosen: id === this.value,
@@ -106,22 +114,25 @@ export class ModelPicker {
 
   private drawRows(rows: readonly Row[]): void {
     this.rows.replaceChildren(
-      ...rows.map(({ label, detail, isChosen, isMissing, take }, i) => {
+      ...rows.map(({ id, label, detail, isChosen, isMissing, take }, i) => {
         const onmousedown = (event: MouseEvent) => {
           event.preventDefault();
+          if (event.button !== 0) return;
           this.close();
           take();
         };
         return h(
           "li",
-          { role: "option", id: `model-${i}`, "data-missing": isMissing, onmousedown },
+          { role: "option", id: `model-${i}`, "data-id": id, "data-missing": isMissing, onmousedown },
           isChosen ? icon("check") : h("span.icon"),
           h("span.label", {}, label),
           h("span.detail", {}, detail),
         );
       }),
     );
-    this.mark(this.search.value === "" ? rows.findIndex(({ isChosen }) => isChosen) : 0);
+    const marked = rows.findIndex(({ id }) => id === this.markedId);
+    if (marked >= 0) this.mark(marked);
+    else this.mark(this.search.value === "" ? rows.findIndex(({ isChosen }) => isChosen) : 0);
   }
 
   private mark(at: number): void {
@@ -137,9 +148,10 @@ export class ModelPicker {
   private onKey(event: KeyboardEvent): void {
     if (this.box.hidden || event.isComposing) return;
     if (event.key === "Escape") this.close();
-    else if (event.key === "ArrowDown" || event.key === "ArrowUp")
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       this.mark(this.marked + (event.key === "ArrowDown" ? 1 : -1));
-    else if (event.key === "Enter")
+      this.markedId = this.rows.querySelector<HTMLElement>(`#model-${this.marked}`)?.dataset.id ?? "";
+    } else if (event.key === "Enter")
       this.rows.children[this.marked]?.dispatchEvent(new MouseEvent("mousedown", { cancelable: true }));
     else return;
     event.preventDefault();
