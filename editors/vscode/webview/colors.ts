@@ -31,12 +31,13 @@ const UI_THEMES: Record<string, TokensRequest["uiTheme"]> = {
 };
 const codes = new WeakMap<Element, Code>();
 const growing = new WeakSet<Element>();
+/** The elements whose colours are awaited, and whether they are to be asked for again then. */
+const awaited = new WeakMap<Element, boolean>();
 const seen = new IntersectionObserver((entries) => {
   for (const { isIntersecting, target } of entries) {
     if (!isIntersecting) continue;
     seen.unobserve(target);
-    // Without an answer the code stays as it is, which can be read too.
-    if (target instanceof HTMLElement) void paint(target).catch(() => undefined);
+    if (target instanceof HTMLElement) void paintInTurn(target);
   }
 });
 new MutationObserver(() => {
@@ -64,6 +65,20 @@ export function grow(element: HTMLElement, code: Code): void {
     growing.delete(element);
     seen.observe(element);
   }, GROWING_MS);
+}
+
+/** Asks for an element's colours once at a time. */
+async function paintInTurn(element: HTMLElement): Promise<void> {
+  if (awaited.has(element)) {
+    awaited.set(element, true);
+    return;
+  }
+  awaited.set(element, false);
+  // Without an answer the code stays as it is, which can be read too.
+  await paint(element).catch(() => undefined);
+  const isStale = awaited.get(element);
+  awaited.delete(element);
+  if (isStale) seen.observe(element);
 }
 
 async function paint(element: HTMLElement): Promise<void> {
