@@ -8,6 +8,7 @@ from neovim_editor import Json, Neovim
 
 VIEW = {"command": "view", "path": "calc.py"}
 FIX = {"command": "replace", "path": "calc.py", "old_text": "a - b", "new_text": "a + b"}
+MORE = {"command": "replace", "path": "calc.py", "old_text": "a + b", "new_text": "b + a"}
 OTHER = {"command": "create", "path": "other.py", "text": "x = 1\n"}
 _MARKS = """
 local space = vim.api.nvim_get_namespaces()["oh.edit"]
@@ -20,7 +21,7 @@ end, marks)
 
 def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(desk: Desk) -> None:
     desk.script(say("Hello."), call("edit", **VIEW), call("edit", **FIX), call("edit", **OTHER))
-    desk.script(say("It adds\nnow."))
+    desk.script(call("edit", **MORE), say("It adds\nnow."))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh hello")
@@ -40,7 +41,11 @@ def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(desk: Desk) 
     editor.command("Oh visit")
     editor.wait_for_chat("? Allow: Create other.py")
     assert "make it add" in editor.chat()
+    editor.lua("require('oh').conversation():set_option('approval', 'askAlways')")
+    editor.wait("require('oh').conversation().options.approval == 'askAlways'")
     editor.command("Oh approve")
+    editor.wait_for_chat("? Allow: Edit calc.py")
+    editor.command("Oh reject")
     editor.wait_for_message("oh: It adds now.")
     assert editor.lua(_MARKS) == []
     editor.wait("(vim.b.oh_changes or {}).hunks == 1")
@@ -69,6 +74,18 @@ def test_an_instruction_is_asked_for_and_stopped_in_its_buffer(desk: Desk) -> No
     assert editor.lua(_MARKS) == []
     assert "\n".join(editor.nvim.current.buffer[:]) + "\n" == CODE
     assert editor.windows() == ["calc.py"], "no chat is needed"
+
+    desk.script(call("edit", **VIEW), call("edit", **FIX), say("It adds now."))
+    editor.command("messages clear")
+    editor.command("execute '1,3Oh edit make it add' | Oh stop")
+    editor.wait_for_message("oh: stopped")
+    assert editor.lua(_MARKS) == []
+    assert "\n".join(editor.nvim.current.buffer[:]) + "\n" == CODE
+
+    answer = "vim.ui.input = function(_, answer) _G.answer = answer end"
+    editor.lua(f"{answer}; vim.cmd('3Oh edit'); vim.cmd('3,$delete')")
+    editor.lua("_G.answer('make it add')")
+    editor.wait_for_message("oh: the lines are gone")
 
 
 def _events(editor: Neovim, name: str) -> list[Json]:

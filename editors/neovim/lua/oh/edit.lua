@@ -9,8 +9,8 @@ local M = {}
 ---@field buf integer
 ---@field uri string
 ---@field mark integer
----@field is_asked_always boolean The user wants to be asked about every action.
 ---@field hold? "asked"|"paused" Why it does not go on by itself.
+---@field is_stopped? boolean The user wants it to end.
 ---@field is_over? boolean
 
 local INSTRUCTIONS = "The user gives an instruction for the selection, in the editor itself. "
@@ -50,14 +50,23 @@ function M.begin(call)
     return
   end
   local first, last = call.first or 1, call.last or vim.api.nvim_buf_line_count(buf)
-  local part, name = require("oh.mention").of_lines(buf, daemon.root, first, last)
+  local of_lines = require("oh.mention").of_lines
+  local _, name = of_lines(buf, daemon.root, first, last)
   if not name then
     tell.warning("only a file under " .. daemon.root .. " can be edited like this")
     return
   end
   local function go_on(instruction)
     instruction = vim.trim(instruction or "")
-    if instruction ~= "" then
+    if instruction == "" then
+      return
+    end
+    -- While the user wrote it, the buffer may have changed.
+    local is_loaded = vim.api.nvim_buf_is_loaded(buf)
+    if not is_loaded or first > vim.api.nvim_buf_line_count(buf) then
+      tell.warning("the lines are gone")
+    else
+      local part = of_lines(buf, daemon.root, first, last)
       M.start(daemon, buf, part, ("%s: %s"):format(name:sub(2), instruction), instruction)
     end
   end
@@ -83,7 +92,7 @@ function M.start(daemon, buf, part, title, instruction)
   options.mode = options.mode == "plan" and "ask" or options.mode
   local first, last = part.range.start.line, part.range["end"].line
   ---@type oh.Edit
-  local edit = { buf = buf, uri = part.uri, mark = 0, is_asked_always = false }
+  local edit = { buf = buf, uri = part.uri, mark = 0 }
   edit.mark = vim.api.nvim_buf_set_extmark(buf, namespace, first, 0, { end_row = last })
   table.insert(edits, edit)
   M.draw(edit)
@@ -97,7 +106,9 @@ function M.start(daemon, buf, part, title, instruction)
     clientRequestId = conversations.request_id(),
   }, function(result)
     edit.conversation = conversations.take_up(daemon, result)
-    edit.is_asked_always = result.conversation.options.approval == "askAlways"
+    if edit.is_stopped then
+      edit.conversation:interrupt()
+    end
     for _, approval in ipairs(edit.conversation.approvals) do
       M.answer(edit.conversation, approval)
     end
@@ -172,7 +183,9 @@ end
 ---@return table? option
 local function allowed_by(edit, approval)
   local subject = approval.subject
-  if subject.kind ~= "fileChange" or subject.origin or subject.git or edit.is_asked_always then
+  if subject.kind ~= "fileChange" or subject.origin or subject.git or edit.is_stopped then
+    return nil
+  elseif edit.conversation.options.approval == "askAlways" then
     return nil
   end
   local is_file = vim.iter(subject.changes):all(function(change)
@@ -247,9 +260,11 @@ end
 function M.stop()
   local found = false
   for _, edit in ipairs(edits) do
-    if edit.buf == vim.api.nvim_get_current_buf() and edit.conversation and not edit.is_over then
-      edit.conversation:interrupt()
-      found = true
+    if edit.buf == vim.api.nvim_get_current_buf() and not edit.is_over then
+      edit.is_stopped, found = true, true
+      if edit.conversation then
+        edit.conversation:interrupt()
+      end
     end
   end
   return found

@@ -60,6 +60,7 @@ function M.draw(root, untaken)
   vim.bo[buf].modifiable = true
   vim.api.nvim_buf_set_lines(buf, 0, -1, false, to.lines)
   vim.bo[buf].modifiable = false
+  vim.api.nvim_buf_clear_namespace(buf, namespace, 0, -1)
   to:paint(buf, namespace, 0)
   require("oh.prose").set(buf, to.prose)
 end
