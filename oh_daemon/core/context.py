@@ -15,7 +15,7 @@ from typing import TypeGuard
 from oh_daemon.contract import plain
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.landing import is_own
-from oh_daemon.core.plain_text import clipped, ends
+from oh_daemon.core.plain_text import clipped, ends, within_tag
 from oh_daemon.core.ports import Json
 from oh_daemon.core.prompt import render_rows
 from oh_daemon.core.state import ENDED, is_tool_item
@@ -366,15 +366,15 @@ def _part_text(part: plain.Part) -> str:
         case "resource":
             # Words of another conversation's agent must not look like words of the user.
             tag = "message" if part["uri"].startswith(LOG_SCHEME) else "resource"
-            return f"<{tag} uri={part['uri']!r}>\n{part['text']}\n</{tag}>"
+            return f"<{tag} uri={part['uri']!r}>\n{within_tag(tag, part['text'])}\n</{tag}>"
         case "resourceLink" if "text" in part:
             tag = "conversation" if part["uri"].startswith(LOG_SCHEME) else "resource"
-            return f"<{tag} uri={part['uri']!r}>\n{part['text']}\n</{tag}>"
+            return f"<{tag} uri={part['uri']!r}>\n{within_tag(tag, part['text'])}\n</{tag}>"
         case "resourceLink":
             return f"<file uri={part['uri']!r}{_lines(part.get('range'))}/>"
         case "selection":
             place = f"uri={part['uri']!r}{_lines(part['range'])}"
-            return f"<selection {place}>\n{part['text']}\n</selection>"
+            return f"<selection {place}>\n{within_tag('selection', part['text'])}\n</selection>"
         case "diagnostics":
             rows = "\n".join(_diagnostic(item) for item in part["items"])
             return f"<diagnostics uri={part['uri']!r}>\n{rows}\n</diagnostics>"

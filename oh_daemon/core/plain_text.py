@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable
 from typing import Any, cast
@@ -70,6 +71,11 @@ def display_escaped(text: str, keep: str = "") -> str:
     """Return the text with characters escaped that a reader would not see, or see elsewhere."""
     kept = "\n\t" + keep
     return "".join(c if c in kept or not is_hidden(c) else _escape(c) for c in text)
+
+
+def within_tag(tag: str, text: str) -> str:
+    """Return the text so that it cannot end the tag it stands in, to go on as words of the user."""
+    return re.sub(rf"<(?=\s*/\s*{tag})", "&lt;", text, flags=re.IGNORECASE)
 
 
 def _escape(char: str) -> str:
