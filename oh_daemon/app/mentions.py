@@ -5,8 +5,9 @@ The text is taken when the message is sent, once, and cut to a size that fits in
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.app.shared import Shared
@@ -18,12 +19,19 @@ from oh_daemon.core.context import GIT_DIFF
 from oh_daemon.workspace.environment import SAFE_GIT, clean_env_without_git
 from oh_daemon.workspace.file_names import list_names
 from oh_daemon.workspace.paths import path_from_uri
+from oh_daemon.workspace.spawner import Completed
 
 MAX_CHARS = 64 << 10
 MAX_NAMES = 500
+WITHIN_S = 30.0
+"""For all that one message mentions."""
 _GIT_WITHIN_S = 20.0
 # Binary files stay names; nothing that the repository's settings name is run.
-_DIFF = (*SAFE_GIT, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "HEAD", "--", ".")
+_DIFF = (*SAFE_GIT, "diff", "--no-ext-diff", "--no-textconv", "--no-color")
+_HEAD = (*SAFE_GIT, "rev-parse", "--verify", "--quiet", "HEAD")
+# The empty tree, whatever the repository hashes with.
+_EMPTY = (*SAFE_GIT, "hash-object", "-t", "tree", "--stdin")
+_NO_COMMIT, _NO_REPOSITORY = 1, b"not a git repository"
 _NEW = (*SAFE_GIT, "ls-files", "--others", "--exclude-standard")
 
 
@@ -33,18 +41,23 @@ class Mentions:
 
     shared: Shared
     folders: Sequence[Path]
+    cancel: CancelToken
+    _end: float = field(default_factory=lambda: time.monotonic() + WITHIN_S)
 
     def filled(self, part: Part, path: str) -> Part:
         """Return the part with its text, if it is such a mention and has none yet.
 
-        Reads the disk or the network. Raises `InvalidParamsError` about the field at `path`.
+        Reads the disk or the network. Raises `Cancelled`, or `InvalidParamsError` about the field
+        at `path`.
         """
         if part.type != "resourceLink" or part.text is not None or not is_mention(part):
             return part
+        if time.monotonic() >= self._end:
+            raise InvalidParamsError.at(path, "what the message mentions takes too long to read")
         if part.fetch:
             if not part.uri.startswith(("https://", "http://")):
                 raise InvalidParamsError.at(path, f"{part.uri!r} is no address of a web page")
-            text = fetch_page(part.uri, path)
+            text = fetch_page(part.uri, path, self.cancel, self._end - time.monotonic())
         elif part.uri == GIT_DIFF:
             text = "\n".join(self._changes(path))
         else:
@@ -52,26 +65,41 @@ class Mentions:
         return part.model_copy(update={"text": _cut(text)})
 
     def _changes(self, path: str) -> Iterator[str]:
-        repositories = [folder for folder in self.folders if self.shared.trust.of(folder) == "full"]
-        if not repositories:
+        trusted = [folder for folder in self.folders if self.shared.trust.of(folder) == "full"]
+        if not trusted:
             raise InvalidParamsError.at(path, "git is only asked in a folder that you trust")
-        for folder in repositories:
+        heads = {folder: self._head(folder, path) for folder in trusted}
+        repositories = {folder: head for folder, head in heads.items() if head is not None}
+        if not repositories:
+            raise InvalidParamsError.at(path, "no folder that you trust is in a git repository")
+        for folder, head in repositories.items():
             if len(repositories) > 1:
                 yield f"In {folder}:"
-            yield self._git(_DIFF, folder, path) or "No changes of files that git tracks."
+            diff = self._git((*_DIFF, head, "--", "."), folder, path)
+            yield diff or "No changes of files that git tracks."
             if new := self._git(_NEW, folder, path):
                 yield f"New files, which git does not track yet:\n{new}"
 
+    def _head(self, folder: Path, path: str) -> str | None:
+        """Return what the changes are since, None in a folder of no repository."""
+        outcome = self._run(_HEAD, folder, path)
+        if outcome.exit_code == _NO_COMMIT:
+            return self._git(_EMPTY, folder, path)
+        return None if _NO_REPOSITORY in outcome.stderr else _output(outcome, folder, path)
+
     def _git(self, command: Sequence[str], folder: Path, path: str) -> str:
-        env = {**clean_env_without_git(self.shared.environment), "GIT_OPTIONAL_LOCKS": "0"}
+        return _output(self._run(command, folder, path), folder, path)
+
+    def _run(self, command: Sequence[str], folder: Path, path: str) -> Completed:
+        base = clean_env_without_git(self.shared.environment)
+        env = {**base, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        left_s = min(_GIT_WITHIN_S, max(self._end - time.monotonic(), 0))
         try:
-            done = self.shared.spawner.run(command, cwd=folder, timeout_s=_GIT_WITHIN_S, env=env)
+            return self.shared.spawner.run(
+                command, cwd=folder, timeout_s=left_s, cancel=self.cancel, env=env
+            )
         except ToolError as exc:
             raise InvalidParamsError.at(path, str(exc)) from exc
-        if done.exit_code != 0:
-            why = done.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-            raise InvalidParamsError.at(path, f"git says in {str(folder)!r}: {why}")
-        return done.stdout.decode("utf-8", "replace").rstrip("\n")
 
     def _names(self, part: ResourceLinkPart, path: str) -> str:
         folder = path_from_uri(part.uri)
@@ -80,17 +108,24 @@ class Mentions:
             raise InvalidParamsError.at(path, f"{part.uri!r} is not in a folder that is open")
         if not real.is_dir():
             raise InvalidParamsError.at(path, f"{part.uri!r} is not a folder")
-        names = sorted(list_names(real, self.shared.spawner, CancelToken()))
+        names = sorted(list_names(real, self.shared.spawner, self.cancel))
         more = [f"[… {len(names) - MAX_NAMES:,} more files]"] if len(names) > MAX_NAMES else []
         return "\n".join([*names[:MAX_NAMES], *more]) or "(no files)"
 
 
 def is_mention(part: Part) -> bool:
-    """Return whether the part stands for a text that is still to be taken."""
+    """Return whether the part stands for a text that the daemon takes."""
     if part.type != "resourceLink":
         return False
     is_folder = part.uri.startswith("file:") and part.uri.endswith("/")
     return bool(part.fetch) or part.uri == GIT_DIFF or is_folder
+
+
+def _output(outcome: Completed, folder: Path, path: str) -> str:
+    if outcome.exit_code != 0:
+        why = outcome.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise InvalidParamsError.at(path, f"git says in {str(folder)!r}: {why}")
+    return outcome.stdout.decode("utf-8", "replace").rstrip("\n")
 
 
 def _cut(text: str) -> str:

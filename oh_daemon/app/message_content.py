@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.mentions import Mentions, is_mention
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.content import ImagePart, Part
+from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.condensation import render_transcript
 from oh_daemon.core.context import LOG_SCHEME
 from oh_daemon.core.ports import EventLog
@@ -28,8 +30,19 @@ _MAX_TRANSCRIPT_CHARS = 32 << 10
 
 def refers(params: Any) -> bool:
     """Return whether the message in these params refers to something on the disk or in memory."""
+    return any(_names_skill(part) or _refers(part) for part in content_of(params))
+
+
+def mentions(content: Sequence[Part]) -> bool:
+    """Return whether a text is still to be taken that a network or a program may hold up."""
+    links = (part for part in content if part.type == "resourceLink" and part.text is None)
+    return any(map(is_mention, links))
+
+
+def content_of(params: Any) -> Sequence[Part]:
+    """Return the message in these params."""
     content = params.message if isinstance(params, m.ResumeParams) else params.content
-    return any(_names_skill(part) or _refers(part) for part in content or ())
+    return content or ()
 
 
 def _names_skill(part: Part) -> bool:
@@ -44,6 +57,13 @@ def _refers(part: Part) -> bool:
 
 def _is_conversation(part: Part) -> bool:
     return part.type == "resourceLink" and part.uri.startswith(LOG_SCHEME)
+
+
+def with_content(params: Any, fill: Callable[[Sequence[Part]], Sequence[Part]]) -> Any:
+    """Return the params with their message filled in."""
+    name = "message" if isinstance(params, m.ResumeParams) else "content"
+    with InvalidParamsError.naming(content=name):
+        return params.model_copy(update={name: fill(content_of(params))})
 
 
 class Resolver:
@@ -81,14 +101,17 @@ class Resolver:
         """
         return stored_images(self.filled(content, folders), self._attachments, log)
 
-    def filled(self, content: Sequence[Part], folders: Sequence[Path]) -> tuple[Part, ...]:
+    def filled(
+        self, content: Sequence[Part], folders: Sequence[Path], cancel: CancelToken | None = None
+    ) -> tuple[Part, ...]:
         """Return the content with the texts of what is mentioned that have not been taken yet.
 
-        Reads the disk and the network. Raises `UserError` for what does not exist.
+        Reads the disk and the network, for 30 s at most. Raises `Cancelled`, or `UserError` for
+        what does not exist.
         """
-        mentions = Mentions(self._conversations.shared, folders)
+        own = Mentions(self._conversations.shared, folders, cancel or CancelToken())
         return tuple(
-            mentions.filled(self._with_transcript(part, folders), f"content.{n}")
+            own.filled(self._with_transcript(part, folders), f"content.{n}")
             for n, part in enumerate(content)
         )
 

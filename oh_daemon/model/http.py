@@ -23,7 +23,14 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from oh_daemon.model.sockets import CannotConnectError, Waiter, connect, encrypt
+from oh_daemon.model.sockets import (
+    CannotConnectError,
+    Permit,
+    Waiter,
+    addresses_of,
+    connect,
+    encrypt,
+)
 
 _IDLE_S = 90.0
 """Connections that rested longer are closed: providers and routers forget them soon after."""
@@ -128,12 +135,17 @@ class Response:
 
 
 def request(
-    method: str, url: str, headers: Mapping[str, str], body: bytes | None, waiter: Waiter
+    method: str,
+    url: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    waiter: Waiter,
+    permit: Permit | None = None,
 ) -> Response:
     """Send a request and return the response when its headers are there.
 
-    Raises `OSError` or `HTTPException`. A connection that rested and turns out to be closed is
-    replaced, since nobody has read the request then.
+    Raises `OSError`, `HTTPException` or what `permit` raises. A connection that rested and turns
+    out to be closed is replaced, since nobody has read the request then.
     """
     parts, route = _parsed(url)
     target = url if route.is_forwarded else _path_of(parts)
@@ -142,10 +154,11 @@ def request(
     if route.is_forwarded:
         fields |= _login(urlsplit(route.proxy or ""))
     sent = _Sent(method, target, fields, body)
-    if (rested := _pool().take(route)) is not None:
+    # To a connection that rests, nobody has said where it leads.
+    if permit is None and (rested := _pool().take(route)) is not None:
         with suppress(ConnectionError, ssl.SSLEOFError):
             return _exchange(route, rested, sent, waiter)
-    return _exchange(route, _open(route, waiter), sent, waiter)
+    return _exchange(route, _open(route, waiter, permit), sent, waiter)
 
 
 def bearer_headers(key: str | None) -> dict[str, str]:
@@ -229,10 +242,12 @@ class _Wire(io.RawIOBase):
         """Leave the connection open: a response that is over closes what it read from."""
 
 
-def _open(route: _Route, waiter: Waiter) -> socket.socket:
+def _open(route: _Route, waiter: Waiter, permit: Permit | None) -> socket.socket:
     if route.proxy is None:
-        sock = connect(route.host, route.port, waiter)
+        sock = connect(route.host, route.port, waiter, permit)
     else:
+        if permit is not None:
+            _permit_through_proxy(route, waiter, permit)
         proxy = urlsplit(route.proxy)
         sock = connect(proxy.hostname or "", proxy.port or _PORTS["http"], waiter)
         try:
@@ -242,6 +257,16 @@ def _open(route: _Route, waiter: Waiter) -> socket.socket:
             sock.close()
             raise
     return encrypt(sock, route.host, route.port, waiter) if route.scheme == "https" else sock
+
+
+def _permit_through_proxy(route: _Route, waiter: Waiter, permit: Permit) -> None:
+    """Ask with what the name means here; what only the proxy can look up is left to it."""
+    try:
+        found = addresses_of(route.host, route.port, waiter)
+    except (OSError, UnicodeError):
+        waiter.check()
+        return
+    permit([str(address[0]) for *_, address in found])
 
 
 def _open_tunnel(sock: socket.socket, route: _Route, proxy: SplitResult, waiter: Waiter) -> None:

@@ -76,15 +76,22 @@ class Waiter:
                     socket.socket.shutdown(one, socket.SHUT_RDWR)
 
 
-def connect(host: str, port: int, waiter: Waiter) -> socket.socket:
+Permit = Callable[[Sequence[str]], None]
+"""Gets all addresses of a host before one is connected to, and raises if that may not be."""
+
+
+def connect(host: str, port: int, waiter: Waiter, permit: Permit | None = None) -> socket.socket:
     """Return a connection to the first address that answers. Raises `CannotConnectError`."""
     try:
-        return _first_of(_addresses(host, port, waiter), waiter)
+        found = addresses_of(host, port, waiter)
+        if permit is not None:
+            permit([str(address[0]) for *_, address in found])
+        return _first_of(found, waiter)
     except (OSError, UnicodeError) as exc:
         raise CannotConnectError(host, port, reason_of(exc)) from None
 
 
-def _addresses(host: str, port: int, waiter: Waiter) -> list[tuple[Any, ...]]:
+def addresses_of(host: str, port: int, waiter: Waiter) -> list[tuple[Any, ...]]:
     """Return the host's addresses. Nothing can interrupt the system's resolver itself."""
     numeric = socket.AI_NUMERICHOST
     with suppress(socket.gaierror):

@@ -63,7 +63,7 @@ class Proxy:
         """Return a connection to what a program asked for, with its request sent."""
         host, upstream = request.host, self._upstream(request)
         addresses = await _addresses_of(host, upstream)
-        is_own = any(_is_own(each, host.port) for each in addresses)
+        is_own = any(is_own(each, host.port) for each in addresses)
         if why := await self._decide(host, "local" if is_own else reach_of(addresses)):
             raise _Refusal(_FORBIDDEN, f"no connection to {host}: {why}")
         try:
@@ -126,7 +126,7 @@ async def _addresses_of(host: Host, upstream: Upstream | None) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-def _is_own(address: str, port: int) -> bool:
+def is_own(address: str, port: int) -> bool:
     """Return whether this machine has the address: packets to it would come from there, too."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as one, suppress(OSError):

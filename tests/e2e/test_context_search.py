@@ -1,5 +1,7 @@
 """A few letters find what a message can mention, best match first."""
 
+import shutil
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -75,37 +77,56 @@ def test_conversations_and_commands_are_ready_to_be_mentioned(world: World) -> N
 def test_a_folder_the_changes_and_a_page_are_mentioned_with_their_text(
     world: World, tmp_path: Path
 ) -> None:
-    world.script(say("I see."), say("I see."))
+    world.script(say("I see."), say("I see."), say("I see."))
     for name in ("shop/prices.py", "shop/deep/list.py", "main.py"):
         (world.project / name).parent.mkdir(exist_ok=True)
         (world.project / name).write_text("old = 1\n")
     commit = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "one"]
-    for command in (["git", "init", "-q"], ["git", "add", "."], commit):
+    client, changes = world.daemon(), [{"type": "resourceLink", "uri": "oh-git:/diff"}]
+    shutil.rmtree(world.project / ".git")
+    refused = client.error("conversation/start", {"content": changes})
+    assert refused.message.endswith("no folder that you trust is in a git repository")
+    for command in (["git", "init", "-q"], ["git", "add", "."]):
         subprocess.run(command, cwd=world.project, check=True)
+    client.request("conversation/start", {"content": changes})
+    world.turn(client)
+    told = str(world.llm.requests[0].body["messages"][-1]["content"])
+    assert "\n+old = 1\n</resource>" in told, "before the first commit, all is new"
+    subprocess.run(commit, cwd=world.project, check=True)
     (world.project / "main.py").write_text("new = 2\n")
     site = tmp_path / "site"
     site.mkdir()
     html = "<head><title>T</title></head><body><h1>Fees</h1><p>Two &euro;\n<b>each</b>.</p></body>"
     (site / "fees.html").write_text(html, "utf-8")
     (site / "logo.png").write_bytes(b"png")
-    client = world.daemon()
     with host(site) as port:
         page = f"http://127.0.0.1:{port}/fees.html"
         queries = {"shop": "folder", "git": "changes", page: "page"}
         parts = [part_of(client, query, kind) for query, kind in queries.items()]
         conversation = client.request("conversation/start", {"content": parts})["conversation"]
-        world.turn(client)
+        world.turn(client, nth=2)
         picture = {"type": "resourceLink", "uri": f"http://127.0.0.1:{port}/logo.png"}
         params = {"conversationId": conversation["id"], "content": [{**picture, "fetch": True}]}
         refused = client.error("conversation/sendMessage", params)
         assert refused.message.endswith("/logo.png is image/png, not text")
-        params = {**params, "content": [picture]}
-        client.request("conversation/sendMessage", {**params, "wait": "completed"})
-    told = str(world.llm.requests[0].body["messages"][-1]["content"])
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            waits = {"type": "resourceLink", "uri": f"http://127.0.0.1:{silent.getsockname()[1]}/"}
+            slow = {**params, "content": [{**waits, "fetch": True}]}
+            first = client.send_request("conversation/sendMessage", slow)
+            connection, _ = silent.accept()
+            later = {**params, "content": [picture], "wait": "completed"}
+            second = client.send_request("conversation/sendMessage", later)
+            client.request("conversation/interrupt", {"conversationId": conversation["id"]})
+            assert len(world.llm.requests) == 2, "a later message waits, an interrupt does not"
+            client.notify("$/cancelRequest", {"id": first})
+            assert client.error_of(first).data["kind"] == "requestCancelled"
+            connection.close()
+        client.result_of(second)
+    told = str(world.llm.requests[1].body["messages"][-1]["content"])
     assert "\ndeep/list.py\nprices.py\n</resource>" in told
     assert "\n-old = 1\n+new = 2\n</resource>" in told
     assert f"<resource uri='{page}'>\nFees\n\nTwo € each.\n</resource>" in told
-    assert "logo.png'/>" in str(world.llm.requests[1].body["messages"]), "a mere link is one"
+    assert "logo.png'/>" in str(world.llm.requests[2].body["messages"]), "a mere link is one"
 
 
 def part_of(client: RawClient, query: str, kind: str) -> Json:

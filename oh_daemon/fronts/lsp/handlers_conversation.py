@@ -18,6 +18,7 @@ from oh_daemon.app.following import Followed
 from oh_daemon.app.history_pages import replay
 from oh_daemon.app.idempotency import Repeatable
 from oh_daemon.app.live import Live
+from oh_daemon.app.message_content import mentions, with_content
 from oh_daemon.app.sub_agents import sub_agents_of
 from oh_daemon.contract import asking as a
 from oh_daemon.contract import events as e
@@ -54,8 +55,10 @@ def conversation_start(
     folders: list[Path],
     request: Repeatable,
     conversation_id: str,
-) -> Json:
+    context: RequestContext,
+) -> Any:
     check_options(params.options)
+    opened = folders
     if params.folders is not None:
         named = (parse_folder(name, "folders") for name in params.folders)
         chosen = list(dict.fromkeys(named))
@@ -64,6 +67,14 @@ def conversation_start(
     daemon.client_tools.take(conversation_id, params.client_tools)
     daemon.publisher.subscribed.add(conversation_id)
     live = _started_before(daemon, conversation_id, folders) if request.id else None
+    if live is None and mentions(params.content or ()):
+        fill = partial(daemon.resolver.filled, folders=folders, cancel=context.cancel)
+
+        def go_on(filled: m.StartParams) -> Any:
+            start = partial(conversation_start, daemon, filled, opened, request)
+            return daemon.serial.run(conversation_id, lambda: start(conversation_id, context))
+
+        return then(on_own_thread("mentions", partial(with_content, params, fill)), go_on)
     is_new, earlier = live is None, Json()
     if live is None:
         # Content that refers to nothing is refused before there is a conversation.

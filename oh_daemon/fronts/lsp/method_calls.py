@@ -19,21 +19,22 @@ from typing import Any
 from oh_daemon.app.following import Followed
 from oh_daemon.app.idempotency import Repeatable, new_conversation_id
 from oh_daemon.app.live import Live
-from oh_daemon.app.message_content import refers
+from oh_daemon.app.message_content import content_of, mentions, refers, with_content
 from oh_daemon.contract import protocol
 from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.errors import StorageError
 from oh_daemon.fronts.lsp.daemon import Daemon
 from oh_daemon.fronts.lsp.methods import AT_ONCE, METHODS, Needs
 from oh_daemon.fronts.wire.dispatch import Json, Method, RequestContext
-from oh_daemon.fronts.wire.serial import Serial, is_future, on_own_thread, then
+from oh_daemon.fronts.wire.serial import OwnThreads, Serial, is_future, on_own_thread, then
 
 
 def bind(daemon: Daemon) -> dict[str, Method]:
     """Return what serves each method of the registry."""
-    imports, registry = Serial(daemon.workers), {each.name: each for each in protocol.REQUESTS}
+    imports, messages = Serial(daemon.workers), Serial(OwnThreads())
+    registry = {each.name: each for each in protocol.REQUESTS}
     bound = {
-        name: _Bound(daemon, imports, module, registry[name], needs)
+        name: _Bound(daemon, imports, messages, module, registry[name], needs)
         for module, rows in METHODS.items()
         for name, needs in rows.items()
     }
@@ -66,6 +67,8 @@ class _Bound:
 
     daemon: Daemon
     imports: Serial
+    messages: Serial
+    """Those whose texts are still to be taken, and later ones for the same conversation."""
     module: str
     method: protocol.Method
     needs: Needs
@@ -124,11 +127,32 @@ class _Bound:
                 call.conversation_id = call.subject.id
             case _ if params.conversation_id is not None:
                 call.conversation_id = params.conversation_id
-                on_open = partial(self._on_open, call)
-                return self.daemon.serial.after(call.conversation_id, on_open)
+                return self._in_turn(call)
             case _:
                 pass
         return self._run(call)
+
+    def _in_turn(self, call: _Call) -> Any:
+        """Go on when the conversation is open and earlier messages have gone on.
+
+        Only messages wait for what one mentions: an interrupt or a close does not.
+        """
+
+        def go_on(_failure: BaseException | None = None) -> Any:
+            on_open = partial(self._on_open, call)
+            return self.daemon.serial.after(call.conversation_id, on_open)
+
+        if self.needs.thread != "in order if it refers":
+            return go_on()
+        if not mentions(content_of(call.params)):
+            return self.messages.after(call.conversation_id, go_on)
+        return self.messages.run(call.conversation_id, lambda: self._fill(call) or go_on())
+
+    def _fill(self, call: _Call) -> None:
+        live = self.daemon.conversations.find_live(call.conversation_id)
+        if live is None or not self.needs.is_once or not call.request.earlier(live.conversation):
+            fill = partial(self.daemon.resolver.filled, folders=call.folders)
+            call.params = with_content(call.params, partial(fill, cancel=call.context.cancel))
 
     def _on_open(self, call: _Call, failure: BaseException | None) -> Any:
         conversations, conversation_id = self.daemon.conversations, call.conversation_id
@@ -173,8 +197,12 @@ class _Bound:
         if self.needs.is_once and isinstance(call.subject, Live):
             earlier = call.request.earlier(call.subject.conversation)
         result: Any = self._result(call) if earlier is None else earlier
-        if not self.needs.is_durable or is_future(result):
-            return result
+        durable = partial(self._durable, call)
+        if is_future(result):
+            return then(result, durable) if self.needs.conversation == "new" else result
+        return durable(result) if self.needs.is_durable else result
+
+    def _durable(self, call: _Call, result: object) -> Future[object]:
         subject = call.subject
         is_open = isinstance(subject, Live)
         live = subject if is_open else self.daemon.conversations.live(call.conversation_id)

@@ -85,6 +85,13 @@ class Serial:
             return None
 
 
+class OwnThreads(Executor):
+    """For a `Serial` of what may take as long as a network: a thread for each conversation."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return on_own_thread("slow-steps", partial(fn, *args, **kwargs))
+
+
 def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
     """Call `act` on the result of `first`, on the thread that completes it.
 
