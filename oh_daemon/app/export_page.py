@@ -201,9 +201,15 @@ def _changes(changes: Sequence[plain.FileChange]) -> str:
 
 def _diff(patch: str) -> str:
     """A patch, each line in a block of its own, so that its color extends to the edge."""
-    lines = [line for line in patch.splitlines() if not line.startswith(("--- ", "+++ "))]
-    rows = (f'<span class="{_DIFF.get(line[:1], "same")}">{_safe(line)}\n</span>' for line in lines)
-    return f'<pre class="diff">{"".join(rows)}</pre>'
+    rows = patch.splitlines()
+    # Below the first hunk, what looks like a name of the file is a change.
+    first = next((n for n, row in enumerate(rows) if row.startswith("@@ ")), 0)
+    head = [row for row in rows[:first] if not row.startswith(("--- ", "+++ "))]
+    lines = (*head, *rows[first:])
+    spans = (
+        f'<span class="{_DIFF.get(line[:1], "same")}">{_safe(line)}\n</span>' for line in lines
+    )
+    return f'<pre class="diff">{"".join(spans)}</pre>'
 
 
 def _pre(text: str) -> str:

@@ -62,12 +62,12 @@ class Page(HTMLParser):
 
 
 def test_a_conversation_is_exported_in_four_forms(world: World) -> None:
-    (world.project / "a.txt").write_text("old\n")
+    (world.project / "a.txt").write_text("-- old\n")
     (world.project / "key").write_text(f"{KEY}\n")
     world.script(
         call("terminal", command=f"echo '{HOSTILE[:20]}'; cat key; (exit 3)"),
         call("edit", command="view", path="a.txt"),
-        call("edit", command="replace", path="a.txt", old_text="old", new_text="<i>new</i>"),
+        call("edit", command="replace", path="a.txt", old_text="-- old", new_text="++ <i>new</i>"),
         say(MARKDOWN),
     )
     client = world.daemon()
@@ -80,7 +80,7 @@ def test_a_conversation_is_exported_in_four_forms(world: World) -> None:
     assert {name for name, _ in seen.attributes} <= HARMLESS
     assert {value for name, value in seen.attributes if name == "href"} == LINKS
     assert seen.words.count(HOSTILE) == 2  # Once in the message, once in the answer.
-    for words in ("exit code 3", "+1 −1", "-old", "+<i>new</i>", 'print("<b>")', "4 steps"):
+    for words in ("exit code 3", "+1 −1", "--- old", "+++ <i>new</i>", 'print("<b>")', "4 steps"):
         assert words in seen.words
     assert "prefers-color-scheme: dark" in page
     assert KEY not in page
