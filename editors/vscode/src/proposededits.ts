@@ -21,6 +21,7 @@ import { isInlineOn } from "./inline";
 import { type Place, placesOf } from "./patch";
 import { changeWithout, proposalOf } from "./proposal";
 import type { Approval, FileChange } from "./protocol";
+import { formatCount } from "./words";
 
 interface Proposed {
   approval: Approval;
@@ -62,7 +63,7 @@ export class ProposedEdits implements CodeLensProvider, Disposable {
 
   provideCodeLenses(document: TextDocument): CodeLens[] {
     return this.of(document).flatMap(({ approval, change, places }) => {
-      const { id, risk } = approval;
+      const { id, risk, subject } = approval;
       const [range] = places.map(({ start }) => lines(document, start, start));
       if (!range) return [];
       const lens = (title: string, command: string, given: unknown = { approvalId: id }) => ({
@@ -70,11 +71,13 @@ export class ProposedEdits implements CodeLensProvider, Disposable {
         command: { title, command, arguments: [given] },
         isResolved: true,
       });
+      const nOthers = subject.kind === "fileChange" ? subject.changes.length - 1 : 0;
+      const others = nOthers > 0 ? ` · and ${formatCount(nOthers, "more file")}` : "";
       const danger = risk === "high" ? " · high risk" : "";
       return [
-        lens(`Proposed +${change.added} −${change.removed}${danger}`, "oh.reviewProposal", id),
-        // What may do harm is read as a whole before it is allowed.
-        ...(risk === "high" ? [] : [lens("$(check) Allow", "oh.approve")]),
+        lens(`Proposed +${change.added} −${change.removed}${others}${danger}`, "oh.reviewProposal", id),
+        // What may do harm, or is in other files too, is read as a whole before it is allowed.
+        ...(risk === "high" || nOthers > 0 ? [] : [lens("$(check) Allow", "oh.approve")]),
         lens("$(close) Reject", "oh.reject"),
         lens("$(diff) Review", "oh.reviewProposal", id),
       ];

@@ -209,14 +209,24 @@ function keyWords(key: string): string {
 }
 
 /** Allows once whatever waits and has no high risk: each by its own digest, and only what was listed. */
-export function allowAll(pending: readonly (Approval | InputRequest)[], press: () => boolean): HTMLElement[] {
+export function allowAll(
+  pending: readonly (Approval | InputRequest)[],
+  folders: readonly string[],
+  press: (optionId: string) => boolean,
+): HTMLElement[] {
   const approvals = pending.filter((each) => "digest" in each);
-  const [first, ...others] = approvals.filter(isHarmless);
-  if (!first || first !== pending[0] || others.length === 0) return [];
-  const left = approvals.length - others.length - 1;
+  const harmless = approvals.flatMap((approval) => {
+    const optionId = harmlessAnswer(approval);
+    return optionId === undefined ? [] : [{ approval, optionId }];
+  });
+  const [first, ...others] = harmless;
+  if (!first || first.approval !== pending[0] || others.length === 0) return [];
+  const left = approvals.filter((each) => harmlessAnswer(each) === undefined);
+  const leftWord = left.every(({ risk }) => risk === "high") ? "of high risk" : "more";
   const answer = () => {
-    if (!press()) return;
-    for (const { id, digest } of others) run("approval/respond", { approvalId: id, digest, optionId: "allow-once" });
+    if (!press(first.optionId)) return;
+    for (const { approval, optionId } of others)
+      run("approval/respond", { approvalId: approval.id, digest: approval.digest, optionId });
   };
   // What has just joined the list was not meant by a click that was on its way.
   const all = h("button.secondary", { "data-option": "all", disabled: true, onclick: answer });
@@ -227,17 +237,30 @@ export function allowAll(pending: readonly (Approval | InputRequest)[], press: (
   return [
     h(
       "details.others",
-      {},
+      { open: true },
       h("summary", {}, `${others.length} more wait${others.length > 1 ? "" : "s"}`),
-      h("ul", {}, ...others.map(({ title }) => h("li", {}, visible(title)))),
+      h("ul", {}, ...others.map(({ approval }) => h("li", {}, ...wholeView(approval, folders)))),
     ),
     all,
-    h("span.hint", {}, left > 0 && `${left} of high risk ${left > 1 ? "are" : "is"} still asked`),
+    h("span.hint", {}, left.length > 0 && `You are still asked about ${left.length} ${leftWord}`),
   ];
 }
 
-function isHarmless({ options, risk }: Approval): boolean {
-  return (risk === "low" || risk === "medium") && options.some(({ id }) => id === "allow-once");
+/** The id of the answer that allows it once, which is not one that lasts for the turn. */
+function harmlessAnswer({ options, risk }: Approval): string | undefined {
+  if (risk !== "low" && risk !== "medium") return undefined;
+  return options.find(({ effect, scope }) => effect === "allow" && scope === "once")?.id;
+}
+
+/** All that its own card shows: the title is cut, and nobody may allow what they have not seen. */
+function wholeView(approval: Approval, folders: readonly string[]): (string | HTMLElement)[] {
+  const asked = { folders, by: undefined, half: {}, keep: () => undefined };
+  return [
+    approval.subject.kind === "command" ? headline(approval) : visible(approval.title),
+    ...reasons(approval),
+    ...gitRows(approval),
+    subjectView({ ...approval, editable: false }, asked).element,
+  ];
 }
 
 function headline({ subject, title }: Approval): string {
@@ -276,7 +299,9 @@ function subjectView({ id, subject, editable }: Approval, asked: Asked): Subject
   const fixed = (element: HTMLElement): SubjectView => ({ element, edited: () => undefined });
   switch (subject.kind) {
     case "command":
-      return editable ? editableCommand(subject, asked) : fixed(exact(subject.command));
+      return editable
+        ? editableCommand(subject, asked)
+        : fixed(h("div", {}, exact(subject.command), placeRow(subject.cwd, asked.folders)));
     case "fileChange":
       return fixed(
         h(
@@ -304,10 +329,10 @@ function subjectView({ id, subject, editable }: Approval, asked: Asked): Subject
 const HIDDEN = /[^\n\t\P{C}]/gu;
 
 /** The folder in which the command runs, unless it is the conversation's own. */
-function place(cwd: string, folders: readonly string[]): string | undefined {
+function placeRow(cwd: string, folders: readonly string[]): HTMLElement | undefined {
   const home = filePath(folders[0] ?? "");
   if (cwd === home) return undefined;
-  return cwd.startsWith(`${home}/`) ? cwd.slice(home.length + 1) : cwd;
+  return h("p.cwd", {}, `in ${cwd.startsWith(`${home}/`) ? cwd.slice(home.length + 1) : cwd}`);
 }
 
 function editableCommand(subject: Extract<Subject, { kind: "command" }>, { folders, half, keep }: Asked): SubjectView {
@@ -327,8 +352,7 @@ function editableCommand(subject: Extract<Subject, { kind: "command" }>, { folde
     keep({ command: field.value });
   });
   const edited = () => (field.value === subject.command ? undefined : { ...subject, command: field.value });
-  const cwd = place(subject.cwd, folders);
-  return { element: h("div", {}, field, cwd !== undefined && h("p.cwd", {}, `in ${cwd}`)), edited };
+  return { element: h("div", {}, field, placeRow(subject.cwd, folders)), edited };
 }
 
 /** How many are seen at once; the others are a click away. */

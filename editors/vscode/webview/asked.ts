@@ -31,7 +31,8 @@ export class AskedBox {
     this.listed = listed;
     const count = this.element.querySelector(".count");
     if (count) count.textContent = pending.length > 1 ? `1 of ${pending.length}` : "";
-    this.element.querySelector(".all")?.replaceChildren(...allowAll(pending, () => this.press("allow-once")));
+    const others = allowAll(pending, store?.info.folders ?? [], (optionId) => this.press(optionId));
+    this.element.querySelector(".all")?.replaceChildren(...others);
   }
 
   /** Presses the button of an answer, unless it takes no clicks. */

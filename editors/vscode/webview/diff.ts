@@ -10,8 +10,8 @@ import { wrap } from "./spans";
 
 export const CONTEXT_LINES = 2;
 const END_CHARS = 24;
-/** Headers of the file, and of a hunk that is the whole of a new or deleted file. */
-const HEAD = /^(---|\+\+\+) |^@@ .*[-+]0,0 /;
+/** The names of the file, above the first hunk; below it, such a line is a change. */
+const HEAD = /^(---|\+\+\+) /;
 /** Where more words are different, marking them would only be noise. */
 const MAX_DIFFERENT = 0.7;
 const MAX_WORD_EDITS = 200;
@@ -71,7 +71,8 @@ export function counts(added: number, removed: number): HTMLElement {
 
 export function diffRows(change: FileChange): HTMLElement {
   const lines = (change.patch ?? "").replace(/\n$/, "").split("\n");
-  const shown = lines.filter((line) => !HEAD.test(line));
+  const first = lines.findIndex((line) => line.startsWith("@@ "));
+  const shown = lines.filter((line, n) => n >= first || !HEAD.test(line));
   return diffLines(`Changes of ${fileName(change.uri)}`, change.uri, shown);
 }
 

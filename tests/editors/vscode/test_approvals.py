@@ -137,13 +137,14 @@ async def test_an_edit_is_rejected_from_the_diff_editor_and_by_key(vscode: VSCod
 
 async def test_several_edits_are_allowed_together_but_none_of_high_risk(vscode: VSCode) -> None:
     paths = "one.txt", "src/two.txt", ".vscode/tasks.json", "three.txt"
-    edits = [call("edit", command="create", path=path, text="x") for path in paths]
+    edits = [call("edit", command="create", path=path, text="++ x\n") for path in paths]
     vscode.script(calls(*edits), say("Written."))
     await vscode.open()
     await vscode.say("write them")
     every = vscode.approval.locator(".all")
-    await expect(every.get_by_role("button")).to_have_text("Allow all 3")
-    await expect(every).to_contain_text("1 of high risk is still asked")
+    allow_all = every.get_by_role("button", name="Allow all")
+    await expect(allow_all).to_have_text("Allow all 3")
+    await expect(every).to_contain_text("You are still asked about 1 of high risk")
     await vscode.answer("more")
     labels = vscode.approval.locator(".menu button")
     await expect(labels).to_have_text(
@@ -153,12 +154,13 @@ async def test_several_edits_are_allowed_together_but_none_of_high_risk(vscode: 
             "Always allow edits of this file in this folder",
         ]
     )
-    await every.locator("summary").click()
-    await expect(every.get_by_role("listitem")).to_have_text(
+    # What one click allows is seen whole.
+    await expect(every.get_by_role("listitem")).to_contain_text(
         ["Create src/two.txt", "Create three.txt"]
     )
+    await expect(every.locator(".rows")).to_have_text(["+++ x", "+++ x"])
     await look(vscode, "several", ("dark",))
-    await every.get_by_role("button").click()
+    await allow_all.click()
     await expect(vscode.approval).to_have_attribute("data-risk", "high")
     await expect(vscode.approval.locator(".primary")).to_have_count(0)
     await expect(vscode.approval.locator(".menu button")).to_have_count(0)
@@ -259,6 +261,7 @@ async def test_of_a_patch_whole_files_and_single_changes_are_left_out(vscode: VS
     # The button is in sight however long the edit is.
     await expect(allow).to_be_in_viewport(ratio=1)
     await expect(vscode.approval.locator(".badge")).to_have_text("new")
+    await expect(lens(vscode)).to_have_text("Proposed +2 −2 · and 1 more file | Reject | Review")
     for n in (1, 2, 3):
         await change(vscode, f"Leave out change {n} of 3").click()
     await expect(heading).to_have_text("Every change is left out")
