@@ -1,6 +1,7 @@
 /** What the user is looking at: the editor they used last, its selection and problems, and the open files. */
 
 import {
+  type Diagnostic,
   Disposable,
   DiagnosticSeverity,
   EventEmitter,
@@ -73,7 +74,7 @@ export class EditorContext implements Disposable {
     const [first, last] = [selection.start.line + 1, selection.end.line + 1];
     return {
       name: workspace.asRelativePath(document.uri),
-      nProblems: languages.getDiagnostics(document.uri).length,
+      nProblems: languages.getDiagnostics(document.uri).filter(isProblem).length,
       ...(!selection.isEmpty && { lines: first === last ? String(first) : `${first}–${last}` }),
     };
   }
@@ -143,6 +144,11 @@ function openUris(): string[] {
     input instanceof TabInputText && input.uri.scheme === "file" ? input.uri.toString() : [],
   );
   return [...new Set(uris)];
+}
+
+/** A hint or a piece of information is nothing to fix. */
+function isProblem({ severity }: Diagnostic): boolean {
+  return severity === DiagnosticSeverity.Error || severity === DiagnosticSeverity.Warning;
 }
 
 function countDiagnostics(): { errors: number; warnings: number } {

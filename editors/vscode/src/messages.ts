@@ -109,6 +109,7 @@ export interface Looking {
   name: string;
   /** The lines that are selected, such as `12` or `12–20`. */
   lines?: string;
+  /** Its errors and warnings. */
   nProblems: number;
 }
 

@@ -41,7 +41,7 @@ export class Attempts {
       if (group) this.load().catch(report);
     }
     this.element.hidden = this.attempts.size === 0;
-    const key = JSON.stringify([current?.id, ...this.attempts.values()]);
+    const key = JSON.stringify([current?.id, ...[...this.attempts.values()].map(drawn)]);
     // Drawn anew only for a reason, so that no click gets lost.
     if (key === this.shown) return;
     this.shown = key;
@@ -167,6 +167,12 @@ export class Attempts {
       .then(() => this.refresh(attempt))
       .catch(report);
   }
+}
+
+/** What a row shows of the attempt; much else of its conversation changes all the time. */
+function drawn({ info, way, files, exit, problem }: Attempt): unknown[] {
+  const { id, title, status } = info;
+  return [id, title, status, doing(info), way, files, exit, problem];
 }
 
 function wayOf({ metadata: { way } }: ConversationInfo): Way | undefined {

@@ -39,7 +39,7 @@ export class Composer {
   private readonly completion: Completion;
   private readonly history: History;
   private attached: Part[] = [];
-  private looking: Looking | undefined;
+  private looking: HTMLElement | undefined;
   private isBusy = false;
   private sending = Promise.resolve();
   private shown = "";
@@ -97,8 +97,10 @@ export class Composer {
 
   /** Shows what goes along with each message. */
   setLooking(looking: Looking | undefined): void {
-    this.looking = looking;
-    this.update();
+    // This runs with every selection: only its own chip is drawn anew, and nothing is measured.
+    this.looking?.remove();
+    this.looking = looking && lookingChip(looking);
+    if (this.looking) this.chips.prepend(this.looking);
   }
 
   /** Restores the remembered draft, unless the user has already typed something. */
@@ -253,7 +255,7 @@ export class Composer {
     this.sendButton.title = this.isBusy ? "Steer: reaches the agent before its next step (Enter)" : "Send (Enter)";
     this.queueButton.hidden = !this.isBusy || isEmpty;
     this.chips.replaceChildren(
-      ...(this.looking ? [lookingChip(this.looking)] : []),
+      ...(this.looking ? [this.looking] : []),
       ...this.attached.map((part) => this.chip(part)),
     );
     // The height follows the text, up to the maximum in the style sheet.
