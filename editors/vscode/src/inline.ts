@@ -118,7 +118,11 @@ export class Inline implements CodeLensProvider, Disposable {
     // For VS Code, removed lines belong to the line above them.
     const line = Math.max(0, hunk.newLines > 0 ? place.start : place.start - 1);
     // Until VS Code has compared the texts, of which it does not tell, its command does nothing.
-    for (let n = 0; n < MAX_PEEKS && !(await isPeeked(document, line)); n++) await delay(BETWEEN_PEEKS_MS);
+    for (let n = 0; n < MAX_PEEKS && !(await isPeeked(document, line)); n++) {
+      await delay(BETWEEN_PEEKS_MS);
+      // Each time takes the focus and the cursor: not from a user who has gone on.
+      if (!isShown(document, line)) return;
+    }
   }
 
   /** Goes to the next change, or to the previous one for -1; from the last one of a file to the next file. */
@@ -252,6 +256,13 @@ async function isPeeked(document: TextDocument, line: number): Promise<boolean> 
   await commands.executeCommand("editor.action.dirtydiff.next");
   const before = beforeUri(document.uri).toString();
   return window.visibleTextEditors.some((each) => each.document.uri.toString() === before);
+}
+
+/** Whether the cursor is still where `show` has set it. */
+function isShown(document: TextDocument, line: number): boolean {
+  const editor = window.activeTextEditor;
+  const { start } = lineIn(document, line);
+  return editor?.document === document && editor.selection.isEqual(new Selection(start, start));
 }
 
 async function show(document: TextDocument, line: number): Promise<void> {
