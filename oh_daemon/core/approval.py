@@ -42,6 +42,15 @@ RUN_KINDS = {"hook": "hook", "skillCommand": "skill command", "server": "MCP ser
 """What a trusted folder runs by itself, for people."""
 _MAX_ROWS = 10
 _MAX_CHARS = 200
+_IN_PLAN = (
+    " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and `git diff`,"
+    " in plain words; what you would change, say in your answer."
+)
+_MAY_LEAVE = " The user may leave this mode."
+_BY_NAME = (
+    " Say what you would change there; or the user starts you again in an isolated conversation"
+    " (`--isolated`), where you may change it, and lands the file by its name."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +137,15 @@ def decide(
     # Of these rules, an approval would not say otherwise that they ask.
     told = (rule, *reasons) if code in {"ruling", "askAlways"} else reasons
     return Verdict(effect, code, rule, risk, told)
+
+
+def advice(verdict: Verdict, intent: Intent, *, is_main: bool) -> str:
+    """Return what in the action mode plan refuses, and what it does not; or another way."""
+    if verdict.code != "planMode":
+        return _BY_NAME if verdict.code == "protectedPlace" else ""
+    reasons = "; ".join(intent.reasons)
+    what = f" This is not: {reasons}." if reasons else ""
+    return f"{what}{_IN_PLAN}{_MAY_LEAVE if is_main else ''}"
 
 
 def never_asks(options: Mapping[str, str]) -> bool:

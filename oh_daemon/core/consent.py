@@ -21,6 +21,7 @@ from oh_daemon.core.approval import (
     Gate,
     Ruling,
     Verdict,
+    advice,
     approval_options,
     decide,
     digest_of,
@@ -44,21 +45,10 @@ from oh_daemon.core.ports import (
     ToolSpec,
 )
 from oh_daemon.core.program_policy import rated, ruled
-from oh_daemon.core.recovery import withdrawn
 from oh_daemon.core.rules import ruling_of
 from oh_daemon.core.self_running import SelfRunning
 from oh_daemon.core.state import Decided
 from oh_daemon.core.tool_calls import plan
-
-_IN_PLAN = (
-    " Tools that only read may run, and commands like `ls src`, `grep -n NAME FILE` and `git diff`,"
-    " in plain words; what you would change, say in your answer."
-)
-_MAY_LEAVE = " The user may leave this mode."
-_BY_NAME = (
-    " Say what you would change there; or the user starts you again in an isolated conversation"
-    " (`--isolated`), where you may change it, and lands the file by its name."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +132,7 @@ class Consent:
         journal, digest = self._journal, request["digest"]
         if request["subject"]["kind"] != intent.subject.kind:
             # What was asked first, such as trust in the folder, needs no answer any more.
-            with journal.changed:
-                journal.append(*withdrawn(journal.state, "changed", item["id"]))
+            self._withdraw(request)
             return self.settle(item, tool, intent)
         intent = rated(self._policy.analyzer, tool.spec, intent)
         is_same = digest == digest_of(intent.subject, intent.digest_material)
@@ -165,8 +154,16 @@ class Consent:
     def _answers(self, item: plain.ToolItem) -> _Answers:
         with self._journal.changed:
             state = self._journal.state
-            asked = (each for each in state.approvals.values() if each["itemId"] == item["id"])
+            of_item = (each for each in state.approvals.values() if each["itemId"] == item["id"])
+            asked = (each for each in of_item if not state.is_of_program(each))
             return _Answers(dict(state.decisions.get(item["id"], {})), next(asked, None))
+
+    def _withdraw(self, request: plain.Approval) -> None:
+        rejected = e.Decision(effect="reject")
+        answer = e.ApprovalResolved(approval_id=request["id"], decision=rejected, by="changed")
+        with self._journal.changed:  # The user may be faster.
+            if request["id"] in self._journal.state.approvals:
+                self._journal.append(answer)
 
     def _ask_hooks(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
@@ -177,7 +174,21 @@ class Consent:
             denied = Verdict("reject", "hook", f"hook: {hooked.reason}", intent.risk)
             self._log_decision(item, denied, digest)
             return Rejection(f"Not allowed by a hook: {hooked.reason}")
-        return intent if hooked.updated_input is None else None
+        return intent if hooked.updated_input is None else self._rewritten(item, tool, digest)
+
+    def _rewritten(self, item: plain.ToolItem, tool: Tool, digest: str) -> Rejection | None:
+        """Withdraw what was asked about the action before; what the user rejected stays so."""
+        intent = plan(tool, item["args"])
+        if digest_of(intent.subject, intent.digest_material) == digest:
+            return None
+        with self._journal.changed:
+            answers = self._answers(item)
+            decision = answers.decisions.get(digest)
+            if decision is not None and decision.effect == "reject":
+                return _rejection(decision)
+            if answers.waits is not None:
+                self._withdraw(answers.waits)
+        return None
 
     def _question(self, item: plain.ToolItem, intent: Intent, question: Question) -> Intent | None:
         """Put a question to the user once; the answer ends the item. With no client, it runs."""
@@ -250,7 +261,8 @@ class Consent:
         self._log_decision(item, verdict, digest)
         if verdict.effect == "allow":
             return intent
-        return Rejection(f"Not allowed: {verdict.rule}.{self._advice(verdict, intent)}")
+        is_main = self._journal.state.parent_id is None
+        return Rejection(f"Not allowed: {verdict.rule}.{advice(verdict, intent, is_main=is_main)}")
 
     def _verdict(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> Verdict:
         spec = tool.spec
@@ -261,15 +273,6 @@ class Consent:
             self_rating=None if spec.name == LANDING else item.get("selfRating"),
             ruling=self._ruling(item, spec, intent) or ruled(self._policy.decides, spec, intent),
         )
-
-    def _advice(self, verdict: Verdict, intent: Intent) -> str:
-        """Return what in the action mode plan refuses, and what it does not; or another way."""
-        if verdict.code != "planMode":
-            return _BY_NAME if verdict.code == "protectedPlace" else ""
-        reasons = "; ".join(intent.reasons)
-        is_main = self._journal.state.parent_id is None
-        what = f" This is not: {reasons}." if reasons else ""
-        return f"{what}{_IN_PLAN}{_MAY_LEAVE if is_main else ''}"
 
     def _ruling(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Ruling | None:
         """Return what rules and hooks say; a grant of the user allows what they do not restrict."""

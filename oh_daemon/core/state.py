@@ -186,7 +186,9 @@ class State:
         """Return whether a program in the sandbox asks for a host, while it runs."""
         if "prompt" in asked or asked["subject"]["kind"] != "host":
             return False
-        return self.item(asked["itemId"])["status"] != "awaitingApproval"
+        item_id = asked["itemId"]
+        # A command whose changes wait to land has begun, and may go on in the background.
+        return item_id in self.landings or self.item(item_id)["status"] != "awaitingApproval"
 
     def _is_open(self, asked: plain.Approval | plain.InputRequest) -> bool:
         return asked["itemId"] in self.open_items

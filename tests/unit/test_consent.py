@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +11,12 @@ import pytest
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import CommandSubject, TrustSubject
+from oh_daemon.contract.approvals import CommandSubject, HostSubject, TrustSubject
+from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ApprovalNotFoundError, ApprovalStaleError
 from oh_daemon.contract.items import CommandItem, ModelCall, Risk
 from oh_daemon.contract.rules_and_hooks import HookCommand, HookGroup
-from oh_daemon.core.approval import Gate
+from oh_daemon.core.approval import Gate, approval_options, new_approval
 from oh_daemon.core.consent import Consent, Policy, Rejection
 from oh_daemon.core.conversation import Conversation
 from oh_daemon.core.hooks import HookPoints, HookRun, Hooks
@@ -37,7 +39,7 @@ class FixedClock:
 class Terminal:
     """A tool that only plans; `risks` rates commands, and all others are of medium risk."""
 
-    spec = ToolSpec("terminal", "", {}, kind="execute")
+    spec = ToolSpec("terminal", "", {"properties": {"command": {"type": "string"}}}, kind="execute")
 
     def __init__(self, **risks: Risk) -> None:
         self.risks = risks
@@ -154,23 +156,69 @@ def test_what_waits_runs_under_looser_options_exactly_as_it_was_shown() -> None:
     assert (resolved["by"], resolved["decision"]["effect"]) == ("policy", "allow")
 
 
+def _hooked(
+    said: Json, on_run: Callable[[], object] = lambda: None
+) -> tuple[World, list[HookCommand]]:
+    """Return a world in which the action waits, and its hooks, as after a restart none has run."""
+    hooks: list[HookCommand] = []
+    output = orjson.dumps({"hookSpecificOutput": said}).decode()
+
+    def run(*_asked: object) -> list[HookRun]:
+        on_run()
+        return [HookRun("check", 0, output, "")]
+
+    all_hooks = Hooks(table=lambda: {"PreToolUse": (HookGroup(hooks=tuple(hooks)),)}, run=run)
+    world = World(Policy(can_ask=lambda: True, hooks=all_hooks))
+    world.settle()
+    return world, hooks
+
+
 @pytest.mark.parametrize("decision", ["ask", "deny"])
 def test_what_a_hook_asks_about_or_denies_runs_under_no_options(decision: str) -> None:
-    said = orjson.dumps({"hookSpecificOutput": {"permissionDecision": decision}}).decode()
-    hook = HookCommand(type="command", command="check")
-    hooks = Hooks(
-        table=lambda: {"PreToolUse": (HookGroup(hooks=(hook,)),)} if is_new else {},
-        run=lambda _hooks, _text, _cancel: [HookRun("check", 0, said, "")],
-    )
-    # As after a restart: the hook has not seen yet what waits.
-    is_new = False
-    world = World(Policy(can_ask=lambda: True, hooks=hooks))
-    world.settle()
-    is_new = True
+    world, hooks = _hooked({"permissionDecision": decision})
+    hooks.append(HookCommand(type="command", command="check"))
     world.conversation.state.options["mode"] = "full"
     ended = world.settle(again=True)
     assert isinstance(ended, Rejection) == (decision == "deny")
     assert len(world.pending) == 1
+
+
+def test_what_the_user_rejects_while_a_hook_rewrites_it_does_not_run() -> None:
+    world, hooks = _hooked({"updatedInput": {"command": "make -n"}}, lambda: world.answer("reject"))
+    hooks.append(HookCommand(type="command", command="check"))
+    world.conversation.state.options["approval"] = "askNever"
+    assert isinstance(world.settle(again=True), Rejection)
+
+
+def test_what_a_hook_rewrites_while_it_waits_is_decided_as_what_it_became() -> None:
+    world, hooks = _hooked({"updatedInput": {"command": "make -n"}})
+    hooks.append(HookCommand(type="command", command="check"))
+    world.conversation.state.options["approval"] = "askNever"
+    assert world.settle(again=True) is None
+    [asked] = world.conversation.state.resolutions.values()
+    assert (asked["by"], world.pending) == ("changed", [])
+    intent = world.settle()
+    assert isinstance(intent, Intent)
+    assert intent.title == "make -n"
+
+
+def test_a_question_of_a_program_about_a_host_waits_for_its_own_answer() -> None:
+    world = World()
+    journal = world.conversation.journal
+    planned = LandingPlanned(changes=(), observed={})
+    journal.append(e.ItemUpdated(status="running"), planned, item_id="i1")
+    asked = Intent("Connect?", HostSubject(host="a.example", port=443), "medium")
+    options = approval_options(asked.subject, "medium", floor=False)
+    approval = new_approval(journal.state, journal.clock.now(), "i1", asked, options)
+    journal.append(e.ApprovalRequested(approval=approval))
+    assert world.settle() is None
+    assert world.settle(again=True) is None
+    kinds = [each["subject"]["kind"] for each in world.pending]
+    assert (kinds, world.item["status"]) == (["host", "command"], "awaitingApproval")
+    world.answer()
+    assert world.settle() is None
+    assert len(world.pending) == 1
+    assert world.conversation.state.decisions == {}
 
 
 def test_the_mode_plan_rejects_without_asking() -> None:
