@@ -196,6 +196,8 @@ class Journal(History):
     def publish_delta(self, item_id: str, channel: str, offset: int, text: str) -> None:
         """Pass on streamed text, and keep it beside the log until the item has ended."""
         with self.changed:
+            if item_id not in self.state.open_items:
+                return  # What a shell writes may come late.
             self.log.partial.add(item_id, text)
             for listener in tuple(self.listeners):
                 listener.on_delta(self, item_id, channel, offset, text)

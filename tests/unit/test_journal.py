@@ -8,6 +8,7 @@ from core_world import SECRET, Heard, new_conversation, records, text
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract.errors import StorageError
+from oh_daemon.contract.items import AgentMessageItem
 from oh_daemon.core.folding import fold
 from oh_daemon.core.journal import LiveText
 from oh_daemon.store.memory_log import MemoryLog
@@ -65,6 +66,8 @@ def test_a_secret_reaches_neither_the_log_nor_a_listener():
     heard = Heard()
     conversation.journal.listeners.append(heard)
     conversation.send(text(f"use {SECRET} now"))
+    running = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="running")
+    conversation.journal.append(e.ItemStarted(item=running))
     live = LiveText(conversation.journal, "i1", "text")
     for piece in ("say hu", "sh-0123", "456789 aloud", ""):
         live.write(piece)
@@ -75,6 +78,16 @@ def test_a_secret_reaches_neither_the_log_nor_a_listener():
     assert [offset for _, offset, _ in heard.deltas] == [
         len("".join(piece for _, _, piece in heard.deltas[:n])) for n in range(len(heard.deltas))
     ]
+
+
+def test_what_streams_after_the_end_of_its_item_is_dropped():
+    conversation = new_conversation()
+    heard = Heard()
+    conversation.journal.listeners.append(heard)
+    ended = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="completed")
+    conversation.journal.append(e.ItemCompleted(item=ended))
+    LiveText(conversation.journal, "i1", "text").write("late")
+    assert heard.deltas == []
 
 
 def test_half_a_surrogate_pair_does_not_break_a_line():
