@@ -182,8 +182,9 @@ class LogFile(LogTail):
                 if self._fd >= 0:
                     with self._writing:
                         self._require_unchanged()
+                    ended = self.partial.ended()  # Who ends during the sync is not in it.
                     os.fdatasync(self._fd)
-                    self.partial.drop_ended()
+                    self.partial.drop(ended)
         except OSError as exc:
             error = storage_error(self._path, exc)
         except errors.StorageError as exc:
@@ -204,7 +205,7 @@ class LogFile(LogTail):
             with suppress(OSError, errors.StorageError):
                 self.write(_line(kind="closed"))
                 os.fdatasync(self._fd)
-                self.partial.drop_ended()
+                self.partial.drop(self.partial.ended())
                 os.ftruncate(self._lock_fd, 0)
             os.close(self._lock_fd)
             os.close(self._fd)

@@ -144,11 +144,16 @@ class PartialFiles:
             self._ended |= texts.keys()
         return texts
 
-    def drop_ended(self) -> None:
-        """Remove the texts whose items have ended; call it once that is durable."""
+    def ended(self) -> frozenset[str]:
+        """Return the items whose end the log has by now, and whose texts are still there."""
+        with self._lock:
+            return frozenset(self._ended)
+
+    def drop(self, ended: frozenset[str]) -> None:
+        """Remove the texts of these items, whose end is durable."""
         with self._writing:
             with self._lock:
-                ended, self._ended = self._ended, set()
+                self._ended -= ended
             if ended:
                 self._remove(lambda item_id, _part: item_id in ended)
 

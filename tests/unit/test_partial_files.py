@@ -27,8 +27,21 @@ def test_the_next_daemon_finds_what_streamed_until_its_end_is_durable(tmp_path: 
     thread.close()
     after = PartialFiles(tmp_path, thread)
     assert after.read() == {"said": PartialText("Grüße, und")}
-    after.drop_ended()
+    after.drop(after.ended())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_text_whose_item_ends_during_a_sync_stays_until_the_next_one(tmp_path: Path) -> None:
+    thread: Any = AtOnce()
+    files = PartialFiles(tmp_path, thread)
+    for item_id in ("before", "during"):
+        files.add(item_id, "text")
+    files.end("before")
+    ended = files.ended()
+    files.end("during")
+    files.drop(ended)
+    assert PartialFiles(tmp_path, thread).read().keys() == {"during"}
+    assert files.ended() == {"during"}
 
 
 def test_of_a_long_output_the_last_mebibyte_stays(tmp_path: Path) -> None:
@@ -39,7 +52,7 @@ def test_of_a_long_output_the_last_mebibyte_stays(tmp_path: Path) -> None:
     kept = "".join(piece * PIECE for piece in "cde")
     assert PartialFiles(tmp_path, thread).read() == {"runs": PartialText(kept, is_whole=False)}
     files.end("runs")
-    files.drop_ended()
+    files.drop(files.ended())
     assert list(tmp_path.iterdir()) == []
 
 
