@@ -105,6 +105,7 @@ LAST_RESORTS = {
     "core/secrets": "a program's function: what it raises may hold the secret",
     "core/risk/rating": "a rating: what breaks there is high, so a person is asked",
     "fronts/acp/projector": "an update: whatever breaks there leaves out that update only",
+    "fronts/client/connection": "what comes from a daemon: whoever waits hears what breaks there",
     "fronts/library/remote_agent": "a program's function: what it raises is told the model",
     "fronts/lsp/lifecycle": "the start: what breaks there is logged and ends the daemon",
     "fronts/wire/main_loop": "the stop: what breaks there is logged and the rest goes on",

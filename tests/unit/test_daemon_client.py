@@ -5,9 +5,13 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import Future
 from typing import Any
 
+import pytest
+
 from oh_daemon.contract.errors import DaemonError, UserError
+from oh_daemon.fronts.client.child import start_daemon
 from oh_daemon.fronts.client.connection import DaemonClient
 from oh_daemon.fronts.wire.framing import ContentLength, message_of, read_frames
 
@@ -64,6 +68,24 @@ def test_events_that_a_slow_connection_left_out_are_asked_for_and_come_in_order(
         shown = [next(events) for _ in range(5)]
     assert shown == [{**head, **record(seq)} for seq in range(1, 6)]
     assert [*events] == []
+
+
+def test_whoever_waits_hears_of_it_when_what_comes_cannot_be_taken() -> None:
+    daemon, heard = Scripted(), Future[DaemonError]()
+    daemon.say(method="conversation/event", params={})
+    with DaemonClient(daemon) as client:
+        client.deliver(lambda _method, params: params["seq"], heard.set_result)
+        error = heard.result(10)
+        assert "KeyError('seq')" in error.message
+        with pytest.raises(UserError, match="gone"):
+            client.request("daemon/status")
+
+
+def test_a_daemon_that_cannot_be_started_leaves_no_descriptors() -> None:
+    before = os.listdir("/proc/self/fd")  # noqa: PTH208 - names of numbers.
+    with pytest.raises(UserError, match="no program"):
+        start_daemon(("no-such-program",))
+    assert {*os.listdir("/proc/self/fd")} <= {*before}  # noqa: PTH208
 
 
 def test_the_client_is_there_without_what_a_daemon_is_made_of() -> None:

@@ -26,16 +26,19 @@ class Child:
     ) -> None:
         """Start it; `errors` is its stderr. Raises `UserError` when there is no such program."""
         self._spawner = Spawner()
-        with ExitStack() as theirs:
+        with ExitStack() as theirs, ExitStack() as on_failure:
             their_input, self.outbound = os.pipe()
+            theirs.callback(os.close, their_input)
+            on_failure.callback(os.close, self.outbound)
             self.inbound, their_output = os.pipe()
-            for descriptor in (their_input, their_output):
-                theirs.callback(os.close, descriptor)
+            theirs.callback(os.close, their_output)
+            on_failure.callback(os.close, self.inbound)
             fds = (their_input, their_output, errors)
             try:
                 self._process = self._spawner.spawn(argv, cwd=cwd, env=environment, fds=fds)
             except ToolError as exc:
                 raise UserError(exc.message, hint=exc.hint) from None
+            on_failure.pop_all()
 
     def exit_code(self) -> int | None:
         """Wait a little for its end; None if it does not end."""

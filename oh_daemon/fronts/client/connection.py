@@ -152,14 +152,23 @@ class DaemonClient:
     def deliver(
         self, take: Callable[[str, Any], object], at_end: Callable[[DaemonError], object]
     ) -> threading.Thread:
-        """Pass all notifications on, on a thread of its own; `at_end` gets why they ended."""
+        """Pass all notifications on, on a thread of its own; `at_end` gets why they ended.
+
+        When `take` raises, the connection ends too, since nobody hears of what comes.
+        """
 
         def pass_on() -> None:
             try:
                 for name, params in self.notifications():
                     take(name, params)
             except DaemonError as exc:
+                self.hang_up()
                 at_end(exc)
+            except Exception as exc:  # noqa: BLE001 - raised where somebody waits.
+                self.hang_up()
+                error = DaemonError(f"what the daemon told could not be taken: {exc!r}")
+                error.__cause__ = exc
+                at_end(error)
 
         thread = threading.Thread(target=pass_on, name="notifications", daemon=True)
         thread.start()

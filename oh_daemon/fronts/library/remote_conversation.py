@@ -7,6 +7,7 @@ waits are as of a conversation of this process. Models and the program's functio
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NoReturn, Self
@@ -18,7 +19,12 @@ from oh_daemon.app.images import inline_images, read_images
 from oh_daemon.contract import branches
 from oh_daemon.contract.approvals import Approval, InputRequest, Subject
 from oh_daemon.contract.content import Part
-from oh_daemon.contract.errors import ConversationNotFoundError, InvalidStateError, StorageError
+from oh_daemon.contract.errors import (
+    ConversationNotFoundError,
+    DaemonError,
+    InvalidStateError,
+    StorageError,
+)
 from oh_daemon.contract.events import InputRequested, Record
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import Delivery, Turn
@@ -91,6 +97,8 @@ class RemoteConversation:
             },
         )
         self._calls = Callbacks()
+        self._arriving = threading.Lock()
+        """Held while something that the daemon told is taken; who holds it keeps that back."""
         try:
             self._level: Level = self._daemon.request("daemon/status")["sandbox"]["level"]
             self._begin(agent, conversation_id, dict(metadata or {}), isolated=isolated)
@@ -102,7 +110,7 @@ class RemoteConversation:
             self._calls.add(self._answer_new)
             for question in tuple(self._history.state.questions.values()):
                 self._calls.submit(self._answer, model_of(InputRequest, question))
-        self._delivery = self._daemon.deliver(self._take, self._history.abandon_waiters)
+        self._delivery = self._daemon.deliver(self._take, self._give_up)
 
     def _begin(
         self, agent: Agent, conversation_id: str | None, metadata: Json, *, isolated: bool
@@ -132,7 +140,15 @@ class RemoteConversation:
             self._take("conversation/event", params)
         self._history.listeners.append(self._calls)
 
+    def _give_up(self, reason: DaemonError) -> None:
+        with self._arriving:
+            self._history.abandon_waiters(reason)
+
     def _take(self, method: str, params: Any) -> None:
+        with self._arriving:
+            self._fold(method, params)
+
+    def _fold(self, method: str, params: Any) -> None:
         if method == "daemon/statusChanged" and params["kind"] == "error":
             self._history.abandon_waiters(StorageError(params["message"]))
         if method != "conversation/event":
@@ -212,7 +228,7 @@ class RemoteConversation:
 
     def _until_rest(self, begin: Callable[[], Json], timeout_s: float | None) -> Turn:
         # The lock keeps back the events, not the answer: none may be missed.
-        with self._history.changed:
+        with self._arriving:
             begun = begin()
             ended = turn_end(self._history, begun.get("messageId", ""), begun.get("turnId"))
         turn = model_of(Turn, waited(ended, timeout_s))
