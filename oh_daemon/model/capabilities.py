@@ -187,6 +187,7 @@ def find_entry(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:
 
 _PATIENCE_S = 2.0
 """An interrupt has to wait for it."""
+_MAX_LIST_BYTES = 4 << 20
 
 
 class _ListedModel(BaseModel):
@@ -241,7 +242,11 @@ def _read_list(settings: LLMSettings) -> object:
         Waiter(CancelToken(), left_s) as waiter,
         closing(request("GET", url, headers, None, waiter)) as response,
     ):
-        body = b"".join(response.pieces())
+        body = bytearray()
+        for piece in response.pieces():
+            body += piece
+            if len(body) > _MAX_LIST_BYTES:
+                raise ValueError(url)
     if response.status != OK:
         raise ValueError(response.status)
     return json.loads(body)
