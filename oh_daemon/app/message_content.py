@@ -116,7 +116,7 @@ class Resolver:
         )
 
     def _with_transcript(self, part: Part, folders: Sequence[Path]) -> Part:
-        if part.type != "resourceLink" or part.text is not None or not _is_conversation(part):
+        if part.type != "resourceLink" or not _is_conversation(part):
             return part
         state, _, _ = self._conversations.read(part.uri.removeprefix(LOG_SCHEME), folders)
         transcript = render_transcript(state.items, _MAX_TRANSCRIPT_CHARS)
