@@ -26,12 +26,12 @@ export class Approvals implements Disposable {
     private readonly agent: Agent,
     private readonly diffs: Diffs,
     private readonly panel: Panel,
-    /** Whether the user has answered this in advance. */
-    isAnswered: (asked: Approval | InputRequest) => boolean,
+    /** Whether the user has answered this in advance; calls `ask` if the answer fails. */
+    isAnswered: (asked: Approval | InputRequest, ask: () => void) => boolean,
     private readonly notices: Notices,
   ) {
     this.listeners = [
-      agent.onApproval((asked) => isAnswered(asked) || this.add(asked)),
+      agent.onApproval((asked) => isAnswered(asked, () => this.add(asked)) || this.add(asked)),
       agent.onNotification((notification) => this.onNotification(notification)),
       agent.onState(({ kind }) => kind !== "running" && this.clear()),
     ];

@@ -3,6 +3,7 @@
 import { commands, extensions, ProgressLocation, type Uri, window } from "vscode";
 import type { Agent } from "./agent";
 import type { Panel } from "./panel";
+import { shortened } from "./words";
 
 /** What is used here of the git extension's API, version 1. */
 interface Repository {
@@ -27,6 +28,7 @@ const INSTRUCTIONS =
 export class CommitMessages {
   /** The conversation that writes one. */
   private writing: string | undefined;
+  private isBusy = false;
 
   constructor(
     private readonly agent: Agent,
@@ -42,11 +44,19 @@ export class CommitMessages {
       void window.showInformationMessage("There is no change to describe; new files count once they are staged.");
       return;
     }
-    const question = await questionOf(repository, diff);
-    await window.withProgress({ location: ProgressLocation.SourceControl }, async () => {
-      const message = await this.ask(question);
-      if (message) repository.inputBox.value = message;
-    });
+    if (this.isBusy) return;
+    this.isBusy = true;
+    const { inputBox } = repository;
+    const before = inputBox.value;
+    try {
+      const question = await questionOf(repository, diff);
+      const location = ProgressLocation.SourceControl;
+      const message = await window.withProgress({ location }, () => this.ask(question));
+      if (message && inputBox.value === before) inputBox.value = message;
+      else if (message) void window.showInformationMessage("The commit message that you wrote meanwhile was kept.");
+    } finally {
+      this.isBusy = false;
+    }
   }
 
   async stop(): Promise<void> {
@@ -101,9 +111,7 @@ async function questionOf(repository: Repository, diff: string): Promise<string>
   // A repository without a commit has no log.
   const earlier = await repository.log({ maxEntries: N_EARLIER }).catch(() => []);
   const subjects = earlier.map(({ message }) => `- ${message.split("\n")[0]}`).join("\n");
-  const rest = diff.length - MAX_DIFF_CHARS;
-  const shown = rest > 0 ? `${diff.slice(0, MAX_DIFF_CHARS)}\n[${rest} more characters]` : diff;
-  return `${subjects && `Earlier messages, newest first:\n${subjects}\n\n`}The diff:\n\n${shown}`;
+  return `${subjects && `Earlier messages, newest first:\n${subjects}\n\n`}The diff:\n\n${shortened(diff, MAX_DIFF_CHARS)}`;
 }
 
 function withoutFence(text: string): string {

@@ -28,7 +28,7 @@ export function activate(context: ExtensionContext): void {
   const changes = new Changes(agent);
   const edits = new InlineEdits(agent, panel, editors, changes);
   const notices = new Notices(agent, panel);
-  const approvals = new Approvals(agent, diffs, panel, (asked) => edits.answers(asked), notices);
+  const approvals = new Approvals(agent, diffs, panel, (asked, ask) => edits.answers(asked, ask), notices);
   const showBadge = () => panel.showBadge(approvals.count, notices.nEnded);
   const proposedEdits = new ProposedEdits(approvals, diffs);
   const diffTitle = new DiffTitle(agent, approvals);

@@ -22,10 +22,12 @@ import { lineMap } from "./lines";
 import type { Notification } from "./messages";
 import type { Panel } from "./panel";
 import type { Approval, InputRequest, Turn } from "./protocol";
-import { formatCount, formatLines } from "./words";
+import { formatCount, formatLines, oneLine } from "./words";
 
 interface Work {
   conversationId: string;
+  /** The turn of the instruction; what a later message asks for is not part of it. */
+  turnId: string | undefined;
   uri: Uri;
   /** The document, and the lines that are to change in it, when the user gave the instruction. */
   text: string;
@@ -100,7 +102,7 @@ export class InlineEdits implements CodeLensProvider, Disposable {
     const selected = { uri, range: toRange(range), text: document.getText(range), version: document.version };
     const lines = { text: document.getText(), start, end };
     const { options } = this.panel;
-    const { conversation } = await this.agent.request("conversation/start", {
+    const { conversation, turnId } = await this.agent.request("conversation/start", {
       title: `${place}: ${text}`.slice(0, MAX_ANSWER_CHARS),
       content: [
         { type: "text", text },
@@ -111,7 +113,8 @@ export class InlineEdits implements CodeLensProvider, Disposable {
     });
     const isAskedAlways = conversation.options.approval === "askAlways";
     const conversationId = conversation.id;
-    this.works.set(conversationId, { conversationId, uri: document.uri, ...lines, isAskedAlways, hasChanged: false });
+    const work = { conversationId, turnId, uri: document.uri, ...lines, isAskedAlways, hasChanged: false };
+    this.works.set(conversationId, work);
     this.draw();
   }
 
@@ -127,21 +130,25 @@ export class InlineEdits implements CodeLensProvider, Disposable {
 
   /**
    * Allows what the instruction asks for: changes of the user's own file, while the turn of the instruction runs. Where
-   * more than that is to change, a rule or a hook asks, or the user wants every question, the user is asked.
+   * more than that is to change, a rule or a hook asks, or the user wants every question, the user is asked; `ask` does
+   * it where the answer does not arrive.
    */
-  answers(asked: Approval | InputRequest): boolean {
+  answers(asked: Approval | InputRequest, ask: () => void): boolean {
     const work = this.works.get(asked.conversationId);
-    if (!work || work.turn) return false;
+    if (!work || work.turn || asked.turnId !== work.turnId) return false;
     const optionId = !work.isAskedAlways && "digest" in asked && allowedBy(work, asked);
     if (optionId && "digest" in asked) {
       const { id: approvalId, digest } = asked;
-      this.agent
-        .request("approval/respond", { approvalId, digest, optionId })
-        .catch((error: unknown) => this.agent.log.warn(String(error)));
+      this.agent.request("approval/respond", { approvalId, digest, optionId }).catch((error: unknown) => {
+        this.agent.log.warn(String(error));
+        // A daemon that has ended asks again itself.
+        if (this.works.get(work.conversationId) !== work || work.turn) return;
+        this.hold(work);
+        ask();
+      });
       return true;
     }
-    work.hold = "asked";
-    this.draw();
+    this.hold(work);
     return false;
   }
 
@@ -164,6 +171,11 @@ export class InlineEdits implements CodeLensProvider, Disposable {
     for (const each of [...this.listeners, this.lensesChanged, this.look]) each.dispose();
   }
 
+  private hold(work: Work): void {
+    work.hold = "asked";
+    this.draw();
+  }
+
   private of(uri: Uri | undefined): Work[] {
     return [...this.works.values()].filter((work) => work.uri.toString() === uri?.toString());
   }
@@ -180,10 +192,11 @@ export class InlineEdits implements CodeLensProvider, Disposable {
     if (method !== "conversation/event") return;
     const work = this.works.get(params.conversationId);
     const { event } = params;
-    if (!work) return;
+    if (!work || work.turn) return;
     if (GOING_ON.has(event.type)) work.hold = undefined;
     if (event.type === "turn.paused") work.hold = "paused";
-    if (event.type === "turn.started") delete work.turn;
+    if (event.type === "options.changed" && event.values.approval)
+      work.isAskedAlways = event.values.approval === "askAlways";
     if (event.type === "turn.completed") work.turn = event.turn;
     if (event.type === "turn.completed" && event.turn.status === "interrupted") this.dismiss(work.conversationId);
     else this.draw();
@@ -240,11 +253,6 @@ function allowedBy({ uri }: Work, { subject, risk, options }: Approval): string 
 
 function wordsOf({ hold, turn }: Work): string {
   if (!turn) return hold ? HELD[hold] : "$(loading~spin) The agent edits this";
-  if (turn.error) return `$(error) ${oneLine(turn.error.message)}`;
-  return `$(comment-discussion) ${oneLine(turn.finalText ?? "") || "Show the conversation"}`;
-}
-
-function oneLine(text: string): string {
-  const line = text.replaceAll(/\s+/g, " ").trim();
-  return line.length > MAX_ANSWER_CHARS ? `${line.slice(0, MAX_ANSWER_CHARS)}…` : line;
+  if (turn.error) return `$(error) ${oneLine(turn.error.message, MAX_ANSWER_CHARS)}`;
+  return `$(comment-discussion) ${oneLine(turn.finalText ?? "", MAX_ANSWER_CHARS) || "Show the conversation"}`;
 }

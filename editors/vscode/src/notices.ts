@@ -7,6 +7,7 @@ import { showConversation } from "./commands";
 import type { Notification } from "./messages";
 import type { Panel } from "./panel";
 import type { ConversationState } from "./protocol";
+import { oneLine } from "./words";
 
 /** A program that shows a notice; the texts are never part of its code. */
 interface Notifier {
@@ -15,6 +16,7 @@ interface Notifier {
   env?: Record<string, string>;
 }
 
+const MAX_TEXT_CHARS = 200;
 const WORKING: ReadonlySet<ConversationState> = new Set(["running", "waiting", "pausing"]);
 const ENDS: Partial<Record<ConversationState, string>> = { idle: "is done", finished: "is done", error: "has stopped" };
 const APPLESCRIPT = (sound: string) => [
@@ -55,12 +57,13 @@ export class Notices implements Disposable {
   }
 
   /** Shows it, unless the user is in this window; without `hasToast`, a toast is there already. */
-  tell(title: string, text: string, conversationId: string, hasToast = true): void {
+  tell(title: string, about: string, conversationId: string, hasToast = true): void {
     const settings = workspace.getConfiguration("oh");
     const isLocal = env.uiKind === UIKind.Desktop && env.remoteName === undefined;
     const chosen = settings.get<string>("notify", "auto");
     const how = chosen === "auto" ? (isLocal ? "system" : "toast") : chosen;
     if (window.state.focused || how === "off") return;
+    const text = oneLine(about, MAX_TEXT_CHARS);
     const toast = () => hasToast && void this.toast(title, text, conversationId);
     if (how === "toast") return void toast();
     const { file, args, env: texts } = notifier(process.platform, title, text, settings.get("notifySound", true));

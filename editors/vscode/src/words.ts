@@ -30,6 +30,18 @@ export function formatLines(first: number, last: number): string {
   return last > first ? `${first + 1}–${last + 1}` : String(first + 1);
 }
 
+/** White space and control characters become single spaces. */
+export function oneLine(text: string, maxChars: number): string {
+  const line = text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
+  return line.length > maxChars ? `${line.slice(0, maxChars)}…` : line;
+}
+
+/** Says how much of a longer text is missing. */
+export function shortened(text: string, maxChars: number): string {
+  const rest = text.length - maxChars;
+  return rest > 0 ? `${text.slice(0, maxChars)}\n[${rest} more characters]` : text;
+}
+
 export function formatAgo(time: string): string {
   const minutes = Math.floor((Date.now() - Date.parse(time)) / 60_000);
   if (minutes < 1) return "just now";
