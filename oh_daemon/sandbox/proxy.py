@@ -63,8 +63,8 @@ class Proxy:
         """Return a connection to what a program asked for, with its request sent."""
         host, upstream = request.host, self._upstream(request)
         addresses = await _addresses_of(host, upstream)
-        is_own = any(is_own(each, host.port) for each in addresses)
-        if why := await self._decide(host, "local" if is_own else reach_of(addresses)):
+        is_ours = any(is_own(each, host.port) for each in addresses)
+        if why := await self._decide(host, "local" if is_ours else reach_of(addresses)):
             raise _Refusal(_FORBIDDEN, f"no connection to {host}: {why}")
         try:
             if upstream is not None:

@@ -181,6 +181,8 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
         replace("calc.py", "a - b", "a + b"),
         call("terminal", command="touch made"),
         say("It adds now."),
+        replace("calc.py", "a + b", "b + a"),
+        say("Left as it was."),
         call("edit", command="view", path="calc.py"),
         replace("calc.py", "a + b", "a * b"),
     )
@@ -201,6 +203,11 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
     await vscode.expect_answers("It adds now.")
     await expect(lens).to_have_text(re.compile("Change 1 of 1.*Keep.*Undo.*It adds now.*Dismiss"))
     await look(vscode, "instructed")
+    # What a later message changes is asked about as ever.
+    await vscode.say("the other way round")
+    await expect(vscode.approval.get_by_role("heading")).to_contain_text("edit")
+    await vscode.answer("reject")
+    await vscode.expect_answers("It adds now.", "Left as it was.")
     await vscode.focus_editor()
     await vscode.page.keyboard.press("Control+Alt+Enter")
     await expect(lens).to_have_count(0)
