@@ -10,7 +10,7 @@ import webbrowser
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import orjson
 
@@ -30,32 +30,28 @@ from oh_daemon.contract.errors import (
     InvalidParamsError,
     InvalidStateError,
 )
-from oh_daemon.contract.events import Decision, InputRequested, OptionsChanged, Record
+from oh_daemon.contract.events import Decision, OptionsChanged
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import Delivery, Turn
 from oh_daemon.core.approval import check_options
 from oh_daemon.core.cancel import Cancelled, CancelToken
 from oh_daemon.core.context import LOG_SCHEME
+from oh_daemon.core.journal import Journal
 from oh_daemon.core.ports import Json, Model
 from oh_daemon.fronts.library.callbacks import (
-    Callbacks,
-    EventCallback,
-    checked,
     part_of,
-    plain,
     waited,
 )
 from oh_daemon.fronts.library.library_agent import Agent
 from oh_daemon.fronts.library.program import recipe_of, run_held, shared_of
+from oh_daemon.fronts.library.program_conversation import ProgramConversation, QuestionCallback
 from oh_daemon.fronts.library.remote_conversation import RemoteConversation
 from oh_daemon.fronts.library.remote_workspace import RemoteWorkspace
 from oh_daemon.fronts.library.snapshot import Isolated, Snapshot, isolated_of, snapshot_of
 from oh_daemon.fronts.library.workspace import CommandResult, Workspace
 
-QuestionCallback = Callable[[InputRequest], str | None]
 
-
-class Conversation:
+class Conversation(ProgramConversation):
     """One agent that works in a thread of its own. A context manager that closes itself.
 
     Thread-safe. Methods that wait for a turn must not be called from a tool of that same turn.
@@ -93,8 +89,7 @@ class Conversation:
         folders = self._folders = [Path(path).absolute()] if path is not None else []
         kept = dict(metadata or {})
         params = m.StartParams(ephemeral=not folders, metadata=kept, isolated=isolated)
-        self._calls = Callbacks()
-        self._on_question = on_question and plain(on_question)
+        super().__init__(on_question)
         self._shared = shared_of(
             agent, workspace, folders, self._calls, answers=on_question is not None
         )
@@ -105,14 +100,11 @@ class Conversation:
             self._release()
             raise
         self.id = self._live.id
-        if on_question is not None:
-            self._begin_to_answer()
+        self._begin_to_answer()
 
-    def _begin_to_answer(self) -> None:
-        self._calls.add(self._answer_new)
-        # The first answer may arrive while the other questions are still being submitted.
-        for question in tuple(self._live.conversation.state.questions.values()):
-            self._calls.submit(self._answer, model_of(InputRequest, question))
+    @property
+    def _events(self) -> Journal:
+        return self._live.conversation.journal
 
     def _begin(
         self, own_id: str | None, params: m.StartParams, recipe: Recipe, *, moves: bool
@@ -125,13 +117,6 @@ class Conversation:
             return all_here.start(
                 params, folders, conversation_id=own_id, recipe=recipe, at_work=False
             )
-
-    def register_callback(self, callback: EventCallback) -> Callable[[], None]:
-        """Call `callback` with each later event, on one thread; return a function to remove it.
-
-        Of sub-agents, only their approvals are delivered. An exception in `callback` is logged.
-        """
-        return self._calls.add(callback)
 
     def start_thread(self) -> None:
         """Start the agent's thread now; otherwise the first call that needs it starts it."""
@@ -183,36 +168,8 @@ class Conversation:
         self._shared.model_for(model)
         return model
 
-    def run(
-        self,
-        message: str | None = None,
-        timeout_s: float | None = None,
-        *,
-        images: Sequence[str | Path] = (),
-        model: str | None = None,
-    ) -> Turn:
-        """Send `message` (None: resume), wait until the turn ends or pauses, and return it.
-
-        By then callbacks have seen all its events. Raises `TimeoutError` (the turn goes on), and
-        what `send_message` raises.
-        """
-        if message is None:
-            return self._until_rest(self._live.conversation.resume, timeout_s)
-        return self._until_rest(lambda: self._send(part_of(message), images, model), timeout_s)
-
-    def continue_or_run(self, message: str, timeout_s: float | None = None) -> Turn:
-        """Bring one task to its end, however often the program is killed: call it after each start.
-
-        Sends `message` to a conversation without turns, goes on with a turn that was cut off or
-        failed, and otherwise returns the last one, also if a limit ended it. See `run`.
-        """
-        with self._live.conversation.journal.changed:
-            state = self._live.conversation.state
-            last = state.last_turn
-            is_over = state.turn is None and last is not None and last["status"] == "completed"
-        if last is not None and is_over:
-            return model_of(Turn, last)
-        return self.run(message if state.turn is None and last is None else None, timeout_s)
+    def _resume(self) -> Json:
+        return self._live.conversation.resume()
 
     def set_option(
         self, option: Literal["model", "mode", "approval", "effort"], value: str
@@ -288,29 +245,14 @@ class Conversation:
             approval.id, approval.digest, decision, feedback=feedback, edited_subject=edited
         )
 
-    def _answer_new(self, record: Record) -> None:
-        if isinstance(record.event, InputRequested):
-            self._answer(record.event.input)
-
-    def _answer(self, question: InputRequest) -> None:
-        """Answer even when the program's function raises, so that the agent never waits forever."""
-        text = None
-        try:
-            text = checked(self._on_question(question)) if self._on_question else None
-        finally:
-            action = "accept" if text and text.strip() else "decline"
-            self._live.conversation.decisions.answer(question.id, action, text)
+    def _reply(self, question: InputRequest, text: str | None) -> None:
+        action = "decline" if text is None else "accept"
+        self._live.conversation.decisions.answer(question.id, action, text)
 
     @property
     def state(self) -> Snapshot:
         """The status, title, usage and pending approvals as they are now."""
         return snapshot_of(self._live, self._conversations.all_live())
-
-    @property
-    def history(self) -> tuple[Record, ...]:
-        """All events so far, read from the log. Raises `StorageError`."""
-        lines = self._live.conversation.journal.lines()
-        return tuple(model_of(Record, orjson.loads(line)) for line in lines)
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandResult:
         """Run a command of the program's as the agent's are run; in a view, it changes nothing.
@@ -391,9 +333,3 @@ class Conversation:
 
     def __repr__(self) -> str:
         return f"<Conversation {self.id} {self.state.status}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()

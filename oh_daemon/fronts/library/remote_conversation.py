@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self
+from typing import Any, Literal, NoReturn
 
 import orjson
 
@@ -25,7 +25,6 @@ from oh_daemon.contract.errors import (
     InvalidStateError,
     StorageError,
 )
-from oh_daemon.contract.events import InputRequested, Record
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import Delivery, Turn
 from oh_daemon.contract.messages import OpenParams
@@ -36,15 +35,12 @@ from oh_daemon.core.state import State
 from oh_daemon.core.turns import turn_end
 from oh_daemon.fronts.client.connection import hello
 from oh_daemon.fronts.library.callbacks import (
-    Callbacks,
-    EventCallback,
-    checked,
     part_of,
-    plain,
     waited,
 )
 from oh_daemon.fronts.library.library_agent import Agent, Tool
 from oh_daemon.fronts.library.program import models_of, recipe_of, settings_of
+from oh_daemon.fronts.library.program_conversation import ProgramConversation, QuestionCallback
 from oh_daemon.fronts.library.remote_agent import (
     ChangesThere,
     block_of,
@@ -60,10 +56,8 @@ from oh_daemon.fronts.remote.connect import connect
 from oh_daemon.sandbox.levels import Level
 from oh_daemon.store.memory_log import MemoryLog
 
-QuestionCallback = Callable[[InputRequest], str | None]
 
-
-class RemoteConversation:
+class RemoteConversation(ProgramConversation):
     """See `Conversation`; what cannot be had raises a `UserError` that says what to do."""
 
     def __init__(  # noqa: PLR0913 - as of `Conversation`.
@@ -79,7 +73,7 @@ class RemoteConversation:
     ) -> None:
         require_possible(agent, moved=moved)
         self._folder = workspace.path
-        self._on_question = on_question and plain(on_question)
+        super().__init__(on_question)
         self._is_closed = False
         tools = {tool.name: tool.bound() for tool in agent.tools if isinstance(tool, Tool)}
         settings = settings_of(agent)
@@ -96,7 +90,6 @@ class RemoteConversation:
                 "tool/call": lambda params, _context: called(tools, params),
             },
         )
-        self._calls = Callbacks()
         self._arriving = threading.Lock()
         """Held while something that the daemon told is taken; who holds it keeps that back."""
         try:
@@ -106,10 +99,7 @@ class RemoteConversation:
             self._daemon.close()
             self._calls.close()
             raise
-        if on_question is not None:
-            self._calls.add(self._answer_new)
-            for question in tuple(self._history.state.questions.values()):
-                self._calls.submit(self._answer, model_of(InputRequest, question))
+        self._begin_to_answer()
         self._delivery = self._daemon.deliver(self._take, self._give_up)
 
     def _begin(
@@ -171,9 +161,6 @@ class RemoteConversation:
         named = {"conversationId": self.id, **params}
         return self._daemon.request(method, named, within_s=within_s)
 
-    def register_callback(self, callback: EventCallback) -> Callable[[], None]:
-        return self._calls.add(callback)
-
     def start_thread(self) -> None:
         """Do nothing: the daemon there starts its own."""
 
@@ -207,25 +194,6 @@ class RemoteConversation:
         self._models.model_for(model)
         return model
 
-    def run(
-        self,
-        message: str | None = None,
-        timeout_s: float | None = None,
-        *,
-        images: Sequence[str | Path] = (),
-        model: str | None = None,
-    ) -> Turn:
-        if message is None:
-            return self._until_rest(lambda: self._ask("conversation/resume"), timeout_s)
-        return self._until_rest(lambda: self._send(part_of(message), images, model), timeout_s)
-
-    def continue_or_run(self, message: str, timeout_s: float | None = None) -> Turn:
-        with self._history.changed:
-            turn, last = self._history.state.turn, self._history.state.last_turn
-        if turn is None and last is not None and last["status"] == "completed":
-            return model_of(Turn, last)
-        return self.run(message if turn is None and last is None else None, timeout_s)
-
     def _until_rest(self, begin: Callable[[], Json], timeout_s: float | None) -> Turn:
         # The lock keeps back the events, not the answer: none may be missed.
         with self._arriving:
@@ -234,6 +202,9 @@ class RemoteConversation:
         turn = model_of(Turn, waited(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn
+
+    def _resume(self) -> Json:
+        return self._ask("conversation/resume")
 
     def set_option(
         self, option: Literal["model", "mode", "approval", "effort"], value: str
@@ -252,7 +223,7 @@ class RemoteConversation:
         self._ask("conversation/pause")
 
     def resume(self) -> None:
-        self._ask("conversation/resume")
+        self._resume()
 
     def interrupt(self, timeout_s: float | None = 10.0) -> None:
         self._ask("conversation/interrupt", within_s=timeout_s)
@@ -273,18 +244,13 @@ class RemoteConversation:
         given = {name: value for name, value in more.items() if value is not None}
         self._daemon.request("approval/respond", {**params, **given})
 
-    def _answer_new(self, record: Record) -> None:
-        if isinstance(record.event, InputRequested):
-            self._answer(record.event.input)
+    def _reply(self, question: InputRequest, text: str | None) -> None:
+        said = {"action": "decline"} if text is None else {"action": "accept", "content": text}
+        self._daemon.request("input/respond", {"inputId": question.id, **said})
 
-    def _answer(self, question: InputRequest) -> None:
-        """Answer even when the program's function raises, so that the agent never waits forever."""
-        text = None
-        try:
-            text = checked(self._on_question(question)) if self._on_question else None
-        finally:
-            said = {"action": "accept", "content": text} if text else {"action": "decline"}
-            self._daemon.request("input/respond", {"inputId": question.id, **said})
+    @property
+    def _events(self) -> History:
+        return self._history
 
     @property
     def state(self) -> Snapshot:
@@ -296,10 +262,6 @@ class RemoteConversation:
         waiting = [each for own in states for each in tuple(own.approvals.values())]
         pending = tuple(model_of(Approval, approval) for approval in waiting)
         return Snapshot(ConversationStatus(status), state.title, usage, pending, self._level)
-
-    @property
-    def history(self) -> tuple[Record, ...]:
-        return tuple(model_of(Record, orjson.loads(line)) for line in self._history.lines())
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
         params = branches.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
@@ -347,9 +309,3 @@ class RemoteConversation:
 
     def __repr__(self) -> str:
         return f"<RemoteConversation {self.id} {self._history.state.status}>"
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
