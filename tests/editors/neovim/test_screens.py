@@ -61,8 +61,9 @@ def test_the_screens_are_those_of_the_documentation(desk: Desk) -> None:
     editor.type("q")
     editor.command("Oh approve")
     editor.wait_for_event("TurnFinished")
-    editor.wait_for_chat("Shall I write a test for it?")
     editor.wait_for_status("idle")
+    # The chat folds the turn and says what has changed after the status is known.
+    editor.wait_for_chat("`:Oh diff` reviews.")
     editor.wait("require('oh').status() == 'oh: idle, +1 -1 to review'")
     editor.wait("vim.b.oh_changes ~= nil")
     _compare(editor, "done")

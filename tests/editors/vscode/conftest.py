@@ -69,7 +69,7 @@ async def vscode(
         n_failed = request.session.testsfailed
         lent = await common.lend()
         yield lent
-        await keep_last_sight(lent.page, tmp_path.name)
+        await keep_last_sight(lent, tmp_path.name)
         await common.take_back(has_passed=request.session.testsfailed == n_failed)
         return
     server, project, llm = map(request.getfixturevalue, ("server", "project", "llm"))

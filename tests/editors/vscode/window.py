@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -28,12 +29,16 @@ from playwright.async_api import (
     async_playwright,
     expect,
 )
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as WaitedTooLongError
 
 CHROMIUM = next(
     filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None
 )
 LAST_SIGHT = os.environ.get("OH_TEST_SCREENSHOTS")
+N_SHOWN = 400
+"""Characters of each request that are kept of a failed test."""
+SIGHT_MS = 2000
 """A folder for a picture of each window, taken before it is closed."""
 N_TRIES = 10
 
@@ -317,10 +322,11 @@ async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGen
                 executable_path=CHROMIUM, args=list(browser_options())
             )
             page = await new_page(browser, complaints, width=1200, height=900)
+            opened = VSCode(project, llm, server, address, page, complaints)
             try:
-                yield VSCode(project, llm, server, address, page, complaints)
+                yield opened
             finally:
-                await keep_last_sight(page, project.parent.name)
+                await keep_last_sight(opened, project.parent.name)
                 await browser.close()
     finally:
         server.stop()
@@ -332,9 +338,18 @@ async def expect_ended(*processes: psutil.Process) -> None:
     assert left == []
 
 
-async def keep_last_sight(page: Page, name: str) -> None:
+async def keep_last_sight(vscode: VSCode, name: str) -> None:
+    """Write what the test has left to stderr, which pytest shows if the test has failed."""
     if LAST_SIGHT:
-        await page.screenshot(path=Path(LAST_SIGHT) / f"{name}.png")
+        await vscode.page.screenshot(path=Path(LAST_SIGHT) / f"{name}.png")
+    left = [str(each.body.get("messages", ())[-1:])[:N_SHOWN] for each in vscode.llm.requests]
+    with contextlib.suppress(PlaywrightError):
+        left.insert(0, await vscode.panel.locator("body").aria_snapshot(timeout=SIGHT_MS))
+    left += [
+        each.read_text("utf-8", "replace")[-10 * N_SHOWN :]
+        for each in vscode.server.home.glob("oh*/daemon.log")
+    ]
+    sys.stderr.write("\n".join(left))
 
 
 async def new_page(browser: Browser, complaints: list[str], *, width: int, height: int) -> Page:
