@@ -43,6 +43,8 @@ class ConversationInfo(Contract):
     """The open turn."""
     message_count: int
     """Messages of the user and of the agent."""
+    file_count: int | None = None
+    """How many files its turns changed; absent if it was summed up by an earlier version."""
     usage: Usage | None = None
     context: ContextInfo = ContextInfo()
     options: dict[str, str]

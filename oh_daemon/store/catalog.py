@@ -75,6 +75,7 @@ def summary_of(state: State) -> Json:
         "updatedAt": state.updated_at,
         "lastSeq": state.seq,
         "messageCount": state.message_count,
+        "fileCount": len({uri for files in state.turn_changes.values() for uri in files}),
         "usage": state.usage,
         "context": state.context,
         "options": state.options,
@@ -187,7 +188,8 @@ class Catalog:
             last_seq = last_seq_of(folder)
             with suppress(OSError, DaemonError, ValueError, *_MALFORMED):
                 meta = orjson.loads(read_end(folder / _META_NAME, _MAX_META_BYTES))
-                if meta.keys() == _FIELDS:
+                # Earlier versions did not count files; to count them now would read every log.
+                if meta.keys() | {"fileCount"} == _FIELDS:
                     meta["id"] = folder.name
                     if meta["lastSeq"] == last_seq:
                         return _checked(meta)

@@ -822,6 +822,7 @@ export interface ConversationInfo {
   epoch?: string;
   turnId?: string;
   messageCount: number;
+  fileCount?: number;
   usage?: Usage;
   context: ContextInfo;
   options: Record<string, string>;

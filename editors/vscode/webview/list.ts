@@ -1,7 +1,7 @@
 /** The conversations of the open folders, newest first: search, open, rename, archive, delete. */
 
 import type { ChangedParams, ConversationInfo } from "../src/protocol";
-import { formatAgo, formatCost } from "../src/words";
+import { formatAgo, formatCost, formatCount } from "../src/words";
 import { h, icon, type IconName } from "./dom";
 import { call, report, run } from "./host";
 
@@ -112,7 +112,8 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
-    const details = [doing(info), formatAgo(info.updatedAt), info.modelLabel, formatCost(info.usage)]
+    const files = info.fileCount && formatCount(info.fileCount, "file");
+    const details = [doing(info), formatAgo(info.updatedAt), info.modelLabel, files, formatCost(info.usage)]
       .filter(Boolean)
       .join(" · ");
     const action = (name: IconName, label: string, onclick: () => void) =>

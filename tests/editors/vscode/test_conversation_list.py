@@ -1,7 +1,7 @@
 """The list of conversations by keyboard, and where a message goes while the user goes elsewhere."""
 
 import pytest
-from fake_llm import say
+from fake_llm import call, calls, say
 from playwright.async_api import expect
 from window import VSCode
 
@@ -19,11 +19,18 @@ CHOOSE_AND_SAY = """([title, text]) => {
 async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     vscode: VSCode,
 ) -> None:
-    vscode.script(say("One."), say("Two."))
+    made = [call("edit", command="create", path=path, text="x\n") for path in ("a", "b")]
+    vscode.script(calls(*made), say("One."), say("Two."))
+    await vscode.open()
+    await vscode.choose("mode", "autoEdit")
     await vscode.hold(("first", "One."), ("second", "Two."))
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     titles = vscode.panel.locator(".row-title")
     await expect(titles).to_have_text(["second", "first"])
+    files = [
+        " · 2 files" in text for text in await vscode.panel.locator(".row-meta").all_inner_texts()
+    ]
+    assert files == [False, True]
     await expect(vscode.panel.get_by_label("Search conversations")).to_be_focused()
     press = vscode.page.keyboard.press
 

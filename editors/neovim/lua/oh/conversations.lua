@@ -97,13 +97,23 @@ local function local_time(utc)
   return os.date("%Y-%m-%d %H:%M", read_as_local + offset) --[[@as string]]
 end
 
+---@param n integer
+---@param noun string
+---@return string
+local function count(n, noun)
+  return ("%d %s%s"):format(n, noun, n == 1 and "" or "s")
+end
+
 ---@param info table
 ---@return string
 function M.format(info)
-  local when = local_time(info.updatedAt)
-  local count = ("%d message%s"):format(info.messageCount, info.messageCount == 1 and "" or "s")
+  local parts = { info.title .. " ", info.status, count(info.messageCount, "message") }
+  if (info.fileCount or 0) > 0 then
+    table.insert(parts, count(info.fileCount, "file"))
+  end
+  table.insert(parts, local_time(info.updatedAt))
   local waits = info.pendingCount > 0 and ("  · %d to allow"):format(info.pendingCount) or ""
-  return ("%s  · %s · %s · %s%s"):format(info.title, info.status, count, when, waits)
+  return table.concat(parts, " · ") .. waits
 end
 
 --- Restart the daemon of this root and continue its conversation.

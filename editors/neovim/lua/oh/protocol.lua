@@ -715,6 +715,7 @@
 ---@field epoch? string
 ---@field turnId? string
 ---@field messageCount integer
+---@field fileCount? integer
 ---@field usage? oh.protocol.Usage
 ---@field context oh.protocol.ContextInfo
 ---@field options table<string, string>
