@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.checkpoints import LandingPlanned, RepositoryLanding
-from oh_daemon.contract.daemon_messages import (
+from oh_daemon.contract.branches import (
     ChangesDiffResult,
     ChangesListResult,
     ReviewedFile,
     ReviewParams,
     ReviewResult,
 )
+from oh_daemon.contract.checkpoints import LandingPlanned, RepositoryLanding
 from oh_daemon.contract.errors import ConversationBusyError, InvalidParamsError, ToolError
 from oh_daemon.contract.events import ChangesReviewed, ItemCompleted
 from oh_daemon.contract.forms import plain_form

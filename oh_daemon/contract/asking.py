@@ -15,10 +15,12 @@ class AskParams(OfConversation):
     """Ask the model about the conversation, leaving no trace in it except the cost."""
 
     question: Annotated[str, Field(min_length=1, max_length=1 << 16)]
+    """What to ask, in words."""
 
 
 class AskResult(Contract):
     text: str
+    """The model's answer, in Markdown."""
     usage: Usage
 
 
@@ -26,12 +28,14 @@ class UsageReadParams(Contract):
     """Sum the tokens and costs of one conversation, or of all in the open folders."""
 
     conversation_id: ConversationId | None = None
+    """Only this conversation; by default all of the open folders."""
     since: Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\d(T[\d:.]+Z)?$")] | None = None
     """A day or a time in UTC, such as `2026-11-21` or `2026-11-21T08:00:00Z`."""
 
 
 class ModelUsage(Contract):
     model: str
+    """The model that answered."""
     usage: Usage
 
 
@@ -46,4 +50,6 @@ class UsageReadResult(Contract):
 
     usage: Usage
     by_model: tuple[ModelUsage, ...]
+    """The same, for each model."""
     by_day: tuple[DayUsage, ...]
+    """The same, for each day."""

@@ -126,9 +126,13 @@ class Position(Contract):
     """A place in a text; `character` counts code units of the negotiated position encoding."""
 
     line: Annotated[int, Field(ge=0)]
+    """Number of the line, from 0."""
     character: Annotated[int, Field(ge=0)]
+    """Place in the line, from 0."""
 
 
 class Range(Contract):
     start: Position
+    """Where it begins."""
     end: Position
+    """Where it ends; what is there does not belong to it."""

@@ -14,32 +14,42 @@ class RefMove(Contract):
     """A branch, a tag or HEAD that moves, if it is still where it was."""
 
     ref: str
+    """Full name of the ref."""
     before: str | None = None
+    """The commit, or for HEAD also the branch; absent if there was none."""
     after: str | None = None
+    """The same afterwards; absent if it is gone."""
 
 
 class StashEntry(Contract):
     commit: str
+    """Name of its commit."""
     message: str
+    """Its message."""
 
 
 class StashMove(Contract):
     """All entries of the stash, the newest first."""
 
     before: tuple[StashEntry, ...] = ()
+    """The entries before."""
     after: tuple[StashEntry, ...] = ()
+    """The entries afterwards."""
 
 
 class RepositoryLanding(Contract):
     """What of one repository waits to land, all of it or nothing."""
 
     git_dir: str
+    """Path of the repository's own folder."""
     work_tree: str | None = None
     """Absent for what has none, or has it in its settings."""
     is_new: bool | None = None
     """Set if the disk has no repository there; then it is made first, with the user's settings."""
     refs: tuple[RefMove, ...] = ()
+    """What moves."""
     stash: StashMove | None = None
+    """How the stash changes; absent if it does not."""
     index: str | None = None
     """Hash of a blob with the index's rows that differ, as `sandbox/git_commands` writes it."""
     pack: str | None = None
@@ -51,6 +61,7 @@ class RepositoryLanding(Contract):
     moved: str | None = None
     """What somebody else moved while the command ran, so that this cannot land."""
     shown: tuple[GitChange, ...] = ()
+    """The same, as people see it."""
 
 
 class LandingPlanned(Contract):
@@ -76,7 +87,9 @@ class CheckpointCreated(Contract):
     before: dict[str, str]
     """The name of each folder's tree, by the folder's URI."""
     after: dict[str, str]
+    """The same, for the trees afterwards."""
     n_files: int
+    """How many files differ."""
     saved: dict[str, str] | None = None
     """Texts that the user saved meanwhile, by URI; only later changes to those files are undone."""
     changes: tuple[FileChange, ...] | None = None
@@ -88,5 +101,8 @@ class ConversationRolledBack(Contract):
 
     type: Literal["conversation.rolledBack"] = "conversation.rolledBack"
     to_seq: int
+    """The last event that counts."""
     to_item_id: str
+    """The message that no longer counts, nor anything after it."""
     files: Literal["keep", "restore"]
+    """Whether the files were taken back, too."""

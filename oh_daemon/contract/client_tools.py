@@ -17,6 +17,7 @@ class ClientTool(Contract):
     name: Annotated[str, Field(max_length=64, pattern=r"^_?[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*_?$")]
     """Letters, digits, `-` and single `_`; `__` is reserved for the tools of MCP servers."""
     description: Annotated[str, Field(max_length=4_000)] = ""
+    """What it does, for the model."""
     input_schema: dict[str, Any] = Field(default_factory=dict)
     """JSON Schema of an object."""
     annotations: dict[str, Any] = Field(default_factory=dict)
@@ -34,6 +35,7 @@ class ToolCallParams(Contract):
     conversation_id: str
     item_id: str
     name: str
+    """Name of the tool."""
     arguments: dict[str, Any]
     """Already checked against the tool's `inputSchema`."""
 
@@ -42,6 +44,8 @@ class ToolCallResult(Contract):
     """A tool result in MCP's form."""
 
     content: tuple[dict[str, Any], ...] = ()
+    """MCP content blocks, for the model."""
     structured_content: Any = None
     """Given to the model when there is no `content`."""
     is_error: bool = False
+    """Whether the call failed."""

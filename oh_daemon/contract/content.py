@@ -14,6 +14,7 @@ ImageType = Annotated[str, Field(pattern=r"^image/(png|jpeg|gif|webp)$")]
 class TextPart(Contract):
     type: Literal["text"] = "text"
     text: Annotated[str, Field(max_length=1 << 20)]
+    """What the user wrote."""
 
 
 class ImagePart(Contract):
@@ -39,8 +40,11 @@ class ResourceLinkPart(Contract):
 
     type: Literal["resourceLink"] = "resourceLink"
     uri: str
+    """URI of a `file:`, of a conversation (`oh-log:/ID`), of `oh-git:/diff`, or of a page."""
     name: str | None = None
+    """Its name for people."""
     range: Range | None = None
+    """The lines that are meant."""
     text: str | None = None
     """What is not read later: of a conversation (`oh-log:/ID`) what was said in it, of a folder, of
     changes, of a page. The daemon fills this in."""
@@ -53,8 +57,10 @@ class ResourcePart(Contract):
 
     type: Literal["resource"] = "resource"
     uri: str
+    """Where the text is from."""
     mime_type: str | None = None
     text: Annotated[str, Field(max_length=1 << 20)]
+    """The whole text."""
 
 
 class SelectionPart(Contract):
@@ -63,8 +69,11 @@ class SelectionPart(Contract):
     type: Literal["selection"] = "selection"
     uri: str
     range: Range
+    """What is selected."""
     text: Annotated[str, Field(max_length=1 << 20)]
+    """The text that is selected."""
     version: int | None = None
+    """LSP's version of the document."""
 
 
 class DiagnosticsPart(Contract):
@@ -73,6 +82,7 @@ class DiagnosticsPart(Contract):
     type: Literal["diagnostics"] = "diagnostics"
     uri: str
     items: tuple[dict[str, Any], ...]
+    """LSP's `Diagnostic` objects."""
 
 
 class CommandPart(Contract):
@@ -80,7 +90,9 @@ class CommandPart(Contract):
 
     type: Literal["command"] = "command"
     name: Annotated[str, Field(max_length=100)]
+    """Its name."""
     args: Annotated[str, Field(max_length=1 << 16)] | None = None
+    """What the user wrote after the name."""
     prompt: str | None = None
     """What the model reads instead; the daemon writes it."""
 
@@ -90,7 +102,9 @@ class SkillPart(Contract):
 
     type: Literal["skill"] = "skill"
     name: Annotated[str, Field(max_length=100)]
+    """Its name."""
     args: Annotated[str, Field(max_length=1 << 16)] | None = None
+    """What the user wrote after the name."""
     prompt: str | None = None
     """What the model reads instead; the daemon writes it."""
 

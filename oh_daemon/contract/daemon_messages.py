@@ -6,12 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, SecretStr
 
-from oh_daemon.contract.approvals import Approval, Subject
+from oh_daemon.contract.approvals import Approval, Decision, Subject
 from oh_daemon.contract.base import Contract, Range
-from oh_daemon.contract.events import Decision
-from oh_daemon.contract.items import FileChange, GitChange, Hunk, NamedHunk
 from oh_daemon.contract.llm import HttpUrl
-from oh_daemon.contract.messages import Conflict, ConversationId, Empty, OfConversation
+from oh_daemon.contract.messages import ConversationId, Empty, OfConversation
 from oh_daemon.contract.settings import SandboxSetting
 from oh_daemon.contract.status import ConversationState
 
@@ -22,92 +20,37 @@ class ApprovalListParams(Contract):
     """List the pending approvals."""
 
     conversation_id: ConversationId | None = None
+    """Only of this one; by default of all that are open."""
 
 
 class ApprovalListResult(Contract):
     pending: tuple[Approval, ...]
+    """Oldest first."""
 
 
 class ApprovalRespondParams(Contract):
     """Allow or reject an action; the digest must be echoed, and the first answer wins."""
 
     approval_id: str
+    """Id of the approval."""
     digest: str
     option_id: str | None = None
+    """Id of an option. Either this or `decision` must be there."""
     decision: Decision | None = None
+    """The effect and scope of one of the options."""
     feedback: Annotated[str, Field(max_length=8000)] | None = None
     edited_subject: Subject | None = None
-
-
-class ChangesListParams(OfConversation):
-    """List the files that the agent changed, with the changes that wait for review."""
-
-    turn_id: str | None = None
-    """List what this turn changed instead, reviewed or not."""
-
-
-class ReviewedFile(FileChange):
-    """All changes to a file that are not accepted yet, as one change."""
-
-    state: Literal["pending", "accepted", "reverted", "conflict"]
-    """State of the file as a whole; `conflict` when it is pending and can no longer be reverted."""
-    by_command: bool | None = None
-    """Set if some of it was changed by a command, not by an edit."""
-
-
-class ChangesListResult(Contract):
-    files: tuple[ReviewedFile, ...]
-    left_out: dict[str, str] | None = None
-    """In an isolated conversation: what cannot land, only be reverted, by URI, with the reason."""
-    git: tuple[GitChange, ...] | None = None
-    """In an isolated conversation: commits and the like, which land when no file waits any more."""
-
-
-class ChangesDiffParams(OfConversation):
-    """Show the changes to a file that wait for review, with their hunks."""
-
-    uri: str
-    turn_id: str | None = None
-    """Show what this turn did to the file instead; `hunks` is then empty."""
-
-
-class ChangesDiffResult(Contract):
-    """Both texts use LF as line ending; a text is absent when there was no file."""
-
-    old_text: str | None = None
-    new_text: str | None = None
-    patch: str
-    hunks: tuple[Hunk, ...]
-
-
-class ReviewParams(OfConversation):
-    """Whole files, or hunks as `changes/diff` lists them; without both, all pending changes."""
-
-    uris: tuple[str, ...] = ()
-    hunks: tuple[NamedHunk, ...] = ()
-
-
-class AcceptParams(ReviewParams):
-    """Accept changes: they no longer wait for review."""
-
-
-class RevertParams(ReviewParams):
-    """Revert changes through the editor, leaving later changes of the user in place."""
-
-
-class ReviewResult(Contract):
-    """The files that were accepted or reverted, and those left unchanged, with the reason."""
-
-    done: tuple[str, ...]
-    conflicts: tuple[Conflict, ...]
 
 
 class OutputReadParams(OfConversation):
     """Read more of an output of which the item only shows the beginning and the end."""
 
     output_ref: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    """The `outputRef` of an item or a part."""
     offset: Annotated[int, Field(ge=0)] = 0
+    """The first byte."""
     limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
+    """How many bytes to read."""
     encoding: Literal["utf-8", "base64"] = "utf-8"
     """Encoding of `text`; use `base64` for images."""
 
@@ -116,8 +59,11 @@ class OutputReadResult(Contract):
     """Bytes `offset` to `nextOffset` of the whole output, as text."""
 
     text: str
+    """The bytes, in the `encoding` that was asked for."""
     next_offset: int
+    """The byte after the last one here."""
     total: int
+    """Size of the whole output in bytes."""
 
 
 class PortListParams(OfConversation):
@@ -128,18 +74,21 @@ class OpenPort(Contract):
     """A port of the view, which is not one of this machine."""
 
     port: int
+    """The port on which a command listens."""
     address: str | None = None
     """Where it is reached from outside, once it was opened."""
 
 
 class PortListResult(Contract):
     ports: tuple[OpenPort, ...]
+    """Lowest first."""
 
 
 class PortOpenParams(OfConversation):
     """Let the user reach a port of the view; that ends with what listens there."""
 
     port: Annotated[int, Field(ge=1, le=65_535)]
+    """One of `port/list`."""
 
 
 class PortOpenResult(Contract):
@@ -151,6 +100,7 @@ class PortChangedParams(OfConversation):
     """All ports on which the conversation's commands listen in their view."""
 
     ports: tuple[OpenPort, ...]
+    """Lowest first."""
 
 
 class TerminalListParams(OfConversation):
@@ -163,6 +113,7 @@ class TerminalInfo(Contract):
     """The running command, or the last one."""
     cwd: str
     running: bool
+    """Whether something runs in it."""
     exit_code: int | None = None
     size_bytes: int
     """Size of the output that is kept."""
@@ -170,6 +121,7 @@ class TerminalInfo(Contract):
 
 class TerminalListResult(Contract):
     terminals: tuple[TerminalInfo, ...]
+    """In the order in which they were started."""
 
 
 class OfTerminal(OfConversation):
@@ -182,11 +134,14 @@ class TerminalReadParams(OfTerminal):
     offset: Annotated[int, Field(ge=0)] = 0
     """In characters. If that text is no longer kept, reading starts at the oldest that is."""
     limit: Annotated[int, Field(ge=1, le=262_144)] = 262_144
+    """How many characters to read."""
 
 
 class TerminalReadResult(Contract):
     data: str
+    """The text."""
     next_offset: int
+    """The character after the last one here."""
     eof: bool
     """True when everything was read and no running command can write more."""
 
@@ -206,27 +161,37 @@ class ToolListParams(Contract):
     """List the tools that the agent is offered."""
 
     conversation_id: ConversationId | None = None
+    """Those of this conversation; by default those of a new one."""
 
 
 class ToolInfo(Contract):
     name: str
+    """Its name, as the model calls it."""
     description: str
+    """What it does, as the model reads it."""
     input_schema: dict[str, Any]
+    """JSON Schema of its arguments."""
     annotations: dict[str, Any]
+    """MCP's hints, such as `readOnlyHint`."""
 
 
 class ToolListResult(Contract):
     tools: tuple[ToolInfo, ...]
+    """All that the model may call."""
 
 
 class ModelInfo(Contract):
     id: str
+    """What the option `model` takes."""
     label: str
     kind: Literal["model", "profile", "router"] = "model"
     """Profiles and routers are names from the user's settings."""
     context_window: int | None = None
+    """Its input limit in tokens, if it is known."""
     available: bool
+    """Whether it can be asked now."""
     reason: str | None = None
+    """If not, why, and what to do."""
 
 
 class ModelListParams(Empty):
@@ -235,7 +200,9 @@ class ModelListParams(Empty):
 
 class ModelListResult(Contract):
     models: tuple[ModelInfo, ...]
+    """All that can be chosen by name."""
     default: str | None = None
+    """Id of the one that a new conversation has."""
 
 
 class ModelCheckParams(Contract):
@@ -256,6 +223,7 @@ class ModelDiscoverParams(Contract):
     """List the models that a server offers which speaks OpenAI's API, such as Ollama."""
 
     base_url: HttpUrl
+    """Address of the server, with or without `/v1`."""
 
 
 class ModelDiscoverResult(Contract):
@@ -269,13 +237,16 @@ class ConfigReadParams(Contract):
     """Read the settings in force, and the source of each."""
 
     section: str | None = None
+    """Name of one setting; by default all are read."""
 
 
 class ConfigReadResult(Contract):
     """The settings in force; `sources` names the source of each. Keys are shown as `***`."""
 
     value: dict[str, Any]
+    """The settings by name."""
     sources: dict[str, str]
+    """Where the value of each comes from."""
     problems: tuple[str, ...]
 
 
@@ -283,6 +254,7 @@ class ConfigValidateParams(Contract):
     """Check settings that are not in force yet, and report their problems."""
 
     settings: dict[str, Any]
+    """The settings by name."""
     source: Literal["client", "project", "user"] = "client"
     """Where the settings will be kept; those of a project may only tighten."""
 
@@ -302,6 +274,7 @@ class SecretSetParams(Contract):
     name: SecretName
     """The variable that would hold it, such as `ANTHROPIC_API_KEY`."""
     value: Annotated[SecretStr, Field(min_length=8, max_length=16_384)]
+    """The secret itself."""
     for_commands: bool = False
     """Lend it to commands, not models: a command that names the variable asks, and then gets it."""
 
@@ -310,6 +283,7 @@ class SecretRemoveParams(Contract):
     """Forget a key or a secret; its value is still masked everywhere."""
 
     name: SecretName
+    """The name that it was lent under."""
 
 
 class SecretListParams(Empty):
@@ -322,10 +296,12 @@ class SecretNames(Contract):
     names: tuple[str, ...]
     """Names of the keys for models."""
     for_commands: tuple[str, ...] = ()
+    """Names of the secrets for commands."""
 
 
 class ConversationLoad(Contract):
     id: str
+    """Id of the conversation."""
     status: ConversationState
 
 
@@ -337,6 +313,7 @@ class SandboxInfo(Contract):
     """What holds the commands that run unasked, as `initialize` reports it, too."""
 
     level: Literal["view", "landlock", "none"]
+    """A view of its own, Landlock, or nothing."""
     wanted: SandboxSetting
     """The setting. When it names a level and `level` is another, no command runs."""
     cause: str | None = None
@@ -347,18 +324,27 @@ class SandboxInfo(Contract):
 
 class DaemonStatusResult(Contract):
     version: str
+    """Version of the product."""
     pid: int
+    """Its process id."""
     uptime_s: float
+    """Seconds since it started."""
     rss_bytes: int
+    """Memory that it uses, in bytes."""
     conversations: tuple[ConversationLoad, ...]
+    """Those that are open."""
     writer_queue_bytes: int
+    """Bytes that wait for you to read them."""
     sandbox: SandboxInfo
     warnings: tuple[str, ...]
+    """What the user should know, one sentence for each."""
 
 
 class FolderTrust(Contract):
     folder: str
+    """URI or path of the folder."""
     trusted: Trust
+    """What agents may do there."""
 
 
 class SetTrustParams(FolderTrust):
@@ -367,6 +353,7 @@ class SetTrustParams(FolderTrust):
 
 class SetTrustResult(Contract):
     folders: tuple[FolderTrust, ...]
+    """The decisions that the user has made."""
 
 
 class ShownSelection(Contract):
@@ -375,18 +362,25 @@ class ShownSelection(Contract):
     uri: str
     range: Range
     text: str | None = None
+    """The selected text."""
 
 
 class ProblemCounts(Contract):
     errors: int = 0
+    """How many errors the editor shows."""
     warnings: int = 0
+    """How many warnings it shows."""
 
 
 class ContextChangedParams(Contract):
     """Report everything that the user now sees; the agent is told with the next message."""
 
     active_uri: str | None = None
+    """The document with the cursor."""
     selection: ShownSelection | None = None
     visible_ranges: tuple[Range, ...] = ()
+    """What is on the screen of that document."""
     open_uris: tuple[str, ...] = ()
+    """All open documents."""
     diagnostics_summary: ProblemCounts | None = None
+    """How many problems the editor shows."""

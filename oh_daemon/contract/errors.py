@@ -6,7 +6,7 @@
     └── ModelError   the provider failed; `retryable` says whether another attempt can help
 
 Any other exception is a bug and propagates unchanged. Codes -31001 to -31031 lie outside the ranges
-that JSON-RPC and LSP reserve. `protocol.md` lists them, with the first line of each docstring.
+that JSON-RPC and LSP reserve. docs/protocol lists them, with the first line of each docstring.
 """
 
 from __future__ import annotations

@@ -10,7 +10,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from oh_daemon.contract.approvals import Approval, InputAction, InputRequest, RuleCode, Subject
+from oh_daemon.contract.approvals import (
+    ActionDecided,
+    ApprovalRequested,
+    ApprovalResolved,
+    InputRequested,
+    InputResolved,
+)
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.checkpoints import CheckpointCreated, ConversationRolledBack, LandingPlanned
 from oh_daemon.contract.items import (
@@ -22,7 +28,6 @@ from oh_daemon.contract.items import (
     Purpose,
     QueuedMessage,
     Risk,
-    Scope,
     Turn,
     TurnCause,
 )
@@ -36,11 +41,16 @@ class ConversationCreated(Contract):
 
     type: Literal["conversation.created"] = "conversation.created"
     title: str
+    """Its title."""
     folders: tuple[str, ...]
+    """URIs of its folders; the first is the working directory."""
     agent: AgentInfo
     options: dict[str, str]
+    """The options that it begins with."""
     max_steps: int
+    """Maximum number of model calls per turn."""
     max_cost_usd: float | None = None
+    """Maximum cost per turn in US dollars."""
     result_schema: dict[str, Any] | None = None
     """JSON Schema of the `result` that the agent gives to `finish` along with its message."""
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -63,8 +73,11 @@ class ConversationUpdated(Contract):
 
     type: Literal["conversation.updated"] = "conversation.updated"
     title: str | None = None
+    """The new title."""
     archived: bool | None = None
+    """Whether it is archived."""
     tags: tuple[str, ...] | None = None
+    """The complete new list."""
     metadata: dict[str, Any] | None = None
     """The complete metadata from now on."""
     folders: tuple[str, ...] | None = None
@@ -82,8 +95,11 @@ class StatusChanged(Contract):
 
     type: Literal["status.changed"] = "status.changed"
     from_: Annotated[ConversationState, Field(alias="from")]
+    """What it was."""
     to: ConversationState
+    """What it is."""
     reason: PauseReason | None = None
+    """Why it is paused."""
 
 
 class MessageQueued(Contract):
@@ -91,6 +107,7 @@ class MessageQueued(Contract):
 
     type: Literal["message.queued"] = "message.queued"
     message: QueuedMessage
+    """The message that waits."""
 
 
 class MessageEdited(Contract):
@@ -98,6 +115,7 @@ class MessageEdited(Contract):
 
     type: Literal["message.edited"] = "message.edited"
     message: QueuedMessage
+    """The message as it is now."""
     position: int
     """Its position in the queue from now on."""
 
@@ -108,6 +126,7 @@ class MessageDequeued(Contract):
     type: Literal["message.dequeued"] = "message.dequeued"
     message_id: str
     outcome: Literal["started", "steered", "removed"]
+    """What became of it."""
 
 
 class MessageRefused(Contract):
@@ -115,6 +134,7 @@ class MessageRefused(Contract):
 
     type: Literal["message.refused"] = "message.refused"
     reason: str
+    """What the hook said."""
 
 
 class TurnStarted(Contract):
@@ -122,6 +142,7 @@ class TurnStarted(Contract):
 
     type: Literal["turn.started"] = "turn.started"
     cause: TurnCause
+    """What the turn is for."""
     options: dict[str, str] | None = None
     """Override the conversation's options until the turn has ended."""
 
@@ -131,6 +152,7 @@ class TurnPaused(Contract):
 
     type: Literal["turn.paused"] = "turn.paused"
     reason: PauseReason
+    """Why it is paused."""
 
 
 class TurnResumed(Contract):
@@ -151,6 +173,7 @@ class PauseRequested(Contract):
 
     type: Literal["pause.requested"] = "pause.requested"
     when: Literal["step", "now"]
+    """After the current step, or now."""
 
 
 class InterruptRequested(Contract):
@@ -164,6 +187,7 @@ class CondensationRequested(Contract):
 
     type: Literal["condensation.requested"] = "condensation.requested"
     instructions: str | None = None
+    """What the summary must contain in particular."""
 
 
 class ItemStarted(Contract):
@@ -171,6 +195,7 @@ class ItemStarted(Contract):
 
     type: Literal["item.started"] = "item.started"
     item: Item
+    """The item as it begins."""
 
 
 class ItemUpdated(Contract):
@@ -178,11 +203,15 @@ class ItemUpdated(Contract):
 
     type: Literal["item.updated"] = "item.updated"
     status: ItemStatus
+    """The new status."""
     args: dict[str, Any] | None = None
+    """What the tool gets."""
     title: str | None = None
+    """The new title."""
     command: str | None = None
     risk: Risk | None = None
     summary: str | None = None
+    """The model's own summary."""
 
 
 class ItemCompleted(Contract):
@@ -190,59 +219,7 @@ class ItemCompleted(Contract):
 
     type: Literal["item.completed"] = "item.completed"
     item: Item
-
-
-class ApprovalRequested(Contract):
-    """An action is held until the user decides."""
-
-    type: Literal["approval.requested"] = "approval.requested"
-    approval: Approval
-
-
-class Decision(Contract):
-    effect: Literal["allow", "reject"]
-    scope: Scope = "once"
-
-
-class ApprovalResolved(Contract):
-    """An approval was decided, and by whom; `editedSubject` is what runs instead."""
-
-    type: Literal["approval.resolved"] = "approval.resolved"
-    approval_id: str
-    decision: Decision
-    by: Literal["user", "policy", "superseded", "interrupted", "noClient", "changed"]
-    feedback: str | None = None
-    edited_subject: Subject | None = None
-
-
-class InputRequested(Contract):
-    """The agent asks the user something and waits."""
-
-    type: Literal["input.requested"] = "input.requested"
-    input: InputRequest
-
-
-class InputResolved(Contract):
-    """A question was answered, by a `message` if the user typed into the chat instead."""
-
-    type: Literal["input.resolved"] = "input.resolved"
-    input_id: str
-    action: InputAction
-    content: str | None = None
-    by: Literal["user", "message", "interrupted", "changed"]
-
-
-class ActionDecided(Contract):
-    """An action was allowed or rejected without asking: the rule, and the action's digest."""
-
-    type: Literal["action.decided"] = "action.decided"
-    effect: Literal["allow", "reject"]
-    code: RuleCode | None = None
-    """Which rule it was; `rule` says it to people."""
-    rule: str
-    risk: Risk
-    reasons: tuple[str, ...] = ()
-    digest: str
+    """The whole item."""
 
 
 class ChangesUpdated(Contract):
@@ -250,6 +227,7 @@ class ChangesUpdated(Contract):
 
     type: Literal["changes.updated"] = "changes.updated"
     files: tuple[FileChange, ...]
+    """One change for each file."""
     by_subagent: tuple[FileChange, ...] | None = None
     """The changes that a sub-agent has just made, for the review."""
 
@@ -260,6 +238,7 @@ class ChangesReviewed(Contract):
     type: Literal["changes.reviewed"] = "changes.reviewed"
     uri: str
     decision: Literal["accepted", "reverted"]
+    """What the user did."""
     base: str | None = None
     """Hash of the text that counts as accepted from now on."""
     now: str | None = None
@@ -272,10 +251,13 @@ class UsageUpdated(Contract):
     type: Literal["usage.updated"] = "usage.updated"
     usage: Usage
     model: str
+    """The model that answered."""
     latency_ms: int
+    """Milliseconds until the answer was there."""
     context_used: int = 0
     """Number of tokens of the prompt just sent."""
     context_size: int | None = None
+    """The model's window in tokens, if it is known."""
     purpose: Purpose | None = None
     """Absent for a step; only steps count against `maxSteps`. A call with purpose `subagent` is in
     the log of the sub-agent's own conversation too."""
@@ -286,6 +268,7 @@ class OptionsChanged(Contract):
 
     type: Literal["options.changed"] = "options.changed"
     values: dict[str, str]
+    """The new values by option."""
 
 
 class RetryScheduled(Contract):
@@ -293,10 +276,15 @@ class RetryScheduled(Contract):
 
     type: Literal["retry.scheduled"] = "retry.scheduled"
     attempt: int
+    """Number of the attempt that comes."""
     max_attempts: int
+    """How many there are at most."""
     delay_ms: int
+    """Milliseconds until then."""
     error: ErrorInfo
+    """Why the last one failed."""
     drop_item_ids: tuple[str, ...] = ()
+    """Items of the failed attempt."""
     model: str | None = None
     """Another model that is tried instead: a fallback of the profile."""
 
@@ -325,7 +313,9 @@ class StuckDetected(Contract):
 
     type: Literal["stuck.detected"] = "stuck.detected"
     pattern: StuckPattern
+    """How it repeats itself."""
     outcome: Literal["nudged", "stopped"]
+    """Whether it was told, or its turn ended."""
 
 
 class UnknownEvent(Contract):
@@ -333,6 +323,7 @@ class UnknownEvent(Contract):
 
     model_config = ConfigDict(extra="allow")
     type: str
+    """A type that this version does not know."""
 
 
 KnownEvent = Annotated[
@@ -380,18 +371,27 @@ class Cause(Contract):
     """The client request that caused an event, kept so that a repeated request is recognised."""
 
     method: str
+    """The method."""
     client_request_id: str
     body_hash: str
+    """Hash of the other params."""
     result: dict[str, Any]
+    """The answer."""
 
 
 class Record(Contract):
     """One line of the log."""
 
     v: Literal[1] = LOG_VERSION
+    """Version of the log."""
     seq: int
+    """Number of the event, from 1."""
     ts: str
+    """When it was appended, in UTC."""
     turn_id: str | None = None
+    """The turn that it belongs to, if any."""
     item_id: str | None = None
+    """The item that it is about, if any."""
     cause: Cause | None = None
     event: Annotated[Event, Field(union_mode="left_to_right")]
+    """What happened."""

@@ -50,7 +50,9 @@ class FileForm(Contract):
     """How a text is stored on disk."""
 
     encoding: str = "utf-8"
+    """The encoding."""
     bom: bool = False
+    """Whether it begins with a byte order mark."""
     mode: int | None = None
     """Permissions; None means those of any new file."""
 
@@ -60,13 +62,17 @@ class FileChange(Contract):
 
     uri: str
     op: Literal["add", "modify", "delete"]
+    """What happens to the file."""
     added: int
+    """Number of lines that are added."""
     removed: int
+    """Number of lines that are removed."""
     patch: str | None = None
     """Unified diff with three lines of context, cut at 32 KiB."""
     sha256_before: str | None = None
     """Hash of the text as the editor or the disk had it; absent when the file was new."""
     sha256_after: str | None = None
+    """The same afterwards; absent when the file was deleted."""
     unsaved: bool | None = None
     """True when the buffer has the change but the disk does not have it yet."""
     form: FileForm | None = None
@@ -76,6 +82,7 @@ class FileChange(Contract):
     mode_before: int | None = None
     """Permissions, where a change of bytes or of the permissions themselves names them."""
     mode_after: int | None = None
+    """The same afterwards."""
 
 
 class GitChange(Contract):
@@ -90,15 +97,20 @@ class GitChange(Contract):
     before: str | None = None
     """Name of the commit, for HEAD also of the branch; absent when there was none."""
     after: str | None = None
+    """The same afterwards; absent when it is gone."""
 
 
 class Hunk(Contract):
     """Lines that differ, counted from 0; `old` is the accepted text, `new` the agent's."""
 
     old_start: int
+    """First line in the old text."""
     old_lines: int
+    """How many lines of the old text."""
     new_start: int
+    """First line in the new text."""
     new_lines: int
+    """How many lines of the new text."""
 
 
 class NamedHunk(Hunk):
@@ -115,7 +127,9 @@ class ModelCall(Contract):
     """The model's tool call, as it must be sent back to the model; clients ignore it."""
 
     id: str
+    """The model's id of the call."""
     name: str
+    """Name of the tool."""
     arguments: str
     """An object as valid JSON text."""
     batch: str
@@ -124,6 +138,7 @@ class ModelCall(Contract):
 
 class ItemBase(Contract):
     id: str
+    """Id of the item; it stays the same."""
     status: ItemStatus = "completed"
     reason: str | None = None
     """Why the item ended as it did, for instance `outcomeUnknown`, `interrupted`, `retried`."""
@@ -136,7 +151,9 @@ class UserMessageItem(ItemBase):
     message_id: str
     client_message_id: str | None = None
     content: tuple[Part, ...]
+    """What the message is made of."""
     delivery: Delivery = "auto"
+    """How it was sent."""
     editor: dict[str, str] | None = None
     """What the editor showed then, as told to the model; only what the model did not know yet."""
     environment: dict[str, str] | None = None
@@ -147,13 +164,17 @@ class AgentMessageItem(ItemBase):
     kind: Literal["agentMessage"] = "agentMessage"
     message_id: str
     text: str = ""
+    """Markdown of the model; untrusted."""
     batch: str | None = None
+    """Id of the model's answer that this is a part of."""
 
 
 class ReasoningItem(ItemBase):
     kind: Literal["reasoning"] = "reasoning"
     text: str = ""
+    """What the model thought, as far as the provider tells it."""
     batch: str | None = None
+    """Id of the model's answer that this is a part of."""
     blocks: tuple[dict[str, Any], ...] = ()
     """Provider blocks (signatures, encrypted text) that go back to the model unmodified."""
     model: str | None = None
@@ -164,14 +185,19 @@ class ToolItemBase(ItemBase):
     """The fields of every tool call, whatever its kind."""
 
     tool: str
+    """Name of the tool, as the model calls it."""
     tool_kind: ToolKind = "other"
+    """What sort of thing the tool does, for icons."""
     title: str = ""
     args: dict[str, Any] = Field(default_factory=dict)
+    """The arguments that the model gave."""
     risk: Risk = "unknown"
     self_rating: Risk | None = None
     """The model's own rating of the risk; it may raise `risk`, but never lower it."""
     summary: str | None = None
+    """The model's own summary of the call."""
     locations: tuple[Location, ...] = ()
+    """Where in files it acts."""
     content: tuple[dict[str, Any], ...] = ()
     """MCP content blocks, exactly as the model gets them."""
     meta: dict[str, Any] | None = None
@@ -179,6 +205,7 @@ class ToolItemBase(ItemBase):
     output_ref: str | None = None
     """Reference to the whole output for `output/read`, when `content` was cut."""
     duration_ms: int | None = None
+    """How long it ran, in milliseconds."""
     call: ModelCall
 
 
@@ -193,7 +220,9 @@ class CommandItem(ToolItemBase):
     terminal_id: str
     exit_code: int | None = None
     signal: int | None = None
+    """The signal that ended it."""
     truncated: bool | None = None
+    """Whether `content` has not the whole output."""
     changes: tuple[FileChange, ...] | None = None
     """What it changed in the open folders, once that has landed there."""
     git: tuple[GitChange, ...] | None = None
@@ -203,8 +232,11 @@ class CommandItem(ToolItemBase):
 class FileChangeItem(ToolItemBase):
     kind: Literal["fileChange"] = "fileChange"
     changes: tuple[FileChange, ...] = ()
+    """What changed, each file with its diff."""
     route: Literal["editor", "disk"] | None = None
+    """Who wrote it."""
     undo_label: str | None = None
+    """Label of the editor's undo step."""
     git: tuple[GitChange, ...] | None = None
     """As in a command's item, if programs in the background made the changes."""
     origin: Literal["command"] | None = None
@@ -214,14 +246,19 @@ class FileChangeItem(ToolItemBase):
 
 class PlanEntry(Contract):
     id: str
+    """Its id within the plan."""
     text: Annotated[str, Field(max_length=2000)]
+    """What is to be done."""
     status: Literal["pending", "inProgress", "completed"] = "pending"
+    """How far it is."""
     priority: Literal["high", "medium", "low"] = "medium"
+    """How much it matters."""
 
 
 class PlanItem(ToolItemBase):
     kind: Literal["plan"] = "plan"
     entries: Annotated[tuple[PlanEntry, ...], Field(max_length=200)] = ()
+    """The whole plan, as it is from now on."""
 
 
 class SubagentItem(ItemBase):
@@ -229,7 +266,9 @@ class SubagentItem(ItemBase):
 
     kind: Literal["subagent"] = "subagent"
     conversation_id: str
+    """Id of the sub-agent's own conversation."""
     agent: str
+    """Name of the agent."""
     title: str
 
 
@@ -267,7 +306,9 @@ class CondensationItem(ItemBase):
     context_size: int | None = None
     """The window in tokens for which these outputs were cut."""
     summary: str | None = None
+    """The text that the model gets instead."""
     tokens_before: int = 0
+    """Size before."""
     tokens_after: int = 0
     """Both are estimates of the next request's size."""
 
@@ -289,7 +330,9 @@ class QueuedMessage(Contract):
     message_id: str
     client_message_id: str | None = None
     content: tuple[Part, ...]
+    """What it is made of."""
     delivery: Delivery
+    """How it was sent."""
     held: bool | None = None
     """Sent with `run: false`: the message waits for the next turn and does not start one."""
     options: dict[str, str] | None = None
@@ -301,10 +344,15 @@ class ErrorInfo(Contract):
     """A failure as clients show it: what happened and what to do, never a traceback."""
 
     code: int
+    """The code of the error."""
     kind: str
+    """Its stable name for programs."""
     message: str
+    """What happened, for people."""
     retryable: bool = False
+    """Whether another attempt can help."""
     hint: str | None = None
+    """What the user can do."""
 
     @staticmethod
     def of(exc: DaemonError) -> ErrorInfo:
@@ -315,14 +363,20 @@ class Turn(Contract):
     """The agent's work from a user message (or a resume) until it rests."""
 
     id: str
+    """Id of the turn."""
     status: Literal["running", "completed", "interrupted", "paused", "failed"]
+    """How it is, or how it ended."""
     stop_reason: StopReason | None = None
+    """Why it ended."""
     started_at: str
     ended_at: str | None = None
     n_steps: int = 0
+    """Number of its steps."""
     usage: Usage | None = None
     error: ErrorInfo | None = None
+    """What it failed at."""
     final_text: str | None = None
+    """What the agent said at the end."""
     result: Any = None
     """What the agent gave to `finish`, if the conversation has a `resultSchema`."""
 
@@ -331,8 +385,10 @@ class AgentInfo(Contract):
     """The model, prompt and tools of a conversation, exactly as they are sent to the model."""
 
     model: str
+    """The model by its name."""
     label: str
     system_prompt: str
+    """The system prompt."""
     context_files: tuple[str, ...] | None = None
     """The project's files that the prompt includes, such as AGENTS.md."""
     skills: dict[str, str] | None = None
@@ -340,3 +396,4 @@ class AgentInfo(Contract):
     environment: dict[str, str] | None = None
     """What the prompt says about where the agent works, by kind: date, git, mode and so on."""
     tools: tuple[dict[str, Any], ...]
+    """The tools, as the model gets them."""

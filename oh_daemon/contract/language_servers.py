@@ -15,10 +15,13 @@ class Diagnostic(Contract):
 
     range: Range
     message: str
+    """What is wrong."""
     severity: int | None = None
     """1 error, 2 warning, 3 information, 4 hint; an error if absent."""
     source: str | None = None
+    """What found it, such as a linter."""
     code: int | str | None = None
+    """Its code there."""
 
 
 class CodeLocation(Contract):

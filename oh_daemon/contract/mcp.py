@@ -15,15 +15,20 @@ class McpServerSettings(Contract):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     command: str | None = None
+    """Program to start."""
     args: tuple[str, ...] = ()
+    """Its arguments."""
     env: dict[str, str] = Field(default_factory=dict)
     """Additional environment variables for the command. Here and in `args` and `headers`, `${NAME}`
     is replaced by an environment variable or a lent secret."""
     url: Annotated[str, Field(pattern=r"^https?://\S+$")] | None = None
+    """Address of a server that runs already."""
     headers: dict[str, str] = Field(default_factory=dict)
+    """HTTP headers to send with every request."""
     transport: Literal["http", "sse"] = "http"
     """Transport of `url`: streamable HTTP, or the older server-sent events."""
     enabled: bool = True
+    """Whether to use it."""
     allow: tuple[str, ...] | None = None
     """Offer only these of the server's tools."""
     deny: tuple[str, ...] = ()
@@ -48,6 +53,7 @@ class McpServerInfo(Contract):
     """The current state of one server."""
 
     name: str
+    """Its name in the settings."""
     status: McpStatus
     """`authRequired`: the user must sign in, see `mcp/authenticate`."""
     tools: tuple[str, ...] = ()
@@ -55,6 +61,7 @@ class McpServerInfo(Contract):
     left_out: tuple[str, ...] = ()
     """Tools that are not offered, each with the reason."""
     error: str | None = None
+    """Why it does not run."""
 
 
 class McpListParams(Contract):
@@ -65,6 +72,7 @@ class McpServers(Contract):
     """All MCP servers with their current state, by name."""
 
     servers: tuple[McpServerInfo, ...]
+    """Sorted by name."""
 
 
 class McpSetEnabledParams(Contract):
@@ -72,6 +80,7 @@ class McpSetEnabledParams(Contract):
 
     server: str
     enabled: bool
+    """Whether it shall run."""
 
 
 class McpRestartParams(Contract):
@@ -95,3 +104,4 @@ class McpAuthenticateResult(Contract):
     opened: bool = False
     """Whether the client was asked to open it (`window/showDocument`)."""
     servers: tuple[McpServerInfo, ...]
+    """All servers, sorted by name."""

@@ -39,6 +39,7 @@ class Profile(Contract):
     model_config = ConfigDict(extra="forbid")
 
     model: ModelName
+    """The model by its name."""
     llm: Annotated[dict[str, Any], AfterValidator(_check_llm)] = Field(default_factory=dict)
     """Overrides fields of the setting `llm`; null removes a field."""
     fallbacks: tuple[ModelName, ...] = ()
@@ -55,11 +56,13 @@ class RouteRule(Contract):
     model_config = ConfigDict(extra="forbid")
 
     use: ModelName
+    """The model to use."""
     images: bool | None = None
     """Whether the request contains an image."""
     min_tokens: Annotated[int, Field(ge=0)] | None = None
     """Minimum size of the request in tokens, as estimated."""
     purpose: Purpose | Literal["step"] | None = None
+    """What the request is for."""
     contains: str | None = None
     """Text that the user's last message contains; case is ignored."""
 
@@ -74,9 +77,11 @@ class Router(Contract):
     model_config = ConfigDict(extra="forbid")
 
     models: Annotated[tuple[ModelName, ...], Field(min_length=1)]
+    """The models to choose from."""
     pick: Literal["first", "cheapest", "random"] = "first"
     """`random` keeps its choice within a conversation, so that the provider's cache is used."""
     rules: tuple[RouteRule, ...] = ()
+    """Which request goes to which model; the first that matches counts."""
 
     @property
     def names(self) -> tuple[str, ...]:

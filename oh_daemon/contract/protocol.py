@@ -1,6 +1,6 @@
 """The registry of all methods on the wire. A handler can only be bound to a method listed here.
 
-docs/schema.json and the tables of protocol.md are generated from it. Models are given by name and
+docs/schema.json and the tables of docs/protocol are generated from it. Models are given by name and
 loaded at first use, so that `initialize` is answered without importing pydantic.
 """
 

@@ -21,16 +21,20 @@ class Rule(Contract):
     model_config = ConfigDict(extra="forbid")
 
     decision: Literal["deny", "ask", "allow"]
+    """What happens with such calls."""
     tool: str = "terminal"
     """Name of the tool, or a pattern such as `shop__*`."""
     argv: tuple[str | tuple[str, ...], ...] = ()
+    """First words of the command; each is a word or several alternatives."""
     reason: str = ""
+    """Why, for people and the model."""
     match: tuple[str, ...] = ()
     """Example commands that the rule must match. If it does not, it is reported, and an `allow` is
     ignored."""
     not_match: tuple[str, ...] = ()
     """Example commands that the rule must not match; as with `match`."""
     scope: Literal["user", "project"] = "user"
+    """Whose rule it is; the source sets it."""
 
     @property
     def name(self) -> str:
@@ -76,6 +80,7 @@ class HookCommand(Contract):
 
     type: Literal["command"]
     command: str
+    """What bash runs."""
     timeout: Annotated[float, Field(gt=0, le=3600)] = 60
     """Timeout in seconds; then the command is ended and counts as failed."""
 
@@ -84,8 +89,11 @@ class HookGroup(Contract):
     """Hooks for names that `matcher`, a regular expression, matches as a whole; empty means all."""
 
     matcher: str = ""
+    """Regular expression for names of tools; empty for all."""
     hooks: tuple[HookCommand, ...]
+    """What runs then."""
     scope: Literal["user", "project"] = "user"
+    """Whose hooks they are; the source sets it."""
 
     @field_validator("matcher")
     @classmethod

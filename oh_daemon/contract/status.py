@@ -18,7 +18,9 @@ Isolation = Literal["view", "worktree"]
 
 class Cost(Contract):
     amount: float
+    """How much."""
     currency: Literal["USD"] = "USD"
+    """Its unit."""
 
 
 class Usage(Contract):
@@ -27,15 +29,23 @@ class Usage(Contract):
     input_tokens: int = 0
     """All prompt tokens, including those read from a cache."""
     output_tokens: int = 0
+    """Tokens of the answers, with those of reasoning."""
     cache_read_tokens: int = 0
+    """Prompt tokens that came from the provider's cache."""
     cache_write_tokens: int = 0
+    """Prompt tokens that were written to it."""
     reasoning_tokens: int = 0
+    """Tokens that the model spent on reasoning."""
     cost: Cost | None = None
+    """The cost, if all prices are known."""
     requests: int = 0
+    """Number of model calls."""
 
 
 class ForkOrigin(Contract):
     """The conversation that another one was forked from, and the last event that both share."""
 
     id: str
+    """Id of that conversation."""
     seq: int
+    """`seq` of that event."""

@@ -19,6 +19,7 @@ class EventParams(Record):
 
     conversation_id: str
     epoch: str
+    """Another one means that records may have been lost (R3)."""
 
 
 class DeltaParams(Contract):
@@ -31,15 +32,20 @@ class DeltaParams(Contract):
     turn_id: str
     item_id: str
     channel: Literal["text", "reasoning", "output"]
+    """What the text belongs to: the message, the reasoning, or a tool's output."""
     offset: int
+    """Number of code points sent before on this channel of this item."""
     text: str
+    """The piece of text."""
 
 
 class ChangedParams(Contract):
     """A conversation was created, updated or deleted; for lists of conversations."""
 
     conversation: ConversationInfo
+    """As it is now; for `deleted`, as it was."""
     change: Literal["created", "updated", "deleted"]
+    """What happened."""
 
 
 class GapParams(Contract):
@@ -47,15 +53,20 @@ class GapParams(Contract):
 
     conversation_id: str
     from_seq: int
+    """`seq` of the first event that was not sent."""
     to_seq: int
+    """`seq` of the last one."""
 
 
 class DaemonStatusChangedParams(Contract):
     """Something that the user should know about the daemon itself."""
 
     kind: Literal["normal", "warning", "error"]
+    """How much it matters."""
     message: str
+    """What happened, for people."""
     conversation_id: str | None = None
+    """The conversation that it is about, if any."""
     error: ErrorInfo | None = None
 
 
@@ -69,14 +80,20 @@ class ApplyEditParams(Contract):
     """
 
     label: Annotated[str, Field(max_length=40)]
+    """Label of the undo step."""
     edit: dict[str, Any]
+    """An LSP `WorkspaceEdit` of one document, with its version."""
     save: Literal["ifWasClean", "never"]
+    """Whether to save afterwards."""
 
 
 class ApplyEditResult(Contract):
     applied: bool
+    """Whether the edit was made."""
     saved: bool = False
+    """Whether the document was saved after it."""
     failure_reason: str | None = None
+    """`stale`, `readonly`, `rejected` or `missing`."""
 
 
 class ReadDocumentParams(Contract):
@@ -87,7 +104,9 @@ class ReadDocumentParams(Contract):
 
 class ReadDocumentResult(Contract):
     text: str
+    """What the buffer has now."""
     version: int | None = None
+    """LSP's version of it."""
 
 
 class SaveDocumentParams(Contract):
@@ -98,12 +117,14 @@ class SaveDocumentParams(Contract):
 
 class SaveDocumentResult(Contract):
     saved: tuple[str, ...] = ()
+    """URIs of those that are saved now."""
 
 
 class DiagnosticsParams(Contract):
     """Return the diagnostics of `uris`, or all that are known; feature `diagnostics`."""
 
     uris: tuple[str, ...] | None = None
+    """Only these documents; by default all."""
     min_severity: Annotated[int, Field(ge=1, le=4)] = 4
     """A severity as in LSP; diagnostics with a higher number are left out."""
 
@@ -111,10 +132,12 @@ class DiagnosticsParams(Contract):
 class DocumentDiagnostics(Contract):
     uri: str
     diagnostics: tuple[Diagnostic, ...]
+    """All that are known."""
 
 
 class DiagnosticsResult(Contract):
     items: tuple[DocumentDiagnostics, ...]
+    """One for each document."""
 
 
 class LanguageRequestParams(Contract):
@@ -128,13 +151,16 @@ class LanguageRequestParams(Contract):
         "textDocument/rename",
         "workspace/symbol",
     ]
+    """The LSP request."""
     params: dict[str, Any]
+    """LSP's params of it."""
 
 
 class LanguageRequestResult(Contract):
     """LSP's result; with several servers, that of the first server that has one."""
 
     result: Any
+    """Null if no server has an answer."""
 
 
 class OpenDiffParams(Contract):
@@ -145,7 +171,9 @@ class OpenDiffParams(Contract):
     old_uri: str
     """Like `newUri`, to be read through `workspace/textDocumentContent`."""
     new_uri: str
+    """URI of the text with the agent's changes."""
     title: str
+    """What to call the view."""
 
 
 class ApprovalRequestParams(Approval):
@@ -156,5 +184,6 @@ class ApprovalAnswer(Contract):
     """Without an option, nothing is decided: the approval stays pending."""
 
     option_id: str | None = None
+    """Id of the option that the user chose."""
     feedback: str | None = None
     edited_subject: Subject | None = None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import InputRequest
+from oh_daemon.contract.approvals import Decision, InputRequest
 from oh_daemon.contract.items import Risk
 from oh_daemon.contract.rules_and_hooks import Rule
 from oh_daemon.core.approval import (
@@ -143,7 +143,7 @@ class Consent:
             if not isinstance(hooked, Intent):
                 return hooked
         verdict = self._verdict(item, tool, intent)
-        allowed = e.Decision(effect="allow")
+        allowed = Decision(effect="allow")
         answer = e.ApprovalResolved(approval_id=request["id"], decision=allowed, by="policy")
         with journal.changed:  # The user may be faster.
             if verdict.effect != "allow" or request["id"] not in journal.state.approvals:
@@ -159,7 +159,7 @@ class Consent:
             return _Answers(dict(state.decisions.get(item["id"], {})), next(asked, None))
 
     def _withdraw(self, request: plain.Approval) -> None:
-        rejected = e.Decision(effect="reject")
+        rejected = Decision(effect="reject")
         answer = e.ApprovalResolved(approval_id=request["id"], decision=rejected, by="changed")
         with self._journal.changed:  # The user may be faster.
             if request["id"] in self._journal.state.approvals:
@@ -383,7 +383,7 @@ def reject_unasked(
     journal: Journal, approval_id: str, digest: str, why: str = NOBODY_THERE
 ) -> None:
     """Reject a pending approval because there is nobody to ask, or for another reason."""
-    rejected = e.Decision(effect="reject")
+    rejected = Decision(effect="reject")
     Decisions(journal).respond(approval_id, digest, rejected, feedback=why, by="noClient")
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import items, plain
-from oh_daemon.contract.approvals import InputAction, Subject
+from oh_daemon.contract.approvals import Decision, InputAction, Subject
 from oh_daemon.contract.content import Part
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
@@ -231,7 +231,7 @@ class Decisions:
         self,
         approval_id: str,
         digest: str,
-        decision: e.Decision,
+        decision: Decision,
         *,
         feedback: str | None = None,
         edited_subject: Subject | None = None,

@@ -12,10 +12,9 @@ from typing import Literal, Protocol
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import FileChangeSubject
+from oh_daemon.contract.approvals import ActionDecided, FileChangeSubject
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.events import ActionDecided
 from oh_daemon.contract.forms import observed_by
 from oh_daemon.contract.items import (
     FileChange,

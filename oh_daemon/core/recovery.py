@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import InputAction
+from oh_daemon.contract.approvals import Decision, InputAction
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.forms import CutFields, ItemFields, item_with, model_of
 from oh_daemon.contract.items import StopReason
@@ -70,7 +70,7 @@ def withdrawn(
     state: State, by: Literal["interrupted", "changed"] = "interrupted", item_id: str | None = None
 ) -> list[Contract]:
     """Resolve all requests (or those of one item) to which nobody will give an answer any more."""
-    rejected = e.Decision(effect="reject")
+    rejected = Decision(effect="reject")
     return [
         e.ApprovalResolved(approval_id=asked["id"], decision=rejected, by=by)
         if asked["id"] in state.approvals
@@ -83,14 +83,14 @@ def withdrawn(
 
 def withdrawn_offers(state: State) -> list[Contract]:
     """Resolve all offers, since what was before them is rolled back."""
-    rejected = e.Decision(effect="reject")
+    rejected = Decision(effect="reject")
     offers = state.pending.keys() - state.awaited.keys()
     return [e.ApprovalResolved(approval_id=o, decision=rejected, by="changed") for o in offers]
 
 
 def without_hosts(state: State) -> list[Contract]:
     """Withdraw the questions of programs about hosts: they end, or go on without an answer."""
-    rejected = e.Decision(effect="reject")
+    rejected = Decision(effect="reject")
     return [
         e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="interrupted")
         for approval_id, approval in state.approvals.items()
@@ -115,7 +115,7 @@ def answering_events(
 
 def superseding_events(state: State, now: str) -> list[Contract]:
     """Let a new message answer what was asked and replace the actions that were not allowed yet."""
-    rejected = e.Decision(effect="reject")
+    rejected = Decision(effect="reject")
     events: list[Contract] = [
         e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="superseded")
         for approval_id in state.approvals.keys() & state.awaited.keys()

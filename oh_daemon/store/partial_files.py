@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 PREFIX = "partial-"
 """Begins the name of each such file; the item's id and the number of the part follow."""
 _GROUP_S = 0.1
-"""Far enough below the 250 ms that protocol.md promises for a machine that is busy."""
+"""Far enough below the 250 ms that docs/protocol promises for a machine that is busy."""
 _PART_BYTES = 1 << 20
 _MAX_FILE_BYTES = 8 << 20
 """A part is at most two MiB of characters of four bytes."""

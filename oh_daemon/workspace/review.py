@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from oh_daemon.contract.daemon_messages import ReviewParams
+from oh_daemon.contract.branches import ReviewParams
 from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError
 from oh_daemon.contract.items import Hunk
 from oh_daemon.core.editor_ports import TextEdit

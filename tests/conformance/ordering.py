@@ -1,4 +1,4 @@
-"""The order rules of protocol.md, as far as the traffic of one client shows them.
+"""The order rules of docs/protocol/events.md, as far as the traffic of one client shows them.
 
 Checked: O1 and the epoch, O3, O4, O5, O6, O7. Not: O2 (disk), O8 (no rule), O9, O10 (effects).
 Only certain violations count, because a client may follow a conversation from its middle.

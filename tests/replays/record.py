@@ -34,7 +34,8 @@ from fake_llm import (  # noqa: E402 - it lies in a folder of its own.
 )
 
 from oh_daemon import LLM, Agent, Conversation, Record, Tool, Workspace  # noqa: E402
-from oh_daemon.contract.events import ApprovalRequested, ItemCompleted  # noqa: E402
+from oh_daemon.contract.approvals import ApprovalRequested  # noqa: E402
+from oh_daemon.contract.events import ItemCompleted  # noqa: E402
 from oh_daemon.contract.items import UserMessageItem  # noqa: E402
 
 Json = dict[str, Any]

@@ -29,6 +29,7 @@ from fake_llm import (
 )
 
 from oh_daemon.contract import events as e
+from oh_daemon.contract.approvals import Decision
 from oh_daemon.contract.errors import StorageError, ToolError
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.actions import MAX_PARALLEL
@@ -454,7 +455,7 @@ def test_finish_waits_for_the_calls_before_it_also_over_a_pause():
 
 def answer(work: Any, effect: Any, **more: Any) -> None:
     approval = work.heard.event("approval.requested")["approval"]
-    decision = e.Decision(effect=effect)
+    decision = Decision(effect=effect)
     work.conversation.decisions.respond(approval["id"], approval["digest"], decision, **more)
 
 
@@ -717,7 +718,7 @@ def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_ru
     with at_work(script, write, policy=asking, log=log, options=ASKING) as work:
         work.conversation.send(text("go"))
         approval = work.heard.event("approval.requested")["approval"]
-        allow = e.Decision(effect="allow", scope="once")
+        allow = Decision(effect="allow", scope="once")
         work.conversation.decisions.respond(approval["id"], approval["digest"], allow)
         work.heard.event("turn.completed")
     seen = log.noted("approval.requested", "asked", "item.updated", "written", "turn.completed")

@@ -11,7 +11,7 @@ import pytest
 
 from oh_daemon.contract import events as e
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import CommandSubject, HostSubject, TrustSubject
+from oh_daemon.contract.approvals import CommandSubject, Decision, HostSubject, TrustSubject
 from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.errors import ApprovalNotFoundError, ApprovalStaleError
 from oh_daemon.contract.items import CommandItem, ModelCall, Risk
@@ -104,7 +104,7 @@ class World:
 
     def answer(self, effect: str = "allow", scope: str = "once", **more: object) -> Json:
         approval = self.pending[0]
-        decision = e.Decision.model_validate({"effect": effect, "scope": scope})
+        decision = Decision.model_validate({"effect": effect, "scope": scope})
         respond = self.conversation.decisions.respond
         return respond(approval["id"], approval["digest"], decision, **more)  # type: ignore[arg-type]
 
@@ -264,12 +264,12 @@ def test_the_first_answer_wins_and_a_wrong_one_changes_nothing() -> None:
     (approval,) = world.pending
     decisions = world.conversation.decisions
     with pytest.raises(ApprovalStaleError):
-        decisions.respond(approval["id"], "0" * 64, e.Decision(effect="allow"))
+        decisions.respond(approval["id"], "0" * 64, Decision(effect="allow"))
     with pytest.raises(ApprovalNotFoundError):
-        decisions.respond("other", approval["digest"], e.Decision(effect="allow"))
+        decisions.respond("other", approval["digest"], Decision(effect="allow"))
     assert world.settle() is None
     world.answer("reject")
-    again = decisions.respond(approval["id"], approval["digest"], e.Decision(effect="allow"))
+    again = decisions.respond(approval["id"], approval["digest"], Decision(effect="allow"))
     assert again["resolved"] is False
     assert isinstance(world.settle(), Rejection)
 

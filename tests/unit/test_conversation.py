@@ -10,7 +10,7 @@ import pytest
 from core_world import NOW, Heard, new_conversation, records, text, types
 
 from oh_daemon.contract import events as e
-from oh_daemon.contract.approvals import Approval, ToolSubject
+from oh_daemon.contract.approvals import Approval, Decision, ToolSubject
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ApprovalStaleError,
@@ -279,7 +279,7 @@ def test_an_interrupt_answers_when_the_turn_has_ended():
 def test_the_first_answer_to_an_approval_wins():
     conversation = running()
     ask(conversation)
-    allow, reject = e.Decision(effect="allow", scope="turn"), e.Decision(effect="reject")
+    allow, reject = Decision(effect="allow", scope="turn"), Decision(effect="reject")
     with pytest.raises(ApprovalNotFoundError):
         conversation.decisions.respond("unknown", "d1", allow)
     with pytest.raises(ApprovalStaleError):
@@ -387,7 +387,7 @@ def test_what_waits_for_the_user_still_waits_after_a_full_disk():
     conversation.journal.halt(StorageError("the disk is full"))
     conversation.resume()
     assert list(conversation.state.open_items) == ["i1"]
-    assert conversation.decisions.respond("a1", "d1", e.Decision(effect="allow")) == {
+    assert conversation.decisions.respond("a1", "d1", Decision(effect="allow")) == {
         "resolved": True
     }
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from oh_daemon.contract import approvals, errors, events, items, messages, protocol
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.fronts.cli.app import app
-from oh_schema.files import write_schema
+from oh_schema.files import PAGES, write_schema
 
 ROOT = Path(__file__).parents[2]
 
@@ -114,12 +114,12 @@ def test_every_error_has_its_own_code_and_kind() -> None:
 
 @pytest.mark.parametrize("error", _errors(), ids=lambda error: error.kind)
 def test_every_error_is_in_the_protocol(error: type[DaemonError]) -> None:
-    protocol = (ROOT / "protocol.md").read_text("utf-8")
-    rows = [line for line in protocol.splitlines() if str(error.code) in line]
-    assert any(error.kind in row for row in rows), f"protocol.md lacks {error.code} {error.kind}"
+    page = (ROOT / "docs/protocol/errors.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if str(error.code) in line]
+    assert any(error.kind in row for row in rows), f"errors.md lacks {error.code} {error.kind}"
 
 
-# Examples in protocol.md: JSON fences named `method.params`, `method.result` or after a type.
+# Examples in docs/protocol: JSON fences named `method.params`, `method.result` or after a type.
 
 NOT_IN_THE_CONTRACT = {"initialize.result", "Error"}
 TYPES: dict[str, Any] = {"Item": items.Item} | {
@@ -139,8 +139,8 @@ TYPES: dict[str, Any] = {"Item": items.Item} | {
 
 @cache
 def _examples() -> tuple[tuple[str, Any], ...]:
-    page = (ROOT / "protocol.md").read_text("utf-8")
-    fences = re.findall(r"^```json (\S+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    pages = "".join(page.read_text("utf-8") for page in sorted(ROOT.glob("docs/protocol/*.md")))
+    fences = re.findall(r"^```json (\S+)\n(.*?)^```$", pages, re.MULTILINE | re.DOTALL)
     return tuple((name, json.loads(text)) for name, text in fences)
 
 
@@ -194,7 +194,7 @@ def test_the_json_schema_says_who_sends_a_message_and_what_a_field_means() -> No
     assert (methods["tool/call"]["from"], methods["tool/list"]["from"]) == ("daemon", "client")
     assert types["StartParams"]["properties"]["maxSteps"]["description"]
     assert types["ToolCallItem"]["properties"]["outputRef"]["description"]
-    assert types["StartParams"]["properties"]["title"].keys() == {"anyOf", "default"}
+    assert types["StartParams"]["properties"]["title"].keys() == {"anyOf", "default", "description"}
 
 
 def test_what_is_generated_from_the_contract_is_up_to_date(
@@ -205,14 +205,14 @@ def test_what_is_generated_from_the_contract_is_up_to_date(
 
 def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) -> None:
     for folder in (
-        "docs",
+        "docs/protocol",
         "oh_daemon/contract",
         "oh_daemon/fronts/acp",
         "editors/vscode/src",
         "editors/neovim/lua/oh",
     ):
         (tmp_path / folder).mkdir(parents=True)
-    for page in ("protocol.md", "docs/settings.md"):
+    for page in PAGES:
         (tmp_path / page).write_text((ROOT / page).read_text("utf-8"), "utf-8")
     assert write_schema(tmp_path, check=True) == 1
     assert write_schema(tmp_path, check=False) == 0
@@ -304,7 +304,7 @@ def test_the_code_map_is_short_and_names_what_exists() -> None:
     assert [path for path in named if not any((ROOT / "oh_daemon").glob(path))] == []
 
 
-PAGES = (
+FOR_USERS = (
     "README.md",
     "CONTRIBUTING.md",
     "SECURITY.md",
@@ -318,7 +318,7 @@ PAGES = (
 
 def _commands(pattern: str) -> set[str]:
     """Return what the documents tell the reader to type, in a fence or between backticks."""
-    pages = "\n".join(_documents()[name] for name in PAGES)
+    pages = "\n".join(_documents()[name] for name in FOR_USERS)
     return set(re.findall(rf"(?:^|`|\$ ){pattern}", pages, re.MULTILINE))
 
 
@@ -331,7 +331,7 @@ def test_every_command_of_the_documents_exists() -> None:
 
 
 def test_every_option_of_the_command_line_in_the_documents_exists() -> None:
-    pages = "\n".join(_documents()[name] for name in PAGES)
+    pages = "\n".join(_documents()[name] for name in FOR_USERS)
     lines = re.findall(r"^oh-daemon (\w+) (.*)$", pages, re.MULTILINE)
     help_of = {command: _help(command) for command, _ in lines}
     missing = [

@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from oh_daemon.contract import plain
+from oh_daemon.contract.approvals import Decision
 from oh_daemon.contract.errors import DaemonError
-from oh_daemon.contract.events import Decision
 from oh_daemon.core.consent import reject_unasked
 from oh_daemon.core.conversation import Decisions
 from oh_daemon.core.journal import History, Journal

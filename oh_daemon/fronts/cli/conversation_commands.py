@@ -20,8 +20,13 @@ from oh_daemon.app.shared import share_for_user
 from oh_daemon.app.sub_agents import equipped
 from oh_daemon.app.transcript import message_text
 from oh_daemon.contract import plain
-from oh_daemon.contract.branches import RollbackParams, RollbackResult
-from oh_daemon.contract.daemon_messages import ChangesListResult, ReviewParams, ReviewResult
+from oh_daemon.contract.branches import (
+    ChangesListResult,
+    ReviewParams,
+    ReviewResult,
+    RollbackParams,
+    RollbackResult,
+)
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.delivery import MAX_TITLE

@@ -9,7 +9,7 @@ from typing import Protocol
 from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.live import Live
 from oh_daemon.contract import plain
-from oh_daemon.contract.events import Decision
+from oh_daemon.contract.approvals import Decision
 from oh_daemon.core.consent import reject_unasked
 
 OFFERS_S = 60.0

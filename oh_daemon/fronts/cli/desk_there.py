@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from oh_daemon.contract import plain
+from oh_daemon.contract.approvals import Decision
 from oh_daemon.contract.errors import DaemonError
-from oh_daemon.contract.events import Decision
 from oh_daemon.core.consent import NOBODY_THERE
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.cli.desk import OFFERS_S

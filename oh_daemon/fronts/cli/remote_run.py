@@ -17,7 +17,7 @@ from rich.console import Console
 from oh_daemon.app.images import inline_images, read_images
 from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
-from oh_daemon.contract.daemon_messages import ChangesListResult
+from oh_daemon.contract.branches import ChangesListResult
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.ports import Json
 from oh_daemon.core.skills import typed

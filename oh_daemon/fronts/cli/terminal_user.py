@@ -13,7 +13,7 @@ from rich.prompt import Prompt
 
 from oh_daemon.app.event_lines import EventPrinter, print_lines
 from oh_daemon.contract import plain
-from oh_daemon.contract.events import Decision
+from oh_daemon.contract.approvals import Decision
 from oh_daemon.core.approval import whole_text
 from oh_daemon.fronts.cli.desk import Desk
 

@@ -23,14 +23,14 @@ from oh_daemon.app.shared import Recipe
 from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract import branches
 from oh_daemon.contract import messages as m
-from oh_daemon.contract.approvals import Approval, InputRequest, Subject
+from oh_daemon.contract.approvals import Approval, Decision, InputRequest, Subject
 from oh_daemon.contract.content import Part, ResourcePart
 from oh_daemon.contract.errors import (
     ConversationNotFoundError,
     InvalidParamsError,
     InvalidStateError,
 )
-from oh_daemon.contract.events import Decision, OptionsChanged
+from oh_daemon.contract.events import OptionsChanged
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import Delivery, Turn
 from oh_daemon.core.approval import check_options

@@ -9,9 +9,9 @@ from typing import Self
 
 import orjson
 
-from oh_daemon.contract.approvals import InputRequest
+from oh_daemon.contract.approvals import InputRequest, InputRequested
 from oh_daemon.contract.content import Part
-from oh_daemon.contract.events import InputRequested, Record
+from oh_daemon.contract.events import Record
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import Delivery, Turn
 from oh_daemon.core.journal import History

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from oh_daemon.contract.branches import ChangesListResult, ReviewParams, ReviewResult
 from oh_daemon.contract.client_tools import ClientTool
-from oh_daemon.contract.daemon_messages import ChangesListResult, ReviewParams, ReviewResult
 from oh_daemon.contract.messages import StartParams
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.client.connection import DaemonClient

@@ -10,12 +10,7 @@ from typing import Protocol
 
 from oh_daemon.app.live import Live
 from oh_daemon.contract.approvals import Approval
-from oh_daemon.contract.daemon_messages import (
-    ChangesListResult,
-    ReviewedFile,
-    ReviewParams,
-    ReviewResult,
-)
+from oh_daemon.contract.branches import ChangesListResult, ReviewedFile, ReviewParams, ReviewResult
 from oh_daemon.contract.errors import InvalidStateError
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.items import NamedHunk

@@ -10,10 +10,9 @@ from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import InputAnswer
+from oh_daemon.contract.approvals import Decision, InputAnswer
 from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.errors import DaemonError
-from oh_daemon.contract.events import Decision
 from oh_daemon.contract.to_client import ApprovalAnswer
 from oh_daemon.core.approval import before_user
 from oh_daemon.core.consent import reject_unasked

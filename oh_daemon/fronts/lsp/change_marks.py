@@ -13,7 +13,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from oh_daemon.app.live import Live
-from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract import branches as m
 from oh_daemon.contract.base import Range
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.items import Hunk

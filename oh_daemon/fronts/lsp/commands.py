@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, cast
 
 from oh_daemon.app import transcript
-from oh_daemon.contract.daemon_messages import ReviewResult
+from oh_daemon.contract.branches import ReviewResult
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.protocol import COMMANDS, OWN_COMMANDS
 from oh_daemon.contract.summaries import ListResult

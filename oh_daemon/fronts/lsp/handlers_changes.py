@@ -15,7 +15,7 @@ from typing import Literal
 
 from oh_daemon.app.isolated_changes import require_rest
 from oh_daemon.app.live import Live
-from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract import branches as m
 from oh_daemon.contract.errors import (
     EditRejectedError,
     InvalidParamsError,

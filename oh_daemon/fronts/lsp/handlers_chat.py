@@ -8,7 +8,7 @@ from typing import Any
 
 from oh_daemon.app.chat_text import conversation_of, heading_line
 from oh_daemon.app.export import one_line
-from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract import branches as m
 from oh_daemon.contract.base import Range
 from oh_daemon.contract.errors import DaemonError, InvalidStateError
 from oh_daemon.contract.language_servers import ChatNamed

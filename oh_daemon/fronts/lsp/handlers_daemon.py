@@ -16,10 +16,9 @@ from oh_daemon.app.sub_agents import agents_in, sub_agents_of
 from oh_daemon.app.workbench import Workbench, render_tool_info
 from oh_daemon.contract import daemon_messages as m
 from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import Approval, InputRespondParams
+from oh_daemon.contract.approvals import Approval, Decision, InputRespondParams
 from oh_daemon.contract.composing import AttachmentPutParams, AttachmentPutResult
 from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.events import Decision
 from oh_daemon.contract.forms import model_of
 from oh_daemon.contract.problems import render_problem
 from oh_daemon.contract.settings import Layer, merge_settings

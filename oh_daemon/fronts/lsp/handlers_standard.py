@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from oh_daemon.app.description import describe
 from oh_daemon.app.live import Live
-from oh_daemon.contract import daemon_messages as m
+from oh_daemon.contract import branches as m
+from oh_daemon.contract.daemon_messages import OutputReadParams
 from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.contract.language_servers import ChangesShown, ChosenAction, CodeActionParams
 from oh_daemon.contract.to_client import OpenDiffParams
@@ -154,7 +155,7 @@ def _text(daemon: Daemon, uri: str) -> str:
             return _log_text(daemon, conversation_id)
         case "oh-output":
             named = {"conversationId": conversation_id, "outputRef": rest}
-            ref = m.OutputReadParams.model_validate(named).output_ref
+            ref = OutputReadParams.model_validate(named).output_ref
             log = daemon.conversations.live(conversation_id).conversation.journal.log
             return log.read_blob(ref, 0, _MAX_BYTES).decode("utf-8", "replace")
         case "oh-diff" if rest in {"old", "new", "patch"}:
