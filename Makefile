@@ -52,7 +52,9 @@ BENCH_ARGS ?=
 # The VS Code extension, and the VS Code that its tests drive.
 EXTENSION := editors/vscode
 MODULES := $(EXTENSION)/node_modules/.made-$(call hash,$(EXTENSION)/package-lock.json)
-VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/* walkthrough/*))
+CLIENT := clients/typescript
+CLIENT_SOURCES := $(wildcard $(addprefix $(CLIENT)/,*.json *.md src/*))
+VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/* walkthrough/*)) $(CLIENT_SOURCES)
 # The extension brings the daemon along: its wheel, and the list of what that needs.
 DAEMON_SOURCES := pyproject.toml requirements.lock README.md LICENSE $(shell find oh_daemon -type f -not -path '*/__pycache__/*')
 LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
@@ -67,7 +69,7 @@ ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_client
 RAY := .venv/.ray-$(call hash,tests/ray.lock requirements-dev.lock)
 HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
-.PHONY: help setup system editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
+.PHONY: help setup system clients editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -75,10 +77,10 @@ help: ## list the targets
 demo: $(READY) ## the agent fixes a small project; a real model if a key is set, else a script
 	@.venv/bin/oh-daemon demo
 
-test: system editors mcp-servers acp-clients $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
+test: system clients editors mcp-servers acp-clients $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
 	@$(MAKE) --jobs=4 check-types check-promises test-view test-rest
 
-test-full: system check editors mcp-servers acp-clients $(RAY) test-view ## the gate, then all tests with the long loops, each with real starts
+test-full: system check clients editors mcp-servers acp-clients $(RAY) test-view ## the gate, then all tests with the long loops, each with real starts
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
 	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_command_secrets.py
 	OH_TEST_STARTS=real $(PYTEST) --full $(TEST_ARGS)
@@ -108,6 +110,8 @@ check-promises:
 	.venv/bin/python -m oh_schema --check
 	npm --prefix $(EXTENSION) run --silent check
 	node .ci/lua/format.mjs editors/neovim
+
+clients: $(CLIENT)/oh-daemon-client.tgz ## the client for TypeScript as it is published, clients/typescript/oh-daemon-client.tgz
 
 vsix: $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, editors/vscode/oh.vsix
 	@ls $(EXTENSION)/oh.vsix
@@ -150,7 +154,7 @@ wheel: $(DEV) ## dist/*.whl, with the locked build tools
 	$(call build_wheel,dist)
 	@ls dist/*.whl
 
-release-check: $(DEV) ## build what is released twice, install it where nothing else is, run the demo there; the image too
+release-check: $(DEV) clients ## build what is released twice, install it where nothing else is, run the demo there; the image too
 	@.ci/release-check
 
 version: $(DEV) ## VERSION=1.0.0rc1: write it everywhere, with today's date in the changelog
@@ -188,6 +192,12 @@ $(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(VSIX_SOURCES) $(DAEMON_SOURCES)
 	@rm -f $(EXTENSION)/daemon/.gitignore
 	@cd $(EXTENSION) && npm run --silent package >/dev/null
 
+# It has no dependencies, and of tools only those of the extension.
+$(CLIENT)/oh-daemon-client.tgz: $(MODULES) $(CLIENT_SOURCES)
+	@cp LICENSE $(CLIENT)/LICENSE
+	@rm -rf $(CLIENT)/dist $(CLIENT)/*.tgz && $(EXTENSION)/node_modules/.bin/tsc -p $(CLIENT)
+	@cd $(CLIENT) && $(NPM) pack --silent >/dev/null && mv oh-daemon-client-*.tgz $(@F)
+
 $(MODULES) $(LUA_FORMAT) $(MCP_SERVERS) $(ACP_CLIENTS):
 	@echo "installing what $(@D:/node_modules=)/package-lock.json lists"
 	@cd $(@D:/node_modules=) && $(NPM) ci && touch $(CURDIR)/$@
@@ -215,7 +225,7 @@ $(HOST):
 
 clean: ## remove what was made here
 	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage \
-		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CODE_SERVER)/node_modules tests/{mcp_servers,acp_clients}/node_modules
+		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CLIENT)/{dist,oh-daemon-client.tgz,LICENSE} $(CODE_SERVER)/node_modules tests/{mcp_servers,acp_clients}/node_modules
 LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 
 $(VENV):

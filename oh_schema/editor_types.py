@@ -95,6 +95,8 @@ def render_typescript() -> str:
         lines += ["", f"export interface {title} {{"]
         lines += [f'  "{method.name}": {_ts_method(method)};' for method in methods]
         lines += ["}"]
+    lines += ["", "/** What a client can say in `initialize` that it does. */"]
+    lines += [f"export type Feature = {_union(Literal[protocol.FEATURES], _TS)};"]
     keys = " ".join(f"readonly {option}: readonly Choice[];" for option in CHOICES)
     lines += ["", f"/** {_CHOICES} */", f"export const CHOICES: {{ {keys} }} = {{"]
     lines += _choices("{}: [", 'value: "{}", label: "{}"', "]")

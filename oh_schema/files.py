@@ -49,7 +49,7 @@ def write_schema(root: Path, *, check: bool) -> int:
         root / "oh_daemon" / "contract" / "initialize.py": render_initialize(),
         root / "oh_daemon" / "contract" / "version.py": render_version(),
         root / "oh_daemon" / "fronts" / "acp" / "schema.py": render_acp(),
-        root / "editors" / "vscode" / "src" / "protocol.ts": render_typescript(),
+        root / "clients" / "typescript" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }
     manifest = root / "editors" / "vscode" / "package.json"

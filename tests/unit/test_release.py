@@ -20,6 +20,7 @@ VERSIONED = (
     *("pyproject.toml", "CHANGELOG.md", "packaging/acp/agent.json"),
     "packaging/devcontainer/src/oh-daemon/devcontainer-feature.json",
     *("editors/vscode/package.json", "editors/vscode/package-lock.json"),
+    "clients/typescript/package.json",
 )
 
 
@@ -41,6 +42,7 @@ def test_no_job_may_do_more_than_its_place_needs_and_none_has_a_secret() -> None
         "python": {"id-token": "write"},
         "image": {"contents": "read", "packages": "write"},
         "page": {"contents": "write"},
+        "client": {"id-token": "write"},
         "extension": {"id-token": "write"},
     }
     assert all("environment" in job for name, job in jobs("release").items() if name != "build")
@@ -78,7 +80,7 @@ def test_one_command_changes_the_version_everywhere(
     old = re.findall(r'^version = "(.+?)(?:rc\d+)?"', project, re.M)[0]
     for name in VERSIONED:
         text, before = (tmp_path / name).read_text("utf-8"), (ROOT / name).read_text("utf-8")
-        expected = of_stores if name.startswith(("packaging/", "editors/")) else version
+        expected = of_stores if name.startswith(("packaging/", "editors/", "clients/")) else version
         assert expected in text, name
         changed = set(text.splitlines()) ^ set(before.splitlines())
         assert changed, name

@@ -208,7 +208,7 @@ def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) 
         "docs/protocol",
         "oh_daemon/contract",
         "oh_daemon/fronts/acp",
-        "editors/vscode/src",
+        "clients/typescript/src",
         "editors/neovim/lua/oh",
     ):
         (tmp_path / folder).mkdir(parents=True)

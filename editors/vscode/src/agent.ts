@@ -21,8 +21,15 @@ import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments 
 import { answerLanguageRequest, readDiagnostics } from "./language";
 import { FOR_COMMANDS, lendChanged, lendSecrets } from "./lent";
 import { ManagedDaemon } from "./managed";
-import type { DaemonState, Notification } from "./messages";
-import type { Approval, ClientNotifications, ConversationInfo, InputRequest, Requests } from "./protocol";
+import type { DaemonState } from "./messages";
+import type { Notification } from "oh-daemon-client/store";
+import type {
+  Approval,
+  ClientNotifications,
+  ConversationInfo,
+  InputRequest,
+  Requests,
+} from "oh-daemon-client/protocol";
 import { Reports } from "./reports";
 import { daemonSettings, isKey, lendKey, lendKeys } from "./settings";
 import { askForTarget, targetOf } from "./target";

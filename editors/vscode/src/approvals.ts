@@ -5,11 +5,11 @@ import type { Agent } from "./agent";
 import { showConversation } from "./commands";
 import type { Diffs } from "./diff";
 import { shownDiff } from "./difftitle";
-import type { Notification } from "./messages";
+import type { Notification } from "oh-daemon-client/store";
 import type { Notices } from "./notices";
 import type { Panel } from "./panel";
 import { canAnswer, editedSubject, type LeftOut, proposalOf } from "./proposal";
-import type { Approval, FileChange, InputRequest } from "./protocol";
+import type { Approval, FileChange, InputRequest } from "oh-daemon-client/protocol";
 
 /** A click or key meant for something else must not answer a question that has just appeared. */
 const INERT_MS = 400;

@@ -3,8 +3,8 @@
 import { type Disposable, EventEmitter, type TextDocument, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
 import { lineMap } from "./lines";
-import type { Notification } from "./messages";
-import type { ChangesDiffResult, ConversationInfo, Hunk, ReviewedFile } from "./protocol";
+import type { Notification } from "oh-daemon-client/store";
+import type { ChangesDiffResult, ConversationInfo, Hunk, ReviewedFile } from "oh-daemon-client/protocol";
 
 export interface ChangedFile extends ChangesDiffResult {
   conversationId: string;

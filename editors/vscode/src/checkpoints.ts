@@ -2,7 +2,7 @@
 
 import { type QuickPickItem, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
-import type { Checkpoint, RestoreResult } from "./protocol";
+import type { Checkpoint, RestoreResult } from "oh-daemon-client/protocol";
 import { formatAgo, formatCount } from "./words";
 
 const SAID_MS = 5000;

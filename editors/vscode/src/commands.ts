@@ -18,7 +18,7 @@ import { showMcpServers } from "./mcp";
 import { terminalText } from "./mentions";
 import type { Panel } from "./panel";
 import type { ProposedEdits } from "./proposededits";
-import type { Part } from "./protocol";
+import type { Part } from "oh-daemon-client/protocol";
 
 const SETTINGS = "@ext:oh-daemon.oh-daemon";
 const WALKTHROUGH = "oh-daemon.oh-daemon#start";

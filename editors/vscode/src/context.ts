@@ -15,7 +15,7 @@ import {
 import type { Agent } from "./agent";
 import { toRange } from "./editor";
 import type { Looking } from "./messages";
-import type { ContextChangedParams, Part } from "./protocol";
+import type { ContextChangedParams, Part } from "oh-daemon-client/protocol";
 
 const DEBOUNCE_MS = 50;
 /** A longer selection is sent as its range alone. */

@@ -15,7 +15,7 @@ import {
 } from "vscode";
 import type { Agent } from "./agent";
 import { patched } from "./patch";
-import type { FileChange } from "./protocol";
+import type { FileChange } from "oh-daemon-client/protocol";
 
 /** Not `oh-diff`: the daemon's own documents have that scheme. */
 export const DIFF_SCHEME = "oh-change";

@@ -4,7 +4,7 @@ import { commands, type Disposable, TabInputTextDiff, type Tab, Uri, window, wor
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import { DIFF_SCHEME } from "./diff";
-import type { Notification } from "./messages";
+import type { Notification } from "oh-daemon-client/store";
 
 type Shown =
   | { kind: "proposal"; tab: Tab; approvalId: string }

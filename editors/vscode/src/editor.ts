@@ -1,7 +1,7 @@
 /** Answers the daemon's `editor/*` requests from the open documents. The user's text always wins. */
 
 import { commands, Range as CodeRange, type TextDocument, Uri, WorkspaceEdit, workspace } from "vscode";
-import type { ApplyEditResult, ApplyEditParams as Params, OpenDiffParams, Range } from "./protocol";
+import type { ApplyEditResult, ApplyEditParams as Params, OpenDiffParams, Range } from "oh-daemon-client/protocol";
 
 interface TextEdit {
   range: Range;

@@ -2,7 +2,7 @@
 
 import { env, UIKind, Uri, window, workspace } from "vscode";
 import type { Agent } from "./agent";
-import type { ExportParams } from "./protocol";
+import type { ExportParams } from "oh-daemon-client/protocol";
 
 type Format = NonNullable<ExportParams["format"]>;
 

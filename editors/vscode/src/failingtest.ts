@@ -4,7 +4,7 @@ import { type TestItem, type TestMessage, workspace } from "vscode";
 import type { Agent } from "./agent";
 import { toRange } from "./editor";
 import type { Panel } from "./panel";
-import type { Part } from "./protocol";
+import type { Part } from "oh-daemon-client/protocol";
 import { oneLine, shortened } from "./words";
 
 const MAX_NAME_CHARS = 200;

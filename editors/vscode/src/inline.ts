@@ -21,7 +21,7 @@ import { ChangeBar } from "./changebar";
 import { type ChangedFile, type Changes, type Place, placesIn } from "./changes";
 import { beforeUri, type Diffs } from "./diff";
 import { addedLines, hoverOf, type LensArguments, modifiedLines, removedLines } from "./inlinelook";
-import type { Hunk } from "./protocol";
+import type { Hunk } from "oh-daemon-client/protocol";
 import { QuickDiff } from "./quickdiff";
 import { formatCount } from "./words";
 

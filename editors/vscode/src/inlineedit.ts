@@ -19,9 +19,9 @@ import type { Changes } from "./changes";
 import type { EditorContext } from "./context";
 import { toRange } from "./editor";
 import { lineMap } from "./lines";
-import type { Notification } from "./messages";
+import type { Notification } from "oh-daemon-client/store";
 import type { Panel } from "./panel";
-import type { Approval, InputRequest, Turn } from "./protocol";
+import type { Approval, InputRequest, Turn } from "oh-daemon-client/protocol";
 import { formatCount, formatLines, oneLine } from "./words";
 
 interface Work {

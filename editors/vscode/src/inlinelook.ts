@@ -9,7 +9,7 @@ import {
   ThemeColor,
   window,
 } from "vscode";
-import type { Hunk } from "./protocol";
+import type { Hunk } from "oh-daemon-client/protocol";
 
 /** What the commands of one change are given. */
 export interface LensArguments {

@@ -2,7 +2,7 @@
 
 import { type SecretStorage, window } from "vscode";
 import type { LanguageClient } from "vscode-languageclient/node";
-import type { SecretNames } from "./protocol";
+import type { SecretNames } from "oh-daemon-client/protocol";
 import { askForHidden, MIN_KEY_CHARS } from "./settings";
 
 /** One entry holds all of the secrets, since the storage cannot list its keys. */

@@ -12,7 +12,7 @@ import {
   window,
 } from "vscode";
 import type { Agent } from "./agent";
-import type { McpServerInfo, McpServers } from "./protocol";
+import type { McpServerInfo, McpServers } from "oh-daemon-client/protocol";
 import { formatCount } from "./words";
 
 const SETTING = "ohDaemon.mcpServers";

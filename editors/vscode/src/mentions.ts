@@ -4,7 +4,7 @@ import { commands, type Diagnostic, env, languages, type TextEditor, Uri, window
 import type { EditorContext } from "./context";
 import { toRange } from "./editor";
 import type { Suggestion } from "./messages";
-import type { Part } from "./protocol";
+import type { Part } from "oh-daemon-client/protocol";
 
 export function suggestions(editors: EditorContext): Suggestion[] {
   return [selection(editors), problems(editors.editor), terminal()].filter((each) => each !== undefined);

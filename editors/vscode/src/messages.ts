@@ -1,4 +1,4 @@
-/** Messages between the extension and its panel; `protocol.ts` has the daemon's own types in them. */
+/** Messages between the extension and its panel; `oh-daemon-client` has the daemon's own types in them. */
 
 import type { LeftOut } from "./proposal";
 import type {
@@ -7,13 +7,13 @@ import type {
   ErrorInfo,
   FileChange,
   FileChangeItem,
-  Notifications,
   Part,
   PlanItem,
   Range,
   Requests,
   ToolCallItem,
-} from "./protocol";
+} from "oh-daemon-client/protocol";
+import type { Notification } from "oh-daemon-client/store";
 
 export type ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem;
 
@@ -154,8 +154,6 @@ export type ToPanel =
   | { type: "open"; conversationId: string }
   /** The user pressed an editor key that stands for this button of the request. */
   | { type: "press"; optionId: string };
-
-export type Notification = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
 
 export type FromPanel =
   | { type: "ready" }

@@ -4,9 +4,9 @@ import { execFile } from "node:child_process";
 import { type Disposable, EventEmitter, env, UIKind, window, workspace } from "vscode";
 import type { Agent } from "./agent";
 import { showConversation } from "./commands";
-import type { Notification } from "./messages";
+import type { Notification } from "oh-daemon-client/store";
 import type { Panel } from "./panel";
-import type { ConversationState } from "./protocol";
+import type { ConversationState } from "oh-daemon-client/protocol";
 import { oneLine } from "./words";
 
 /** A program that shows a notice; the texts are never part of its code. */

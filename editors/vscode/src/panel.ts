@@ -11,9 +11,10 @@ import { Colors } from "./colors";
 import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { hostHandlers } from "./host";
-import type { FromPanel, HostRequests, Notification, PanelMemory, ToPanel } from "./messages";
+import type { FromPanel, HostRequests, PanelMemory, ToPanel } from "./messages";
+import type { Notification } from "oh-daemon-client/store";
 import type { LeftOut } from "./proposal";
-import type { ErrorInfo, Item, OpenResult, Requests } from "./protocol";
+import type { ErrorInfo, Item, OpenResult, Requests } from "oh-daemon-client/protocol";
 import { formatCount } from "./words";
 
 const BATCH_MS = 16;

@@ -1,6 +1,6 @@
 /** The user's choice in a pending edit: any of its hunks can be left out before it is written. */
 
-import type { Approval, ApprovalOption, FileChange, NamedHunk, Subject } from "./protocol";
+import type { Approval, ApprovalOption, FileChange, NamedHunk, Subject } from "oh-daemon-client/protocol";
 
 /** The indexes of the hunks that are left out. */
 export type LeftOut = readonly number[];

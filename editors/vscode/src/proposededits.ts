@@ -20,7 +20,7 @@ import type { Diffs } from "./diff";
 import { isInlineOn } from "./inline";
 import { type Place, placesOf } from "./patch";
 import { changeWithout, proposalOf } from "./proposal";
-import type { Approval, FileChange } from "./protocol";
+import type { Approval, FileChange } from "oh-daemon-client/protocol";
 import { formatCount } from "./words";
 
 interface Proposed {

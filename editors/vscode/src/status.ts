@@ -4,7 +4,7 @@ import { commands, type Disposable, MarkdownString, StatusBarAlignment, ThemeCol
 import type { Agent } from "./agent";
 import type { Approvals } from "./approvals";
 import type { DaemonState } from "./messages";
-import type { ConversationInfo, ConversationState, SandboxInfo } from "./protocol";
+import type { ConversationInfo, ConversationState, SandboxInfo } from "oh-daemon-client/protocol";
 import { formatCost } from "./words";
 
 const LOOKS = {

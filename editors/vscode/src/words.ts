@@ -1,6 +1,6 @@
 /** Formats numbers and times for people, the same in the panel and around it. */
 
-import type { Usage } from "./protocol";
+import type { Usage } from "oh-daemon-client/protocol";
 
 /** 950, 1.5k, 15k */
 export function compact(n: number): string {

@@ -2,7 +2,7 @@
 
 import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
-import type { Approval, ApprovalOption, InputRequest, SelfRun, Subject } from "../src/protocol";
+import type { Approval, ApprovalOption, InputRequest, SelfRun, Subject } from "oh-daemon-client/protocol";
 import { fileDiff, filePath, pathIn } from "./diff";
 import { h, icon } from "./dom";
 import { run } from "./host";

@@ -1,13 +1,13 @@
 /** The oldest approval or question that waits for the user, above the input. */
 
 import type { HalfAnswer } from "../src/messages";
-import type { Approval, InputRequest } from "../src/protocol";
+import type { Approval, InputRequest } from "oh-daemon-client/protocol";
 import { allowAll, approvalCard } from "./approval";
 import { h } from "./dom";
 import { tellAsked } from "./host";
 import type { Memory } from "./memory";
 import { questionCard } from "./question";
-import type { Store } from "./store";
+import type { Store } from "oh-daemon-client/store";
 
 export class AskedBox {
   readonly element = h("div.approval-box");

@@ -1,13 +1,14 @@
 /** The attempts at one task, side by side: what each has changed, whether its check passes, and which one lands. */
 
-import type { Notification, Way } from "../src/messages";
-import type { ConversationInfo, Item, ReviewedFile } from "../src/protocol";
+import type { Way } from "../src/messages";
+import type { Notification } from "oh-daemon-client/store";
+import type { ConversationInfo, Item, ReviewedFile } from "oh-daemon-client/protocol";
 import { formatCount } from "../src/words";
 import { counts } from "./diff";
 import { h, icon, type IconName } from "./dom";
 import { call, report, run } from "./host";
 import { doing } from "./list";
-import { isWaiting } from "./store";
+import { isWaiting } from "oh-daemon-client/store";
 
 const N_LISTED = 50;
 const BUSY: ReadonlySet<string> = new Set(["running", "waiting", "pausing", "interrupting"]);

@@ -1,6 +1,6 @@
 /** The actions at a message of the user: fork the conversation before it, or go back to before it. */
 
-import type { Part, UserMessageItem } from "../src/protocol";
+import type { Part, UserMessageItem } from "oh-daemon-client/protocol";
 import { h, type IconName, icon } from "./dom";
 import { call, report } from "./host";
 

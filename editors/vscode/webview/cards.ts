@@ -1,7 +1,15 @@
 /** One element per item of the transcript. */
 
 import type { ToolItem } from "../src/messages";
-import type { CondensationItem, FileChange, Item, NoticeItem, Part, Range, SubagentItem } from "../src/protocol";
+import type {
+  CondensationItem,
+  FileChange,
+  Item,
+  NoticeItem,
+  Part,
+  Range,
+  SubagentItem,
+} from "oh-daemon-client/protocol";
 import { compact, formatDuration, formatLines } from "../src/words";
 import { color } from "./colors";
 import { diffRows, facts, fileDiff, fileLink, fileName, middleCut } from "./diff";

@@ -1,7 +1,7 @@
 /** The commands that `/` offers: the daemon's prompt templates, and the panel's own commands. */
 
 import type { Suggestion } from "../src/messages";
-import type { CommandInfo, Part } from "../src/protocol";
+import type { CommandInfo, Part } from "oh-daemon-client/protocol";
 import { call } from "./host";
 
 export interface LocalCommand {

@@ -1,7 +1,7 @@
 /** The input: text, attachments, and what sending means while the agent works. */
 
 import type { Looking, PanelMemory, Suggestion } from "../src/messages";
-import type { Part } from "../src/protocol";
+import type { Part } from "oh-daemon-client/protocol";
 import { part as partView, textOf } from "./cards";
 import type { SlashCommands } from "./commands";
 import { Completion, type Sign } from "./completion";
@@ -9,7 +9,7 @@ import { h, icon } from "./dom";
 import { History } from "./history";
 import { uploaded } from "./images";
 import { call, report } from "./host";
-import type { Store } from "./store";
+import type { Store } from "oh-daemon-client/store";
 
 export type Delivery = "auto" | "queue";
 export interface ComposerActions {

@@ -1,10 +1,9 @@
 /** The conversation that the panel shows, and the one that is being opened, whose events already arrive. */
 
-import type { Notification } from "../src/messages";
-import { openStore } from "./opening";
-import type { Store } from "./store";
+import { openStore } from "oh-daemon-client/opening";
+import type { Notification, Store } from "oh-daemon-client/store";
+import { call } from "./host";
 
-type OfConversation = Exclude<Notification, { method: "daemon/statusChanged" | "mcp/statusChanged" | "port/changed" }>;
 interface Opened {
   /** The conversation that was shown until then. */
   formerId: string | undefined;
@@ -42,13 +41,12 @@ export class Current {
   }
 
   take(notification: Notification): void {
-    const { method } = notification;
-    if (method === "daemon/statusChanged" || method === "mcp/statusChanged" || method === "port/changed") return;
-    for (const each of new Set([this.store, this.opening?.store])) if (each) this.fold(each, notification);
+    for (const each of new Set([this.store, this.opening?.store]))
+      if (each && !each.take(notification)) this.reopen(each.info.id);
   }
 
   private async read(conversationId: string, mine: Opening, onReached: () => void): Promise<Opened | undefined> {
-    const read = openStore(conversationId, (store) => {
+    const read = openStore(call, conversationId, (store) => {
       mine.store = store;
       onReached();
     });
@@ -61,23 +59,5 @@ export class Current {
     this.opening = undefined;
     this.store = store;
     return { formerId, error };
-  }
-
-  private fold(into: Store, { method, params }: OfConversation): void {
-    if (method === "conversation/changed") {
-      if (params.conversation.id !== into.info.id) return;
-      const wasReadOnly = into.isReadOnly;
-      into.onChanged(params.conversation);
-      // The process that held the conversation is gone, so it can be taken over.
-      const { mine, pid } = params.conversation.lock;
-      if (wasReadOnly && (mine || pid === undefined)) this.reopen(into.info.id);
-      return;
-    }
-    if (params.conversationId !== into.info.id) {
-      if (method === "conversation/event") into.onOther(params);
-      return;
-    }
-    if (method === "conversation/delta") into.onDelta(params);
-    else if (method === "conversation/gap" || !into.onRecord(params)) this.reopen(into.info.id);
   }
 }

@@ -1,7 +1,7 @@
 /** A unified diff as rows: number, sign, text, and the file that they belong to. */
 
 import { diffWordsWithSpace } from "diff";
-import type { ChangesDiffResult, FileChange, Hunk } from "../src/protocol";
+import type { ChangesDiffResult, FileChange, Hunk } from "oh-daemon-client/protocol";
 import { decoded } from "../src/words";
 import { color, type Piece } from "./colors";
 import { h } from "./dom";

@@ -1,6 +1,6 @@
 /** A line that names another conversation of this window that waits for the user, with a link to it. */
 
-import type { ChangedParams, ConversationInfo } from "../src/protocol";
+import type { ChangedParams, ConversationInfo } from "oh-daemon-client/protocol";
 import { h, icon } from "./dom";
 import { call } from "./host";
 

@@ -1,17 +1,14 @@
 /** Why a turn ended, in plain words, unless its last answer says so itself. */
 
-import type { StopReason, Turn, UserMessageItem } from "../src/protocol";
-import type { Shown } from "./turns";
+import type { Ending, UnusualEnd } from "oh-daemon-client/turns";
 
-export interface Ending {
-  kind: "ending";
-  id: string;
+interface Words {
   title: string;
   description?: string;
 }
 
 const OTHERWISE = { title: "Say what to do differently,", description: "or resume to let it try again." };
-const REASONS: Partial<Record<StopReason, { title: string; description?: string }>> = {
+const REASONS: Record<UnusualEnd, Words> = {
   maxTokens: { title: "The answer was cut", description: "the model writes no more at once. “Go on” continues it." },
   maxSteps: { title: "Stopped at the step limit.", description: "Resume allows as many again." },
   maxCostUsd: { title: "Stopped at the cost limit.", description: "Resume allows as much again." },
@@ -31,18 +28,8 @@ const REASONS: Partial<Record<StopReason, { title: string; description?: string 
   stuck: OTHERWISE,
 };
 
-/** Returns why the turn ended, if it must be said; `before` are the items above it. */
-export function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown>): Ending | undefined {
-  const words = turn?.stopReason && REASONS[turn.stopReason];
-  if (!turn || !words || isOfRefusal(turn, before)) return undefined;
-  const description = turn.stopReason === "hook" ? turn.finalText : words.description;
-  return { kind: "ending", id: `end-${turn.id}`, title: words.title, ...(description && { description }) };
-}
-
-/** Whether a hook refused the message that began the turn; a notice of the log already says why. */
-function isOfRefusal({ stopReason }: Turn, before: ReadonlyMap<string, Shown>): boolean {
-  return (
-    stopReason === "hook" &&
-    [...before.values()].findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected"
-  );
+export function wordsOf({ reason, turn }: Ending): Words {
+  const { title, description } = REASONS[reason] ?? { title: "Stopped." };
+  const more = reason === "hook" ? turn.finalText : description;
+  return { title, ...(more && { description: more }) };
 }

@@ -3,7 +3,7 @@
 import { formatCount, formatDuration } from "../src/words";
 import { h, icon } from "./dom";
 import type { Memory } from "./memory";
-import { isEnd, type Shown } from "./turns";
+import { isEnd, type Shown } from "oh-daemon-client/turns";
 
 /** How many steps stay open below the line while the agent works. */
 const N_OPEN = 3;

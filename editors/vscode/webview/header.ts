@@ -1,9 +1,9 @@
 /** The panel's header: the conversation, its status, and the one control that applies. */
 
 import type { DaemonState } from "../src/messages";
-import type { ConversationInfo } from "../src/protocol";
+import type { ConversationInfo } from "oh-daemon-client/protocol";
 import { h, icon } from "./dom";
-import type { Store } from "./store";
+import type { Store } from "oh-daemon-client/store";
 
 const STATUS: Record<string, string> = {
   running: "Working",

@@ -1,7 +1,7 @@
 /** The panel's only connection: messages to the extension, with typed answers. */
 
 import type { Calls, FromPanel, PanelMemory, ToPanel } from "../src/messages";
-import type { ErrorInfo } from "../src/protocol";
+import type { ErrorInfo } from "oh-daemon-client/protocol";
 
 declare function acquireVsCodeApi(): { postMessage(message: FromPanel): void };
 

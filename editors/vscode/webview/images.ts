@@ -1,6 +1,6 @@
 /** Images of messages and results: read from the log in pieces, and uploaded in pieces when they are large. */
 
-import type { Part } from "../src/protocol";
+import type { Part } from "oh-daemon-client/protocol";
 import { h } from "./dom";
 import { call } from "./host";
 

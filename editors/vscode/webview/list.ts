@@ -1,6 +1,6 @@
 /** The conversations of the open folders, newest first: search, open, rename, archive, delete. */
 
-import type { ChangedParams, ConversationInfo } from "../src/protocol";
+import type { ChangedParams, ConversationInfo } from "oh-daemon-client/protocol";
 import { formatAgo, formatCost, formatCount } from "../src/words";
 import { h, icon, type IconName } from "./dom";
 import { call, report, run } from "./host";

@@ -1,7 +1,8 @@
 /** The panel: folds the extension's messages into the current.store, and draws what changed, once per frame. */
 
-import type { DaemonState, Looking, Notification, Place, ToPanel } from "../src/messages";
-import type { ErrorInfo, Part } from "../src/protocol";
+import type { DaemonState, Looking, Place, ToPanel } from "../src/messages";
+import type { Notification } from "oh-daemon-client/store";
+import type { ErrorInfo, Part } from "oh-daemon-client/protocol";
 import { Aside } from "./aside";
 import { AskedBox } from "./asked";
 import { Attempts } from "./attempts";
@@ -18,7 +19,7 @@ import { CallError, call, listen, report, reportTo, run } from "./host";
 import { ConversationList } from "./list";
 import { Memory } from "./memory";
 import { Meter } from "./meter";
-import { prependEarlier } from "./opening";
+import { prependEarlier } from "oh-daemon-client/opening";
 import { Pickers } from "./pickers";
 import { PlanBox } from "./plan";
 import { PortsBox } from "./ports";
@@ -347,7 +348,7 @@ async function goTo(place: Place): Promise<void> {
 
 async function loadEarlier(): Promise<void> {
   const from = current.store;
-  if (!from || !(await prependEarlier(from)) || from !== current.store) return;
+  if (!from || !(await prependEarlier(call, from)) || from !== current.store) return;
   transcript.keepPlace(drawNow);
 }
 

@@ -1,6 +1,6 @@
 /** The conversation's usage so far, and how full the model's context is; a click shows details. */
 
-import type { ConversationInfo, Usage } from "../src/protocol";
+import type { ConversationInfo, Usage } from "oh-daemon-client/protocol";
 import { compact, formatCost } from "../src/words";
 import { h } from "./dom";
 import { call, report } from "./host";

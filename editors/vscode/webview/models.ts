@@ -1,6 +1,6 @@
 /** The choice of a model: a button that names it, and above the input a list that is searched by typing. */
 
-import type { Choice, ModelInfo, Option } from "../src/protocol";
+import type { Choice, ModelInfo, Option } from "oh-daemon-client/protocol";
 import { h, icon } from "./dom";
 import { call, report, run } from "./host";
 

@@ -1,12 +1,12 @@
 /** The pickers of model, mode and approval policy, for the conversation or for the next one. */
 
 import type { PanelMemory } from "../src/messages";
-import { CHOICES, type Option } from "../src/protocol";
+import { CHOICES, type Option } from "oh-daemon-client/protocol";
 import { h } from "./dom";
 import { call, report, run } from "./host";
 import type { Memory } from "./memory";
 import { ModelPicker } from "./models";
-import type { Store } from "./store";
+import type { Store } from "oh-daemon-client/store";
 
 const ORDER = ["model", "effort", "mode", "approval"];
 const MODE: Option = {

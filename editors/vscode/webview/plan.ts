@@ -1,6 +1,6 @@
 /** The agent's plan, above the input: one line says what is in progress; opened, it lists all entries. */
 
-import type { PlanEntry, PlanItem } from "../src/protocol";
+import type { PlanEntry, PlanItem } from "oh-daemon-client/protocol";
 import { h, icon } from "./dom";
 import type { Memory } from "./memory";
 

@@ -1,6 +1,6 @@
 /** The ports on which the agent's commands listen in their sandbox, each with a button that opens it in the browser. */
 
-import type { OpenPort, PortChangedParams } from "../src/protocol";
+import type { OpenPort, PortChangedParams } from "oh-daemon-client/protocol";
 import { h } from "./dom";
 import { call, report } from "./host";
 

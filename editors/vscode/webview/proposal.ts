@@ -1,7 +1,7 @@
 /** A pending edit, change by change: each can be left out before anything is written. */
 
 import { changeWithout, type LeftOut, type Proposal, type Row, rowsOf } from "../src/proposal";
-import type { FileChange } from "../src/protocol";
+import type { FileChange } from "oh-daemon-client/protocol";
 import { formatCount } from "../src/words";
 import { CONTEXT_LINES, counts, diffLines, fileDiff, pathIn, hunkCard } from "./diff";
 import { h } from "./dom";

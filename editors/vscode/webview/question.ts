@@ -2,7 +2,7 @@
  * Prompt and choices are the model's text. */
 
 import type { HalfAnswer } from "../src/messages";
-import type { InputRequest } from "../src/protocol";
+import type { InputRequest } from "oh-daemon-client/protocol";
 import { INERT_MS } from "./approval";
 import { h, icon } from "./dom";
 import { run } from "./host";

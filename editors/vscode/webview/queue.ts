@@ -1,6 +1,6 @@
 /** Messages that wait for the next step or the next turn. Each can be changed, moved up, sent now, or removed. */
 
-import type { Part, QueuedMessage } from "../src/protocol";
+import type { Part, QueuedMessage } from "oh-daemon-client/protocol";
 import { textOf } from "./cards";
 import { h, icon, type IconName } from "./dom";
 import { call, report, run } from "./host";

@@ -3,13 +3,13 @@
  * conversation all that waits is in one card of its own, where it is landed or discarded.
  */
 
-import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "../src/protocol";
+import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "oh-daemon-client/protocol";
 import { formatCount } from "../src/words";
 import { counts, diffLines, hunkCard, hunkLines, middleCut, pathIn } from "./diff";
 import { h, icon } from "./dom";
 import { call, report, run } from "./host";
-import { isWaiting, type Store } from "./store";
-import type { ChangesItem } from "./turns";
+import { isWaiting, type Store } from "oh-daemon-client/store";
+import type { ChangesItem } from "oh-daemon-client/turns";
 
 type Decision = "accept" | "revert";
 type Named = Hunk & { uri: string };

@@ -1,6 +1,6 @@
 /** The message that is on its way to the daemon, which the transcript does not have yet. */
 
-import type { Part, Requests } from "../src/protocol";
+import type { Part, Requests } from "oh-daemon-client/protocol";
 import { CallError, call } from "./host";
 
 /** The connection's error code for "the daemon ended before it answered". */

@@ -1,12 +1,12 @@
 /** Shown instead of a conversation, or below it: a welcome, an error with its remedies, a retry. */
 
 import type { DaemonState, HostRequests } from "../src/messages";
-import type { ErrorInfo, Part } from "../src/protocol";
+import type { ErrorInfo, Part } from "oh-daemon-client/protocol";
 import { noticeCard, part } from "./cards";
 import { dots, h } from "./dom";
 import { run } from "./host";
 import { markdown } from "./markdown";
-import type { Retry, Store } from "./store";
+import type { Retry, Store } from "oh-daemon-client/store";
 import type { Welcome } from "./welcome";
 
 type Kind = "primary" | "secondary";

@@ -1,6 +1,6 @@
 /** Sub-agents: a card that names the agent, its task and its current action, and links there and back. */
 
-import type { ConversationInfo, SubagentItem } from "../src/protocol";
+import type { ConversationInfo, SubagentItem } from "oh-daemon-client/protocol";
 import { STATUS } from "./cards";
 import { h, icon } from "./dom";
 

@@ -4,12 +4,13 @@ import type { Branches } from "./branch";
 import { card, noticeCard, tick, updateText } from "./cards";
 import type { Place } from "../src/messages";
 import { dots, h, icon } from "./dom";
+import { wordsOf } from "./endings";
 import { Folds } from "./folds";
 import type { Memory } from "./memory";
 import type { Review } from "./review";
-import type { Store } from "./store";
+import type { Store } from "oh-daemon-client/store";
 import { subagentCard } from "./subagent";
-import type { Shown } from "./turns";
+import type { Shown } from "oh-daemon-client/turns";
 
 const NEAR_END_PX = 60;
 const TICK_MS = 1000;
@@ -218,7 +219,7 @@ export class Transcript {
 
   private made(item: Shown, store: Store): HTMLElement | undefined {
     if (item.kind === "changes") return this.review.card(item, store);
-    if (item.kind === "ending") return noticeCard({ severity: "info", ...item });
+    if (item.kind === "ending") return noticeCard({ severity: "info", ...wordsOf(item) });
     if (item.kind === "subagent") return subagentCard(item, store.doingOf(item.conversationId), this.actions.open);
     const made = card(item, store.info.id);
     if (item.kind === "userMessage" && !store.isReadOnly) made?.append(this.branches.buttons(item, store.info.id));

@@ -1,7 +1,7 @@
 /** Shown while there is no conversation: what the open file suggests, and the latest conversations. */
 
 import type { Looking } from "../src/messages";
-import type { ConversationInfo, Part } from "../src/protocol";
+import type { ConversationInfo, Part } from "oh-daemon-client/protocol";
 import { formatAgo, formatCount } from "../src/words";
 import { h, icon, type IconName } from "./dom";
 import { call, report } from "./host";

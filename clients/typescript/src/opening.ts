@@ -1,7 +1,9 @@
 /** Reads a conversation from the daemon: its current state, what its turns changed, and earlier pages. */
 
-import { call } from "./host";
-import { Store } from "./store";
+import type { Requests } from "./protocol.js";
+import { Store } from "./store.js";
+
+export type Request = <M extends keyof Requests>(method: M, params: Requests[M][0]) => Promise<Requests[M][1]>;
 
 const PAGE = 200;
 /** Enough events to include the end of a turn. */
@@ -12,18 +14,22 @@ const EVENTS_PAGE = 500;
 const TURN_EVENTS = ["changes.updated", "turn.completed", "turn.paused", "turn.resumed", "conversation.rolledBack"];
 
 /** Reads a conversation. Its events arrive as soon as it is open, so `onOpened` is called before all is read. */
-export async function openStore(conversationId: string, onOpened: (store: Store) => void): Promise<Store> {
+export async function openStore(
+  call: Request,
+  conversationId: string,
+  onOpened: (store: Store) => void,
+): Promise<Store> {
   const opened = await call("conversation/open", { conversationId, replay: "items", limit: PAGE });
   const store = new Store(opened);
   onOpened(store);
   const before = { conversationId, beforeSeq: store.lastSeq + 1, types: TURN_EVENTS, limit: EVENTS_PAGE };
   store.readTurns((await call("conversation/events", before)).events);
-  if (["error", "paused", "running"].includes(opened.conversation.status)) await readTrouble(store);
+  if (["error", "paused", "running"].includes(opened.conversation.status)) await readTrouble(call, store);
   return store;
 }
 
 /** Reads the last error or retry, which is an event, not an item: why the conversation rests, or its turn waits. */
-async function readTrouble(into: Store): Promise<void> {
+async function readTrouble(call: Request, into: Store): Promise<void> {
   const {
     lastSeq,
     info: { id: conversationId, status },
@@ -40,7 +46,7 @@ async function readTrouble(into: Store): Promise<void> {
 }
 
 /** Prepends one more page. Returns false when there is none. */
-export async function prependEarlier(store: Store): Promise<boolean> {
+export async function prependEarlier(call: Request, store: Store): Promise<boolean> {
   const first = store.firstItem;
   if (first === undefined) return false;
   const read = await call("conversation/read", { conversationId: store.info.id, before: first, limit: PAGE });

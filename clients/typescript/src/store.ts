@@ -1,4 +1,4 @@
-/** The state that one conversation shows: a fold over its events, on top of the snapshot of `conversation/open`. */
+/** The state of one conversation: a fold over its events, on top of the snapshot of `conversation/open`. */
 
 import type {
   Approval,
@@ -12,6 +12,7 @@ import type {
   LogRecord,
   MessageEdited,
   Notice,
+  Notifications,
   OpenResult,
   Option,
   PlanItem,
@@ -19,9 +20,11 @@ import type {
   ReviewedFile,
   SubagentItem,
   Usage,
-} from "../src/protocol";
+} from "./protocol.js";
 
-import { isEnd, type Shown, Turns } from "./turns";
+import { isEnd, type Shown, Turns } from "./turns.js";
+
+export type Notification = { [M in keyof Notifications]: { method: M; params: Notifications[M] } }[keyof Notifications];
 
 export interface Retry {
   attempt: number;
@@ -152,6 +155,31 @@ export class Store {
       if (restsSince !== undefined) this.items.set(item.id, item);
       this.changed.add(item.id);
       this.needsReviews ||= item.kind === "changes";
+    }
+  }
+
+  /** Takes in what the daemon tells. Returns false when the conversation must be opened again. */
+  take({ method, params }: Notification): boolean {
+    switch (method) {
+      case "conversation/changed": {
+        if (params.conversation.id !== this.info.id) return true;
+        const wasReadOnly = this.isReadOnly;
+        this.onChanged(params.conversation);
+        // The process that held the conversation may be gone, so it can be taken over.
+        const { mine, pid } = params.conversation.lock;
+        return !(wasReadOnly && (mine || pid === undefined));
+      }
+      case "conversation/event":
+        if (params.conversationId === this.info.id) return this.onRecord(params);
+        this.onOther(params);
+        return true;
+      case "conversation/delta":
+        if (params.conversationId === this.info.id) this.onDelta(params);
+        return true;
+      case "conversation/gap":
+        return params.conversationId !== this.info.id;
+      default:
+        return true;
     }
   }
 

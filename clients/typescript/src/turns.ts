@@ -1,7 +1,6 @@
 /** The turns of a conversation: when each came to rest, why it ended, what it changed, and where that is shown. */
 
-import type { FileChange, Item, LogRecord, Turn } from "../src/protocol";
-import { type Ending, ending } from "./endings";
+import type { FileChange, Item, LogRecord, StopReason, Turn, UserMessageItem } from "./protocol.js";
 
 /** The files that a turn changed, shown when the turn rests. */
 export interface ChangesItem {
@@ -10,6 +9,15 @@ export interface ChangesItem {
   turnId: string;
   files: readonly FileChange[];
 }
+/** Why a turn ended, if that must be said. */
+export interface Ending {
+  kind: "ending";
+  id: string;
+  turn: Turn;
+  reason: UnusualEnd;
+}
+/** Of the others, the last answer or an error says so itself. */
+export type UnusualEnd = Exclude<StopReason, "endTurn" | "finished" | "needsInput" | "error">;
 export type Shown = Item | ChangesItem | Ending;
 
 export class Turns {
@@ -97,4 +105,19 @@ function withoutTakenBack(records: readonly LogRecord[]): readonly LogRecord[] {
     else kept.push(record);
   }
   return kept;
+}
+
+function ending(turn: Turn | undefined, before: ReadonlyMap<string, Shown>): Ending | undefined {
+  const reason = turn?.stopReason;
+  if (!turn || !reason || reason === "endTurn" || reason === "finished") return undefined;
+  if (reason === "needsInput" || reason === "error" || isOfRefusal(turn, before)) return undefined;
+  return { kind: "ending", id: `end-${turn.id}`, turn, reason };
+}
+
+/** Whether a hook refused the message that began the turn; a notice of the log already says why. */
+function isOfRefusal({ stopReason }: Turn, before: ReadonlyMap<string, Shown>): boolean {
+  return (
+    stopReason === "hook" &&
+    [...before.values()].findLast((item): item is UserMessageItem => item.kind === "userMessage")?.status === "rejected"
+  );
 }

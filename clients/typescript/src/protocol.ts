@@ -2121,6 +2121,9 @@ export interface ClientRequests {
   "model/complete": [ModelCompleteParams, ModelCompleteResult];
 }
 
+/** What a client can say in `initialize` that it does. */
+export type Feature = "applyEdit2" | "saveDocument" | "readDocument" | "diagnostics" | "languageRequests" | "openDiff" | "approvalRequests" | "inputRequests" | "modelRequests";
+
 /** Values of the options, for pickers; an open conversation brings its own. */
 export const CHOICES: { readonly mode: readonly Choice[]; readonly approval: readonly Choice[]; } = {
   mode: [
