@@ -214,11 +214,6 @@ function Conversation:fetch()
     return
   end
   self.is_fetching = true
-  if self.is_preview then
-    -- It stays on the screen until all has been read.
-    self.is_preview = nil
-    self:forget()
-  end
   self:fetch_page(self.seq)
 end
 
@@ -227,6 +222,7 @@ end
 function Conversation:fetch_page(after_seq)
   local params = { conversationId = self.id, afterSeq = after_seq, limit = PAGE }
   self.daemon:request("conversation/events", params, function(page)
+    self:end_preview()
     self.epoch = page.epoch ~= "" and page.epoch or self.epoch
     if page.truncated then
       -- The daemon reads the next page while this one is folded in.
@@ -247,8 +243,20 @@ function Conversation:fetch_page(after_seq)
     end
   end, function(err)
     self.is_fetching = false
+    self:end_preview()
     require("oh.daemon").show_error(err)
   end)
+end
+
+--- The log is here: what was shown until now gives way to it.
+---@private
+function Conversation:end_preview()
+  if self.is_preview then
+    local heard = self.heard
+    self.is_preview = nil
+    self:forget()
+    self.heard = heard
+  end
 end
 
 --- Take a live event. A known one is ignored; after a gap the missing ones are fetched.
