@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, to_json
 
@@ -22,6 +22,25 @@ class Contract(BaseModel):
         # Validators are built at first use: `initialize` needs four of these eighty models.
         defer_build=True,
     )
+
+
+class StrictContract(Contract):
+    """Refuses fields that it does not know, so that a misspelling shows; extensions pass."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra={"patternProperties": {"^_": {}}})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_extensions(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        fields = cast("dict[str, Any]", value).items()
+        return {name: each for name, each in fields if not is_extension(name)}
+
+
+def is_extension(name: str) -> bool:
+    """Return whether a field is `_meta` or a vendor's, which this protocol never uses."""
+    return name.startswith("_")
 
 
 Model = TypeVar("Model", bound=BaseModel)

@@ -18,7 +18,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from oh_daemon.contract.base import Contract
+from oh_daemon.contract.base import StrictContract
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -40,10 +40,10 @@ HttpUrl = Annotated[
 ]
 
 
-class LLMSettings(Contract):
+class LLMSettings(StrictContract):
     """Options for model calls; the provider decides about those that are None."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     model: Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
     """The model by its litellm name, such as `anthropic/claude-sonnet-5-5`."""

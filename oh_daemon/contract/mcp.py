@@ -6,13 +6,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 
-from oh_daemon.contract.base import Contract
+from oh_daemon.contract.base import Contract, StrictContract
 
 
-class McpServerSettings(Contract):
+class McpServerSettings(StrictContract):
     """One server: a `command` to start, or the `url` of a running server."""
 
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(hide_input_in_errors=True)
 
     command: str | None = None
     """Program to start."""

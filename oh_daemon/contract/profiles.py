@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import AfterValidator, Field, StringConstraints, ValidationError
 
-from oh_daemon.contract.base import Contract, problem_in
+from oh_daemon.contract.base import StrictContract, problem_in
 from oh_daemon.contract.items import Purpose
 from oh_daemon.contract.llm import LLMSettings
 
@@ -33,10 +33,8 @@ def _given(llm: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in llm.items() if value is not None}
 
 
-class Profile(Contract):
+class Profile(StrictContract):
     """A model with its own `llm` options, and the models to use when it fails."""
-
-    model_config = ConfigDict(extra="forbid")
 
     model: ModelName
     """The model by its name."""
@@ -50,10 +48,8 @@ class Profile(Contract):
         return LLMSettings.model_validate({**_given({**common, **self.llm}), "model": self.model})
 
 
-class RouteRule(Contract):
+class RouteRule(StrictContract):
     """Send a request to the model `use` when all the given conditions hold."""
-
-    model_config = ConfigDict(extra="forbid")
 
     use: ModelName
     """The model to use."""
@@ -67,14 +63,12 @@ class RouteRule(Contract):
     """Text that the user's last message contains; case is ignored."""
 
 
-class Router(Contract):
+class Router(StrictContract):
     """A model name that stands for several models; each request goes to one of them.
 
     The first matching rule decides. If none matches, `pick` chooses among those `models` that
     accept the request's images and have room for it.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     models: Annotated[tuple[ModelName, ...], Field(min_length=1)]
     """The models to choose from."""

@@ -6,19 +6,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
-from oh_daemon.contract.base import Contract, first_error
+from oh_daemon.contract.base import Contract, StrictContract, first_error
 from oh_daemon.contract.problems import Problem, Source
 
 
-class Rule(Contract):
+class Rule(StrictContract):
     """The decision for calls of `tool`.
 
     `argv` has the first words of a command; each entry is a word or several alternatives.
     """
-
-    model_config = ConfigDict(extra="forbid")
 
     decision: Literal["deny", "ask", "allow"]
     """What happens with such calls."""

@@ -11,9 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
-from oh_daemon.contract.base import Contract, first_error, names_on_wire
+from oh_daemon.contract.base import (
+    StrictContract,
+    first_error,
+    is_extension,
+    names_on_wire,
+)
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.mcp import McpServerSettings
 from oh_daemon.contract.problems import Problem, Source
@@ -27,10 +32,8 @@ HostPattern = Annotated[
 Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
 
 
-class Settings(Contract):
+class Settings(StrictContract):
     """All settings. Each has a default; the names are the same in every file and client."""
-
-    model_config = ConfigDict(extra="forbid")
 
     model: str = ""
     """The model to use, by its litellm name, such as `anthropic/claude-sonnet-5-5`. If empty, the
@@ -167,6 +170,11 @@ class Layer:
     source: Source
     values: Mapping[str, Any]
 
+    @property
+    def entries(self) -> list[tuple[str, Any]]:
+        """All but what is not ours."""
+        return [each for each in self.values.items() if not is_extension(each[0])]
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -186,7 +194,7 @@ def merge_settings(layers: Sequence[Layer]) -> Merged:
     sources: dict[str, str] = {}
     problems: list[Problem] = []
     for layer in reversed(layers):
-        for key, value in layer.values.items():
+        for key, value in layer.entries:
             problem = _problem(layer, key, value, values)
             if problem is not None:
                 problems.append(problem)

@@ -535,6 +535,36 @@ def test_initialize_says_which_features_and_settings_it_has_understood(world: Wo
 
 
 @pytest.mark.own_daemon
+def test_what_vendors_add_is_neither_refused_nor_reported_nor_heeded(world: World) -> None:
+    """Rules X1 to X3 of docs/protocol/extensions.md."""
+    server = {"command": "true", "enabled": False, "_acmeColor": "red"}
+    settings = {"_acmeTheme": 1, "llm": {"_meta": {}}, "mcpServers": {"shop": server}}
+    client = world.daemon(features={"_acmeTickets": True}, settings=settings, _meta={"a": 1})
+    ours = client.capabilities["experimental"]["ohDaemon"]
+    assert ours["understood"]["unknown"] == []
+    assert client.request("config/read")["problems"] == []
+    assert client.request("config/validate", {"settings": settings}) == {"problems": []}
+    started = client.request(
+        "conversation/start",
+        {
+            "content": [{"type": "text", "text": "go", "_meta": {"span": 7}}],
+            "tools": {"deny": ["fetch"], "_meta": None},
+            "_meta": {"trace": "00-1"},
+            "_acmeTicket": {"id": 7},
+        },
+    )
+    assert started["conversation"]["metadata"] == {}
+    client.notify("_acme/seen", {"ticket": 7})
+    assert client.error("_acme/ticket", {"id": 7}).code == -32601
+    first = {"clientRequestId": "r-1", "optionId": "mode", "value": "plan"}
+    named = {**first, "conversationId": started["conversation"]["id"]}
+    client.request("conversation/setOption", {**named, "_meta": {"trace": "00-2"}})
+    client.wait_for_event("options.changed")
+    again = client.request("conversation/setOption", {**named, "_meta": {"trace": "00-3"}})
+    assert again["duplicate"] is True
+
+
+@pytest.mark.own_daemon
 def test_a_client_is_told_what_holds_commands_and_why_it_is_not_more(world: World) -> None:
     def told(client: RawClient) -> tuple[Any, Any]:
         early = client.capabilities["experimental"]["ohDaemon"].get("sandbox")

@@ -93,6 +93,7 @@ def _understood(block: Any) -> str:
     on = [name for name in FEATURES if _at(features, name) is True]
     unknown = [f"features.{name}" for name in features if name not in FEATURES]
     unknown += [f"settings.{name}" for name in settings if name not in SETTINGS]
+    unknown = [name for name in unknown if "._" not in name]  # A vendor's.
     lists = (",".join(map(quote, names)) for names in (on, unknown))
     return '{{"features":[{}],"unknown":[{}]}}'.format(*lists)
 

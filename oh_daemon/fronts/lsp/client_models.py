@@ -15,7 +15,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from oh_daemon.contract import errors as e
-from oh_daemon.contract.base import parse_strictly, problem_in
+from oh_daemon.contract.base import first_error, parse_strictly, problem_in
 from oh_daemon.contract.llm import LLMSettings
 from oh_daemon.contract.model_requests import (
     ModelCompleteParams,
@@ -56,7 +56,8 @@ class ClientModels:
         try:
             parsed = parse_strictly(ModelOffer, offer)
         except ValidationError as exc:
-            raise e.InvalidParamsError(problem_in(exc, "ohDaemon", "models")) from None
+            path, what = first_error(exc, "initializationOptions", "ohDaemon", "models")
+            raise e.InvalidParamsError.at(path, what) from None
         self.secrets = secrets
         self._client = client
         self._default = parsed.default
