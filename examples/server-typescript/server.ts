@@ -287,7 +287,7 @@ type Act = (agent: Agent, params: Json) => Json;
 
 /** Do it once, however often it is asked for [K1, K2, K4]: the log remembers the result. */
 function repeatable(agent: Agent, method: string, params: Json, act: Act): Json {
-  const clientRequestId = params.clientRequestId ?? params.clientMessageId;
+  const clientRequestId = params.clientRequestId ?? (method === "conversation/sendMessage" ? params.clientMessageId : undefined);
   const [earlier, bodyHash] = [agent.log.causes.get(`${method} ${clientRequestId}`), digestOf(params)];
   if (earlier && earlier.bodyHash !== bodyHash) throw new Failure("idempotencyConflict", "The same id came with other params before.");
   if (earlier) return { ...earlier.result, duplicate: true };

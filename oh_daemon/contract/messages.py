@@ -164,7 +164,7 @@ class OpenResult(Contract):
     """With `events`: the records."""
     first_seq: int
     last_seq: int
-    """`seq` of the last event that this answer includes."""
+    """The last `seq` of the log, also if the page ends before it."""
     has_more: bool
     """Whether there are more items before, or more events after."""
     pending: tuple[Approval | InputRequest, ...]
