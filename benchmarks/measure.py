@@ -20,7 +20,9 @@ import httpx
 import orjson
 import psutil
 from fake_llm import FakeLLM, Script, Step, call, chunks, stream_parts
-from raw_client import RawClient, frame
+from raw_client import RawClient
+
+from oh_daemon.conformance.connection import frame
 
 Json = dict[str, Any]
 PYTHON = sys.executable

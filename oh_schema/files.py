@@ -6,6 +6,7 @@ A tool for those who change the contract; it is not installed with the package.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import textwrap
 import tomllib
@@ -48,6 +49,7 @@ def write_schema(root: Path, *, check: bool) -> int:
         root / "oh_daemon" / "contract" / "plain.py": render_python(),
         root / "oh_daemon" / "contract" / "initialize.py": render_initialize(),
         root / "oh_daemon" / "contract" / "version.py": render_version(),
+        root / "oh_daemon" / "conformance" / "rules.txt": render_rules(),
         root / "oh_daemon" / "fronts" / "acp" / "schema.py": render_acp(),
         root / "clients" / "typescript" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
@@ -65,6 +67,13 @@ def write_schema(root: Path, *, check: bool) -> int:
         else:
             path.write_text(wanted[path], "utf-8")
     return int(check and bool(stale))
+
+
+def render_rules() -> str:
+    """Return the rules of docs/protocol, one a line after its id, for `oh-daemon conformance`."""
+    pages = [page.read_text("utf-8") for page in sorted((ROOT / "docs/protocol").glob("*.md"))]
+    rows = re.findall(r"^\| ([A-Z]+\d+) \| (.+) \|$", "\n".join(pages), re.MULTILINE)
+    return "".join(f"{rule}\t{sentence}\n" for rule, sentence in rows)
 
 
 def _text_of(path: Path) -> str | None:

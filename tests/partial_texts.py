@@ -4,7 +4,7 @@ import threading
 import time
 from pathlib import Path
 
-from rpc_process import WITHIN_S
+from oh_daemon.conformance.rpc_process import WITHIN_S
 
 
 def wait_until_kept(project: Path, *texts: str) -> None:

@@ -6,11 +6,10 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-import pytest
 from raw_client import RawClient
-from rpc_process import WITHIN_S
+
+from oh_daemon.conformance.rpc_process import WITHIN_S
 
 Spawn = Callable[..., RawClient]
 
@@ -32,124 +31,6 @@ def test_initialize_tells_what_the_daemon_can(spawn: Spawn) -> None:
     assert ours["daemon"]["pid"] == client.process.pid
     assert ours["methods"]
     assert result["serverInfo"]["name"] == "oh-daemon"
-
-
-@pytest.mark.parametrize(
-    ("offered", "chosen"),
-    [
-        (None, "utf-16"),
-        ([], "utf-16"),
-        (["utf-8", "utf-16"], "utf-8"),
-        (["utf-32", "utf-8"], "utf-32"),
-        (["utf-7", 5, "utf-16", "utf-32"], "utf-16"),
-    ],
-)
-def test_the_first_position_encoding_that_we_know_is_chosen(
-    spawn: Spawn, offered: Any, chosen: str
-) -> None:
-    result = spawn().initialize(
-        params={"capabilities": {"general": {"positionEncodings": offered}}}
-    )
-    assert result["capabilities"]["positionEncoding"] == chosen
-
-
-@pytest.mark.parametrize(
-    "place",
-    [
-        lambda block: {"initializationOptions": {"ohDaemon": block}},
-        lambda block: {"capabilities": {"experimental": {"ohDaemon": block}}},
-    ],
-)
-def test_another_major_version_is_refused_and_the_client_may_try_again(
-    spawn: Spawn, place: Callable[[Any], dict[str, Any]]
-) -> None:
-    client = spawn()
-    error = client.error("initialize", place({"protocolVersion": {"major": 2, "minor": 0}}))
-    assert error.code == -31022
-    assert error.data["retry"] is False
-    assert error.data["supported"] == [{"major": 1, "minor": 0}]
-    client.initialize(protocolVersion={"major": 1})
-
-
-@pytest.mark.parametrize(
-    ("params", "field"),
-    [
-        ({"processId": "x"}, "processId"),
-        ({"capabilities": [1]}, "capabilities"),
-        ({"initializationOptions": {"ohDaemon": 5}}, "initializationOptions.ohDaemon"),
-        (
-            {"initializationOptions": {"ohDaemon": {"protocolVersion": {"major": "1"}}}},
-            "initializationOptions.ohDaemon.protocolVersion.major",
-        ),
-        ({"workspaceFolders": {}}, "workspaceFolders"),
-    ],
-)
-def test_initialize_names_the_field_of_a_wrong_type(
-    spawn: Spawn, params: dict[str, Any], field: str
-) -> None:
-    client = spawn()
-    error = client.error("initialize", params)
-    assert (error.code, error.data["errors"][0]["path"]) == (-32602, field)
-    client.initialize()
-
-
-def test_before_initialize_requests_are_refused_and_notifications_dropped(spawn: Spawn) -> None:
-    client = spawn()
-    client.notify("textDocument/didOpen", {"textDocument": {}})
-    for method in ("conversation/list", "shutdown", "no/suchMethod", "$/x"):
-        assert client.error(method).code == -32002
-    client.initialize()
-
-
-def test_a_second_initialize_is_refused(client: RawClient) -> None:
-    assert client.error("initialize", {"capabilities": {}}).code == -32600
-    assert client.error("no/suchMethod").code == -32601
-
-
-def test_after_shutdown_only_exit_is_left(client: RawClient) -> None:
-    assert client.request("shutdown") is None
-    for method in ("shutdown", "initialize", "conversation/list", "no/suchMethod"):
-        assert client.error(method).code == -32600
-    client.notify("exit")
-    assert client.exit_code() == 0
-
-
-def test_exit_without_shutdown_is_code_1(client: RawClient) -> None:
-    client.notify("exit")
-    assert client.exit_code() == 1
-
-
-def test_exit_before_initialize_is_code_1(spawn: Spawn) -> None:
-    client = spawn()
-    client.notify("exit")
-    assert client.exit_code() == 1
-
-
-def test_the_end_of_input_is_a_clean_end_after_the_last_answer(client: RawClient) -> None:
-    # Two seconds are left for all answers, and a busy machine may need more for the imports.
-    client.error("no/suchMethod")
-    ids = [client.send_request("no/suchMethod") for _ in range(100)]
-    client.close_stdin()
-    assert client.exit_code() == 0
-    assert [client.error_of(request_id).code for request_id in ids] == [-32601] * 100
-
-
-def test_the_end_of_input_inside_a_message_is_a_clean_end(client: RawClient) -> None:
-    client.send_raw(b"Content-Length: 100\r\n\r\n{")
-    client.close_stdin()
-    assert client.exit_code() == 0
-
-
-def test_the_end_of_input_before_initialize_is_a_clean_end(spawn: Spawn) -> None:
-    client = spawn()
-    client.close_stdin()
-    assert client.exit_code() == 0
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_a_signal_is_a_clean_end(client: RawClient, number: int) -> None:
-    client.process.send_signal(number)
-    assert client.exit_code() == 0
 
 
 def test_a_signal_right_after_an_answer_is_not_lost(spawn_echo: Spawn) -> None:

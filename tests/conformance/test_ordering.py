@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from ordering import OrderingChecker
+
+from oh_daemon.conformance.ordering import OrderingChecker
 
 Json = dict[str, Any]
 

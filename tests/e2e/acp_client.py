@@ -18,7 +18,8 @@ from typing import IO, Any, Self, cast
 
 import starts
 from jsonschema import Draft202012Validator
-from rpc_process import WITHIN_S, Json, NoAnswer, RpcError, RpcProcess
+
+from oh_daemon.conformance.rpc_process import WITHIN_S, Json, NoAnswer, RpcError, RpcProcess
 
 SCHEMA: Json = json.loads(
     Path(__file__).parents[1].joinpath("data/acp/schema.json").read_text("utf-8")

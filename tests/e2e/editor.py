@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rpc_process import NoAnswer
 from world import World
+
+from oh_daemon.conformance.rpc_process import NoAnswer
 
 Json = dict[str, Any]
 OURS = {"applyEdit2": True, "readDocument": True, "saveDocument": True}

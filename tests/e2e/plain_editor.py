@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from raw_client import RawClient
-from rpc_process import RpcError
+
+from oh_daemon.conformance.rpc_process import RpcError
 
 Json = dict[str, Any]
 

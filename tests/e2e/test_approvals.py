@@ -10,8 +10,9 @@ import pytest
 from editor import Editor, ignore
 from fake_llm import Step, call, calls, say
 from raw_client import RawClient
-from rpc_process import WITHIN_S, NoAnswer
 from world import World, content_of, items, text, wait_for_status
+
+from oh_daemon.conformance.rpc_process import WITHIN_S, NoAnswer
 
 pytestmark = pytest.mark.one_daemon
 

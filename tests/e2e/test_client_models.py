@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from rpc_process import RpcError
 from world import World, items, wait_for_status
+
+from oh_daemon.conformance.rpc_process import RpcError
 
 Json = dict[str, Any]
 OFFER = {"default": "far/one", "listed": [{"id": "far/one", "label": "One", "available": True}]}

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from fake_llm import Step, call, say, tool_results
 from raw_client import RawClient
-from rpc_process import NoAnswer, RpcError
 from world import World, content_of, items
+
+from oh_daemon.conformance.rpc_process import NoAnswer, RpcError
 
 Json = dict[str, Any]
 pytestmark = pytest.mark.one_daemon

@@ -10,8 +10,9 @@ import pytest
 from fake_llm import call, say
 from network_hosts import host
 from raw_client import RawClient
-from rpc_process import NoAnswer
 from world import World
+
+from oh_daemon.conformance.rpc_process import NoAnswer
 
 pytestmark = pytest.mark.one_daemon
 

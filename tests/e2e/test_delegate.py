@@ -8,9 +8,10 @@ import pytest
 from command_line import end, environment, start
 from fake_llm import Step, call, calls, error, first_user_text, hang, held, keyed, say
 from raw_client import RawClient
-from rpc_process import NoAnswer
 from starts import SCRIPT
 from world import World, content_of, items, wait_for_status
+
+from oh_daemon.conformance.rpc_process import NoAnswer
 
 pytestmark = pytest.mark.one_daemon
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from fake_llm import Step, call, say
 from raw_client import RawClient
-from rpc_process import NoAnswer
 from world import World, content_of, text, wait_for_status
+
+from oh_daemon.conformance.rpc_process import NoAnswer
 
 pytestmark = pytest.mark.one_daemon
 

@@ -8,8 +8,9 @@ import pytest
 from editor import Buffer, Editor
 from fake_llm import call, say
 from raw_client import RawClient
-from rpc_process import NoAnswer
 from world import World, content_of, items
+
+from oh_daemon.conformance.rpc_process import NoAnswer
 
 pytestmark = pytest.mark.one_daemon
 

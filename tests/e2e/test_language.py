@@ -8,8 +8,9 @@ import pytest
 from editor import Editor
 from fake_llm import Step, call, say
 from language_server import FEATURES, LanguageServer, python_file
-from rpc_process import WITHIN_S, NoAnswer, RpcError
 from world import World, content_of, items
+
+from oh_daemon.conformance.rpc_process import WITHIN_S, NoAnswer, RpcError
 
 pytestmark = pytest.mark.one_daemon
 

@@ -10,9 +10,9 @@ import pytest
 from fake_llm import call, calls, error, hang, held, say
 from language_server import FEATURES
 from raw_client import RawClient
-from rpc_process import WITHIN_S
 from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
 
+from oh_daemon.conformance.rpc_process import WITHIN_S
 from oh_daemon.contract.base import FIELD_CODES
 from oh_daemon.contract.protocol import (
     CLIENT_NOTIFICATIONS,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from fake_llm import call, calls, say
 from raw_client import RawClient
-from rpc_process import WITHIN_S, NoAnswer
 from world import KEY, World, content_of, items, text, wait_for_status
+
+from oh_daemon.conformance.rpc_process import WITHIN_S, NoAnswer
 
 pytestmark = pytest.mark.one_daemon
 

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_client import frame
 from world import World
+
+from oh_daemon.conformance.connection import frame
 
 Json = dict[str, Any]
 KEY, LENT, OF_SERVER = "an-unusual-key", "hunter-two-2", "word-of-the-server"

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 from fake_llm import call, calls, error, raw_call, say
-from raw_client import frame
 from world import World, content_of, items, text
+
+from oh_daemon.conformance.connection import frame
 
 pytestmark = pytest.mark.one_daemon
 

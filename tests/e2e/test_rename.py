@@ -9,8 +9,9 @@ import pytest
 from editor import Buffer, Editor, refuse
 from fake_llm import Step, call, say
 from language_server import FEATURES, LanguageServer, python_file
-from rpc_process import WITHIN_S
 from world import World, content_of, items
+
+from oh_daemon.conformance.rpc_process import WITHIN_S
 
 pytestmark = pytest.mark.one_daemon
 

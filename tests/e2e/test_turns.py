@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 from fake_llm import Step, call, calls, hang, held, reason, say
 from raw_client import RawClient
-from rpc_process import WITHIN_S
 from world import World, content_of, items, text, wait_for_status
+
+from oh_daemon.conformance.rpc_process import WITHIN_S
 
 pytestmark = pytest.mark.one_daemon
 

@@ -26,8 +26,8 @@ from fake_llm import (
     stream_parts,
 )
 from model_calls import KEY, ask, complete, settings_for
-from rpc_process import WITHIN_S
 
+from oh_daemon.conformance.rpc_process import WITHIN_S
 from oh_daemon.contract.errors import (
     AuthRequiredError,
     ContextWindowExceededError,

@@ -39,7 +39,8 @@ LAYERS: dict[str, set[str]] = {
     "tools": {"contract", "core", "workspace", "sandbox"},
     "mcp_servers": {"contract", "core", "workspace"},
     "app": {"contract", "core", *ADAPTERS},
-    "fronts": {"contract", "core", *ADAPTERS, "app"},
+    "fronts": {"contract", "core", *ADAPTERS, "app", "conformance"},
+    "conformance": set(),
     "": {"contract", "core", *ADAPTERS, "app", "fronts"},
 }
 """Folder -> the lower folders that it may import; "" is the package's top level."""
@@ -63,6 +64,7 @@ PROCESSES = (
     "model/litellm_calls",
     "sandbox/keeper",
     "fronts/fleet/engines",
+    "conformance/",
 )
 OWNERS: dict[str, tuple[str, ...]] = {
     "litellm": ("model/litellm_child",),
@@ -356,6 +358,20 @@ def test_the_contract_needs_nothing_but_pydantic() -> None:
         if module.folder == "contract"
         for name, line in module.imports
         if name.partition(".")[0] not in CONTRACT_LIBRARIES
+    )
+
+
+def test_the_checks_of_other_servers_need_nothing_of_ours() -> None:
+    mine, command = f"{PACKAGE}.conformance", "fronts/cli/conformance"
+    _check(
+        f"{module.name}.py:{line} imports {name}; conformance/ is stdlib, for its command alone"
+        for module in _modules()
+        for name, line in module.imports
+        if (
+            not name.startswith(mine) and name.partition(".")[0] not in sys.stdlib_module_names
+            if module.folder == "conformance"
+            else name.startswith(mine) and module.name != command
+        )
     )
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from raw_client import frame
 
 from oh_daemon.app.last_test import machine
+from oh_daemon.conformance.connection import frame
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.fronts.lsp.boot import Opening, answer_first
 from oh_daemon.fronts.lsp.client_facts import parse_client_facts

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from fake_llm import FakeLLM, say
 from model_calls import KEY, ask, complete, retrying
-from rpc_process import WITHIN_S
 from tls import Listener, Proxy, make_authority, passing_to
 
+from oh_daemon.conformance.rpc_process import WITHIN_S
 from oh_daemon.contract.errors import NetworkError
 from oh_daemon.core.cancel import Cancelled, CancelToken
 

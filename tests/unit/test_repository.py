@@ -207,6 +207,7 @@ def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) 
     for folder in (
         "docs/protocol",
         "oh_daemon/contract",
+        "oh_daemon/conformance",
         "oh_daemon/fronts/acp",
         "clients/typescript/src",
         "editors/neovim/lua/oh",

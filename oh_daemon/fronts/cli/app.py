@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 import typer
 
 from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.fronts.cli.conformance import conformance
 from oh_daemon.fronts.cli.options import (
     ApiKey,
     AsJson,
@@ -46,6 +47,7 @@ mcp = typer.Typer(rich_markup_mode=None)
 app.add_typer(mcp, name="mcp")
 app.add_typer(unattended)
 app.add_typer(remote)
+app.add_typer(conformance)
 
 
 def run() -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 from acp_client import AcpClient, choose, wait_for_answer
 from fake_llm import call, hang, say
-from rpc_process import RpcError
 from world import World
+
+from oh_daemon.conformance.rpc_process import RpcError
 
 Json = dict[str, Any]
 Start = Callable[..., AcpClient]

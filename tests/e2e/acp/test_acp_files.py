@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from acp_client import FS, AcpClient, choose
 from fake_llm import call, say
-from rpc_process import RpcError
 from world import World
+
+from oh_daemon.conformance.rpc_process import RpcError
 
 Json = dict[str, Any]
 Start = Callable[..., AcpClient]

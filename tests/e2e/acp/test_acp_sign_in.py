@@ -5,9 +5,10 @@ from collections.abc import Callable
 from acp_client import AcpClient
 from command_line import environment, type_into
 from fake_llm import say
-from rpc_process import Json
 from starts import SCRIPT
 from world import World
+
+from oh_daemon.conformance.rpc_process import Json
 
 Start = Callable[..., AcpClient]
 OF_MODELS = ("OH_DAEMON_MODEL", "OH_DAEMON_BASE_URL", "OH_DAEMON_API_KEY")

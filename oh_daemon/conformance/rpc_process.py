@@ -1,7 +1,7 @@
 """A program that speaks JSON-RPC over its standard streams, and the client's end of them.
 
-What both clients of the tests share: they read all the time, answer what they are asked, and wait.
-How messages are framed, and what is checked of them, each client says itself.
+What all its clients share: they read all the time, answer what they are asked, and wait. How
+messages are framed, and what is checked of them, each client says itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ Handler = Callable[[Json], Any]
 WITHIN_S = 90.0
 
 
+def part(message: Json, name: str) -> Json:
+    """Return an object in another one, empty if it is absent or null."""
+    return message.get(name) or {}
+
+
 class RpcError(Exception):
     """The error that a request was answered with. A handler raises it to answer with an error."""
 
@@ -31,6 +36,10 @@ class RpcError(Exception):
         self.data: Json = error.get("data") or {}
 
 
+class Missing(AssertionError):  # noqa: N818 - what was waited for is.
+    """What was waited for did not come in time, or cannot come any more."""
+
+
 class NoAnswer(Exception):  # noqa: N818 - not an error but a habit of clients.
     """Raised by a handler to leave the program waiting."""
 
@@ -38,9 +47,17 @@ class NoAnswer(Exception):  # noqa: N818 - not an error but a habit of clients.
 class RpcProcess:
     """One process. Any thread may send and wait."""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, reading: bool = True) -> None:
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        reading: bool = True,
+        within_s: float = WITHIN_S,
+    ) -> None:
         """Begin to read; with `reading=False`, the output only from `read_on` on."""
         self.process = process
+        self.within_s = within_s
+        """How long it waits if nothing else is said."""
         self.messages: list[Json] = []
         self._handlers: dict[str, Handler] = {}
         self._ids = count(1)
@@ -50,8 +67,11 @@ class RpcProcess:
         self._may_read = threading.Event()
         self._stderr: list[bytes] = []
         self._threads = [
-            threading.Thread(target=target, daemon=True)
-            for target in (self._read_messages, self._read_stderr)
+            threading.Thread(target=target, name=name, daemon=True)
+            for name, target in (
+                ("rpc-reader", self._read_messages),
+                ("rpc-errors", self._read_stderr),
+            )
         ]
         for thread in self._threads:
             thread.start()
@@ -86,18 +106,24 @@ class RpcProcess:
         """
         self._handlers[method] = handler
 
-    def wait_for(self, predicate: Predicate, within_s: float = WITHIN_S, *, nth: int = 1) -> Json:
+    def answer_nothing(self) -> None:
+        """Forget what was to be answered, and refuse everything from now on."""
+        self._handlers.clear()
+
+    def wait_for(
+        self, predicate: Predicate, within_s: float | None = None, *, nth: int = 1
+    ) -> Json:
         """Wait for the `nth` message of the whole connection for which `predicate` holds."""
-        index = n_found = 0
+        index = n_matches = 0
 
-        def is_found() -> bool:
-            nonlocal index, n_found
-            while index < len(self.messages) and n_found < nth:
-                n_found += bool(predicate(self.messages[index]))
+        def has_come() -> bool:
+            nonlocal index, n_matches
+            while index < len(self.messages) and n_matches < nth:
+                n_matches += bool(predicate(self.messages[index]))
                 index += 1
-            return n_found == nth
+            return n_matches == nth
 
-        self._wait(is_found, within_s)
+        self._wait(has_come, within_s)
         return self.messages[index - 1]
 
     @property
@@ -111,13 +137,15 @@ class RpcProcess:
     def read_on(self) -> None:
         self._may_read.set()
 
-    def _wait(self, is_done: Callable[[], bool], within_s: float) -> None:
+    def _wait(self, is_done: Callable[[], bool], within_s: float | None = None) -> None:
+        within_s = self.within_s if within_s is None else within_s
         with self._changed:
             self._changed.wait_for(lambda: is_done() or self._is_at_end, within_s)
-            assert is_done(), (
-                f"it did not come within {within_s} s; at end: {self._is_at_end};"
-                f" last messages: {self.messages[-5:]}; stderr: {self.stderr[-2000:]}"
-            )
+            if not is_done():
+                raise Missing(
+                    f"it did not come within {within_s} s; at end: {self._is_at_end};"
+                    f" last messages: {self.messages[-5:]}; stderr: {self.stderr[-2000:]}"
+                )
 
     def _pipe(self, name: str) -> IO[bytes]:
         return cast("IO[bytes]", getattr(self.process, name))
@@ -141,14 +169,17 @@ class RpcProcess:
             self._changed.notify_all()
         if "method" in message and "id" in message:
             # A handler may wait for the test, and the test for other messages.
-            threading.Thread(target=self._run_handler, args=(message,), daemon=True).start()
+            answering = threading.Thread(
+                target=self._run_handler, args=(message,), name="rpc-answer", daemon=True
+            )
+            answering.start()
 
     def _run_handler(self, message: Json) -> None:
         reply: Json = {"jsonrpc": "2.0", "id": message["id"]}
         handler = self._handlers.get(message["method"], _refuse)
         try:
-            result = handler(message.get("params") or {})
-            reply["result"] = result.result(WITHIN_S) if isinstance(result, Future) else result
+            result = handler(part(message, "params"))
+            reply["result"] = result.result(self.within_s) if isinstance(result, Future) else result
         except RpcError as error:
             reply["error"] = {"code": error.code, "message": error.message}
         except NoAnswer:

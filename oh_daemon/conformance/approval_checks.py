@@ -1,0 +1,257 @@
+"""What only the user decides, and what else needs a turn: rules A, and some of B, E, I, L and T."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from oh_daemon.conformance.bench import Bench, Talk, checks, expect, is_delta, limits_of, text
+from oh_daemon.conformance.order_checks import RESULT, busy, leave_open, option_of, release
+from oh_daemon.conformance.rpc_process import Json, RpcError
+from oh_daemon.conformance.scripted_model import call, say
+
+
+def waiting(bench: Bench, **params: Any) -> tuple[Talk, Json]:
+    """Start a conversation whose action waits; return also the request that asks for approval."""
+    server = bench.server
+    server.answer("approval/request", leave_open)
+    server.answer("tool/call", lambda _params: RESULT)
+    talk = bench.talk(call("probe", n=1), **params)
+    request = talk.asked()
+    talk.server.wait_for_event(
+        lambda each: each["conversationId"] == talk.id and each["event"].get("to") == "waiting"
+    )
+    return talk, request
+
+
+def respond(talk: Talk, approval: Json, **params: Any) -> Json:
+    option = {"optionId": option_of(approval, "allow")}
+    answer = {"approvalId": approval["id"], "digest": approval["digest"], **option, **params}
+    return talk.server.request("approval/respond", answer)
+
+
+def calls_of(talk: Talk) -> list[Json]:
+    calls = talk.server.notifications("tool/call")
+    return [each for each in calls if each["conversationId"] == talk.id]
+
+
+def pending(talk: Talk) -> list[str]:
+    return [each["id"] for each in talk.request("approval/list")["pending"]]
+
+
+def stays_pending(bench: Bench) -> None:
+    server = bench.server
+    refusal = {"code": -32603, "message": "the user has closed it"}
+    for answer in ({"error": refusal}, {"result": {"optionId": "no-such-option"}}):
+        talk, request = waiting(bench)
+        server.send({"jsonrpc": "2.0", "id": request["id"], **answer})
+        server.is_alive()
+        ids = [request["params"]["id"]]
+        expect(pending(talk) == ids, f"it must stay pending after {answer}", request)
+        expect(not calls_of(talk), "nothing may run", *calls_of(talk))
+
+
+def in_the_log(bench: Bench) -> None:
+    talk, request = waiting(bench)
+    record = talk.wait("approval.requested")
+    same = {key: request["params"].get(key) for key in record["event"]["approval"]}
+    expect(record["event"]["approval"] == same, "the request is the record's", record, request)
+    ids = [each["id"] for each in talk.request("conversation/open")["pending"]]
+    expect(ids == [request["params"]["id"]], f"open must list it, not {ids}", request)
+
+
+def digests(bench: Bench) -> None:
+    talk, request = waiting(bench)
+    wrong = {"approvalId": request["params"]["id"], "digest": "0" * 64, "optionId": "allow-once"}
+    talk.server.refused(-31027, "approval/respond", wrong)
+    expect(not calls_of(talk), "nothing may run", *calls_of(talk))
+
+
+def as_shown(bench: Bench) -> None:
+    talk, request = waiting(bench)
+    respond(talk, request["params"])
+    talk.rest()
+    subject = request["params"]["subject"]
+    shown = (subject["tool"], subject["args"])
+    ran = [(each["name"], each["arguments"]) for each in calls_of(talk)]
+    expect(ran == [shown], f"shown was {shown}, what ran is {ran}", request)
+
+
+def first_answer(bench: Bench) -> None:
+    talk, request = waiting(bench)
+    first = respond(talk, request["params"])
+    expect(first["resolved"] is True, "the first answer counts", first)
+    talk.server.wait_for(
+        lambda m: m.get("method") == "$/cancelRequest" and m["params"]["id"] == request["id"]
+    )
+    late = respond(talk, request["params"], optionId=option_of(request["params"], "reject"))
+    is_right = late["resolved"] is False and "alreadyResolved" in late
+    expect(is_right, "a later answer does not", late)
+    talk.rest()
+    expect(len(calls_of(talk)) == 1, "it runs once", *calls_of(talk))
+
+
+def no_such_answer(bench: Bench) -> None:
+    talk, request = waiting(bench)
+    answer = {name: request["params"][name] for name in ("id", "digest")}
+    known = {"approvalId": answer["id"], "digest": answer["digest"]}
+    talk.server.refused(-32602, "approval/respond", {**known, "optionId": "no-such-option"})
+    other = {**known, "approvalId": "no-such-approval", "optionId": "allow-once"}
+    talk.server.refused(-31021, "approval/respond", other)
+
+
+def rejects(bench: Bench) -> None:
+    ways: list[tuple[str, Callable[[Talk], object]]] = [
+        ("superseded", lambda talk: talk.send("Do not.", delivery="auto")),
+        ("interrupted", lambda talk: talk.request("conversation/interrupt")),
+    ]
+    for by, act in ways:
+        talk, _ = waiting(bench)
+        act(talk)
+        event = talk.wait("approval.resolved")["event"]
+        is_right = event["by"] == by and event["decision"]["effect"] == "reject"
+        expect(is_right, f"it is rejected, by {by}", event)
+        talk.rest()
+        expect(not calls_of(talk), "nothing may run", *calls_of(talk))
+
+
+def needs_resume(bench: Bench) -> None:
+    talk, request = waiting(bench)
+    talk.request("conversation/pause")
+    talk.wait("turn.paused")
+    expect(respond(talk, request["params"]).get("needsResume") is True, "needsResume is missing")
+    talk.server.is_alive()
+    expect(not calls_of(talk), "nothing may run before conversation/resume", *calls_of(talk))
+    talk.request("conversation/resume")
+    talk.rest()
+    expect(len(calls_of(talk)) == 1, "after it, the action runs", *calls_of(talk))
+
+
+# A client that can do little
+
+
+def play_bare(bench: Bench) -> tuple[Talk, list[Json]]:
+    """Let a client without features, deltas and events of usage see an action that must wait."""
+    events = {"deltas": False, "optOut": ["usage.updated"]}
+    server = bench.opened(features={}, events=events)
+    talk = bench.talk(call("probe", n=1), say("So ", "be it."), server=server)
+    talk.rest()
+    return talk, list(server.messages)
+
+
+def no_features(bench: Bench) -> None:
+    _, messages = bench.once(play_bare)
+    requests = [m for m in messages if "method" in m and "id" in m]
+    expect(not requests, "the client has set no feature", *requests)
+
+
+def opted_out(bench: Bench) -> None:
+    talk, messages = bench.once(play_bare)
+    unwanted = [*filter(is_delta, messages), *talk.events("usage.updated")]
+    expect(not unwanted, "the client does not want these", *unwanted)
+
+
+def nobody_asks(bench: Bench) -> None:
+    talk, _ = bench.once(play_bare)
+    event = talk.wait("approval.resolved")["event"]
+    is_right = event["by"] == "noClient" and event["decision"]["effect"] == "reject"
+    expect(is_right, "it is rejected at once", event)
+
+
+# Requests that are open
+
+NO_IDS: list[Any] = [{}, [], "x"]
+
+
+def open_ids(bench: Bench) -> None:
+    talk = busy(bench)
+    params = {"conversationId": talk.id, "content": text("Wait."), "wait": "completed"}
+    talk.server.send_request("conversation/sendMessage", params, "open")
+    talk.server.refused(-32600, "conversation/list", {}, "open")
+    release(talk)
+    answer = talk.server.answer_to("open", nth=2)
+    expect("result" in answer, "the first is answered as usual", answer)
+
+
+def ids_of_both(bench: Bench) -> None:
+    talk, request = waiting(bench)
+    number = f"both-{request['id']}"
+    for request_id in (request["id"], number):
+        n_before = talk.server.n_answers(request_id)
+        talk.server.send_request("conversation/list", {}, request_id)
+        answer = talk.server.answer_to(request_id, nth=n_before + 1)
+        expect("result" in answer, "the server has a request open under this id, too", answer)
+
+
+def cancelled(bench: Bench) -> None:
+    talk = bench.held()
+    server = talk.server
+    waits = talk.post("Wait.", wait="completed")
+    ids: list[Any] = [{"id": n} for n in (9999, "x", None, [1], waits)]
+    for params in [*NO_IDS, *ids]:
+        server.send({"jsonrpc": "2.0", "method": "$/cancelRequest", "params": params})
+    server.is_refusal(-32800, server.answer_to(waits), "a request that is cancelled")
+    turn = talk.wait("turn.completed")["event"]["turn"]
+    expect(turn["status"] == "interrupted", "its turn is interrupted", turn)
+    other = server.send_request("conversation/list")
+    server.notify("$/cancelRequest", {"id": other})
+    answer = server.answer_to(other)
+    expect("result" in answer, "this cannot be cancelled", answer)
+    server.is_alive()
+    expect(server.n_answers(waits) == 1, "it is answered once")
+
+
+def in_flight(bench: Bench) -> None:
+    n_allowed = limits_of(bench.server)["requestsInFlight"]
+    talks = [bench.held() for _ in range(-(-n_allowed // 30))]
+    ids = [talks[n % len(talks)].post("Wait.", wait="completed") for n in range(n_allowed)]
+    error = bench.server.refused(-31013, "conversation/list")
+    expect(error.data.get("retryAfterMs", 0) > 0, "retryAfterMs is missing", error.data)
+    for talk in talks:
+        talk.request("conversation/interrupt", clearQueue=True)
+    for request_id in ids:
+        bench.server.answer_to(request_id)
+
+
+def failures_of_tools(bench: Bench) -> None:
+    def fail(_params: Json) -> Json:
+        raise RpcError({"code": -32000, "message": "no network"})
+
+    bench.server.answer("tool/call", fail)
+    talk = bench.talk(call("look", n=1), say("Well."))
+    turn = talk.rest()
+    statuses = [each["event"]["item"]["status"] for each in talk.events("item.completed")]
+    expect("failed" in statuses, f"the observation says so: {statuses}")
+    expect(turn["status"] == "completed", "the turn goes on", turn)
+
+
+def strange_folders(bench: Bench) -> None:
+    other = bench.project.with_name("another")
+    other.mkdir(exist_ok=True)
+    params = {"folders": [other.as_uri()], "content": text("Hi")}
+    bench.server.refused(-31001, "conversation/start", params)
+    expect(not [*other.iterdir()], f"nothing may be written in {other}")
+
+
+APPROVALS = checks(
+    "core",
+    {
+        "A1": stays_pending,
+        "A2": in_the_log,
+        "A3": digests,
+        "A4": as_shown,
+        "A5": first_answer,
+        "A7": no_such_answer,
+        "A9": rejects,
+        "A10": nobody_asks,
+        "A11": needs_resume,
+        "I5": no_features,
+        "I12": opted_out,
+        "B11": open_ids,
+        "B12": ids_of_both,
+        "B19": cancelled,
+        "L2": in_flight,
+        "E5": failures_of_tools,
+        "T2": strange_folders,
+    },
+)

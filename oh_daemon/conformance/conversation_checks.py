@@ -1,0 +1,270 @@
+"""What is asked of a conversation, read again and repeated: rules C, R and K."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+from oh_daemon.conformance.bench import Bench, Talk, checks, expect, text
+from oh_daemon.conformance.order_checks import Session, busy, play_session, release
+from oh_daemon.conformance.rpc_process import Json
+from oh_daemon.conformance.scripted_model import HOLD, say
+
+
+def accepted(bench: Bench) -> None:
+    talk = bench.held()
+    expect(not talk.events("turn.completed"), "the model has not answered yet")
+    talk.request("conversation/interrupt")
+    bench.model.play(say("At last."))
+    result = talk.send("And now?", wait="completed")
+    expect(result["finalText"] == "At last.", "the answer waits for the end", result)
+
+
+def not_open(bench: Bench) -> None:
+    params = {"conversationId": "no-such-conversation", "content": text("Hi")}
+    bench.server.refused(-31002, "conversation/sendMessage", params)
+
+
+def starts(bench: Bench) -> None:
+    session = bench.once(play_session)
+    first = session.events[0]
+    expect(first["event"]["type"] == "conversation.created", "the first event", first)
+    ours = [m for m in session.messages if m.get("method") != "conversation/changed"]
+    expect("result" in ours[0], "the answer comes first", ours[0])
+
+
+def opens(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    results = [talk.request("conversation/open", replay="none") for _ in range(2)]
+    n_before, last = len(talk.events()), results[1]["lastSeq"]
+    bench.model.play(say("Again."))
+    talk.send("Once more.")
+    talk.rest(2)
+    seqs = [each["seq"] for each in talk.events()[n_before:]]
+    expect(seqs == list(range(last + 1, last + 1 + len(seqs))), f"lastSeq {last}, then {seqs}")
+
+
+def subscriptions(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    talk.request("conversation/unsubscribe")
+    n_before = len(talk.events())
+    talk.send("Silently.", wait="completed")
+    last = talk.request("conversation/subscribe")["lastSeq"]
+    late = talk.events()[n_before:]
+    expect(not late, "these came without a subscription", *late)
+    expect(last > talk.events()[-1]["seq"], f"lastSeq {last} must count them")
+
+
+def at_rest(bench: Bench) -> None:
+    busy(bench).refused(-31003, "conversation/close")
+
+
+def blank(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    talk.refused(-32602, "conversation/sendMessage", content=text(" \n"))
+    bench.server.refused(-32602, "conversation/start", {"content": text("")})
+    expect(len(talk.events("turn.started")) == 1, "no turn may begin")
+
+
+def deliveries(bench: Bench) -> None:
+    talk = busy(bench)
+    effects = [talk.send("Now", delivery=each)["disposition"] for each in ("auto", "queue")]
+    bench.model.play(HOLD)
+    effects.append(talk.send("Stop", delivery="interrupt")["disposition"])
+    talk.request("conversation/interrupt", clearQueue=True)
+    effects.append(talk.send("Anew")["disposition"])
+    wanted = ["steered", "queued", "interruptedAndStarted", "started"]
+    expect(effects == wanted, f"the dispositions are {effects}, not {wanted}")
+
+
+def other_turn(bench: Bench) -> None:
+    talk = busy(bench)
+    params = {"content": text("Hi"), "expectedTurnId": "no-such-turn"}
+    talk.refused(-31005, "conversation/sendMessage", **params)
+
+
+def queued(bench: Bench) -> None:
+    talk = busy(bench)
+    for words in ("Second.", "Third."):
+        talk.send(words, delivery="queue")
+    release(talk)
+    talk.rest(3)
+    kinds = {"turn.started", "turn.completed"}
+    turns = [each["event"]["type"] for each in talk.events(*kinds)]
+    expect(turns == ["turn.started", "turn.completed"] * 3, f"the turns are {turns}")
+    sent = [each["event"]["item"] for each in talk.events("item.completed")]
+    words = [item["content"][0]["text"] for item in sent if item["kind"] == "userMessage"]
+    expect(words == ["Begin.", "Second.", "Third."], f"the messages are {words}")
+
+
+def interrupts(bench: Bench) -> None:
+    talk = bench.held()
+    result = talk.request("conversation/interrupt", turnId="no-such-turn")
+    expect(result["status"] == "running", "another turn goes on", result)
+    while bench.model.hung_up.acquire(blocking=False):
+        pass
+    result = talk.request("conversation/interrupt", turnId=talk.started["turnId"])
+    expect(result["status"] == "interrupted", "the turn is over", result)
+    turn = talk.events("turn.completed")[0]["event"]["turn"]
+    expect(turn["status"] == "interrupted", "it says so", turn)
+    is_over = bench.model.hung_up.acquire(timeout=bench.within_s)
+    expect(is_over, "the connection to the model must be closed")
+
+
+def pauses(bench: Bench) -> None:
+    talk = busy(bench)
+    talk.request("conversation/pause")
+    release(talk)
+    talk.wait("turn.paused")
+    expect(not talk.events("turn.completed"), "the turn stays open")
+    turn = talk.request("conversation/resume")["turnId"]
+    expect(talk.rest()["id"] == turn == talk.started["turnId"], f"resume goes on with {turn}")
+
+
+def lists_change(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    talk.request("conversation/unsubscribe")
+    bench.model.play(HOLD)
+    talk.send("Go on.")
+    wanted = [("created", ""), ("updated", "idle"), ("updated", "running")]
+    for change, status in wanted:
+        bench.server.wait_for(
+            lambda m, change=change, status=status: (
+                m.get("method") == "conversation/changed"
+                and m["params"]["conversation"]["id"] == talk.id
+                and m["params"]["change"] == change
+                and (not status or m["params"]["conversation"]["status"] in {status, "finished"})
+            )
+        )
+
+
+def pages(bench: Bench) -> None:
+    for _ in range(2):
+        bench.talk(say("Hello.")).rest()
+    first = bench.server.request("conversation/list", {"limit": 1})
+    more = {"limit": 1, "cursor": first["nextCursor"]}
+    second = bench.server.request("conversation/list", more)
+    lists = [first["conversations"], second["conversations"]]
+    expect([len(each) for each in lists] == [1, 1], "one each", first, second)
+    expect(lists[0][0]["id"] != lists[1][0]["id"], "the next page goes on", first, second)
+
+
+# Replay, and repeated requests
+
+
+def replays(bench: Bench) -> None:
+    session = bench.once(play_session)
+    talk = _again(bench, session)
+    params: Json = {"replay": "events", "afterSeq": 0, "limit": 500}
+    records = talk.request("conversation/open", **params)["events"]
+    for live, record in zip(session.events, records, strict=False):
+        same = json.dumps(_record(live)) == json.dumps(record)
+        expect(same, "the second is the first, read again", live, record)
+    expect(len(records) >= len(session.events), f"only {len(records)} records")
+
+
+def _record(live: Json) -> Json:
+    return {key: live[key] for key in live if key not in {"conversationId", "epoch"}}
+
+
+def _again(bench: Bench, session: Session) -> Talk:
+    """Return the conversation of a session on the present server."""
+    return Talk(bench.server, session.talk.started)
+
+
+def pages_of_events(bench: Bench) -> None:
+    session = bench.once(play_session)
+    talk = _again(bench, session)
+    seqs: list[int] = []
+    is_more = True
+    while is_more:
+        after = seqs[-1] if seqs else 0
+        page = talk.request("conversation/events", afterSeq=after, limit=7)
+        numbers = [each["seq"] for each in page["events"]]
+        is_whole = numbers == list(range(page["firstSeq"], page["lastSeq"] + 1))
+        expect(is_whole and numbers, "a page is without holes", page)
+        is_more = page["truncated"]
+        seqs.extend(numbers)
+    expect(seqs == list(range(1, len(seqs) + 1)), f"the pages have {seqs}")
+    expect(len(seqs) >= len(session.events), f"only {len(seqs)} records")
+    params: Json = {"afterSeq": 0, "types": ["turn.started"], "limit": 500}
+    kinds = [e["event"]["type"] for e in talk.request("conversation/events", **params)["events"]]
+    expect(kinds == ["turn.started"] * len(session.turns), f"of the type turn.started: {kinds}")
+
+
+def repeated(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    first, second = (talk.send("Twice.", clientRequestId="k1") for _ in range(2))
+    talk.rest(2)
+    expect(second == {**first, "duplicate": True}, "the second repeats the first", first, second)
+    n_turns = len(talk.events("turn.started"))
+    expect(n_turns == 2, f"{n_turns} turns have begun")  # noqa: PLR2004
+
+
+def other_params(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    talk.send("This.", clientRequestId="k2")
+    params = {"content": text("That."), "clientRequestId": "k2"}
+    talk.refused(-31016, "conversation/sendMessage", **params)
+
+
+def repeated_starts(bench: Bench) -> None:
+    name = uuid4().hex
+    first, second = (bench.talk(say("Hello."), clientRequestId=name) for _ in range(2))
+    is_right = first.id == second.id and second.started.get("duplicate") is True
+    expect(is_right, "the second is the first", first.started, second.started)
+    first.rest()
+    first.send("The same id, another method.", clientRequestId=name)
+
+
+def repeated_messages(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    first, second = (talk.send("Twice.", clientMessageId="k4") for _ in range(2))
+    is_right = second.get("duplicate") and first["messageId"] == second["messageId"]
+    expect(is_right, "the second repeats the first", first, second)
+
+
+def repeated_waits(bench: Bench) -> None:
+    talk = busy(bench)
+    params: Json = {"wait": "completed", "delivery": "queue", "clientRequestId": "k5"}
+    first = talk.post("Wait.", **params)
+    second = talk.send("Wait.", **params)
+    expect("turn" not in second and second.get("duplicate"), "at once, without turn", second)
+    expect(not talk.server.n_answers(first), "the first waits")
+    release(talk)
+    expect("turn" in talk.server.result_of(first), "the first has the turn")
+
+
+CONVERSATIONS = checks(
+    "core",
+    {
+        "C1": accepted,
+        "C2": not_open,
+        "C3": starts,
+        "C4": opens,
+        "C5": subscriptions,
+        "C6": at_rest,
+        "C7": blank,
+        "C8": deliveries,
+        "C9": other_turn,
+        "C10": queued,
+        "C11": interrupts,
+        "C12": pauses,
+        "C14": lists_change,
+        "C17": pages,
+        "R1": replays,
+        "R6": pages_of_events,
+        "K1": repeated,
+        "K2": other_params,
+        "K3": repeated_starts,
+        "K4": repeated_messages,
+        "K5": repeated_waits,
+    },
+)

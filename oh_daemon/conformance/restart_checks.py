@@ -1,0 +1,256 @@
+"""What a SIGKILL leaves, and modules: rules R, and those of methods that a server need not have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+from uuid import uuid4
+
+from oh_daemon.conformance.approval_checks import calls_of, respond
+from oh_daemon.conformance.bench import (
+    READING,
+    TOOL,
+    Bench,
+    Skipped,
+    Talk,
+    block_of,
+    checks,
+    expect,
+    text,
+)
+from oh_daemon.conformance.order_checks import RESULT, leave_open
+from oh_daemon.conformance.rpc_process import Json
+from oh_daemon.conformance.scripted_model import call, say
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A server was killed while one conversation waited for approval and another ran a tool."""
+
+    before: dict[str, list[Json]]
+    """Conversation -> its events as they came."""
+    opened: dict[str, Json]
+    """Conversation -> how the next server answered `conversation/open`."""
+    waiting: str
+    running: str
+    approval: Json
+    question: Json
+    """The approval as the next server asked for it."""
+    response: Json
+    calls_before_resume: list[Json]
+    calls: list[Json]
+    again: Json
+    """The answer to the `conversation/start` of the first, repeated."""
+    after: list[Json]
+    """Events of the first after the restart."""
+
+
+def play_crash(bench: Bench) -> Crash:
+    one = bench.opened()
+    for method in ("approval/request", "tool/call"):
+        one.answer(method, leave_open)
+    name = uuid4().hex
+    first = bench.talk(call("probe", n=1), server=one, clientRequestId=name)
+    approval = first.asked()["params"]
+    one.wait_for_event(
+        lambda each: each["conversationId"] == first.id and each["event"].get("to") == "waiting"
+    )
+    second = bench.talk(call("look", n=2), server=one)
+    second.asked("tool/call")
+    one.kill()
+    before = {each.id: each.events() for each in (first, second)}
+    return _after(bench, name, first, second, before, approval)
+
+
+def _after(
+    bench: Bench,
+    name: str,
+    first: Talk,
+    second: Talk,
+    before: dict[str, list[Json]],
+    approval: Json,
+) -> Crash:
+    bench.model.play(say("It is done."))
+    two = bench.opened()
+    two.answer("approval/request", leave_open)
+    two.answer("tool/call", lambda _params: RESULT)
+    tools = {"clientTools": [TOOL, READING], "content": text("Begin.")}
+    here, there = (Talk(two, each.started) for each in (first, second))
+    params: Json = {"afterSeq": 0, "replay": "events", "limit": 500}
+    more = {**params, "clientTools": tools["clientTools"]}
+    opened = {each.id: each.request("conversation/open", **more) for each in (here, there)}
+    again = two.request("conversation/start", {**tools, "clientRequestId": name})
+    question = here.asked()["params"]
+    response = respond(here, approval)
+    two.is_alive()
+    early = calls_of(here)
+    here.request("conversation/resume")
+    here.wait("turn.completed")
+    calls = [*calls_of(here), *calls_of(there)]
+    return Crash(
+        before=before,
+        opened=opened,
+        waiting=first.id,
+        running=second.id,
+        approval=approval,
+        question=question,
+        response=response,
+        calls_before_resume=early,
+        calls=calls,
+        again=again,
+        after=here.events(),
+    )
+
+
+def logged_first(bench: Bench) -> None:
+    crash = bench.once(play_crash)
+    for conversation, events in crash.before.items():
+        records = [json.dumps(each) for each in crash.opened[conversation]["events"]]
+        for live in events:
+            record = {k: v for k, v in live.items() if k not in {"conversationId", "epoch"}}
+            expect(json.dumps(record) in records, "this event is not in the log", live)
+
+
+def seq_goes_on(bench: Bench) -> None:
+    crash = bench.once(play_crash)
+    last, seqs = crash.opened[crash.waiting]["lastSeq"], [each["seq"] for each in crash.after]
+    expect(last >= crash.before[crash.waiting][-1]["seq"], f"lastSeq is {last} after the restart")
+    is_right = seqs == list(range(last + 1, last + 1 + len(seqs)))
+    expect(is_right and seqs, f"lastSeq was {last}, then came {seqs}")
+
+
+def same_epoch(bench: Bench) -> None:
+    crash = bench.once(play_crash)
+    epochs = {each["epoch"] for each in (*crash.before[crash.waiting], *crash.after)}
+    expect(len(epochs) == 1, f"no record was lost, and the epochs are {epochs}")
+
+
+def outcome_unknown(bench: Bench) -> None:
+    crash = bench.once(play_crash)
+    opened = crash.opened[crash.running]
+    ends = [e["event"]["item"] for e in opened["events"] if e["event"]["type"] == "item.completed"]
+    outcomes = [(item["status"], item.get("reason")) for item in ends]
+    is_right = ("cancelled", "outcomeUnknown") in outcomes
+    expect(is_right, f"the items have ended as {outcomes}", *ends[-1:])
+    info = opened["conversation"]
+    status = (info["status"], info.get("statusReason"))
+    expect(status == ("paused", "daemonRestarted"), f"the status is {status}", info)
+    again = [each for each in crash.calls if each["conversationId"] == crash.running]
+    expect(not again, "it may not run again", *again)
+
+
+def survives(bench: Bench) -> None:
+    crash = bench.once(play_crash)
+    ids = [each["id"] for each in crash.opened[crash.waiting]["pending"]]
+    expect(ids == [crash.approval["id"]], f"pending are {ids}", crash.approval)
+    same = [each["id"] == crash.approval["id"] for each in (crash.question, crash.approval)]
+    expect(all(same), "it is asked again under the same id", crash.question)
+    expect(
+        crash.question["digest"] == crash.approval["digest"],
+        "the digest is another",
+        crash.question,
+    )
+    expect(crash.response.get("needsResume"), "the turn is paused", crash.response)
+    expect(not crash.calls_before_resume, "nothing runs before conversation/resume")
+    expect(len(crash.calls) == 1, "then the action runs", *crash.calls)
+
+
+def other_process(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    other = bench.opened()
+    named = {"conversationId": talk.id}
+    answer = other.answer_to(other.send_request("conversation/open", named))
+    if "result" in answer:
+        params = {**named, "content": text("Mine.")}
+        answer = other.answer_to(other.send_request("conversation/sendMessage", params))
+    error = other.is_refusal(-31004, answer, "what would change the conversation")
+    expect(error.data.get("lock"), "it has the process that has the log open", answer)
+
+
+def repeated_start(bench: Bench) -> None:
+    again = bench.once(play_crash).again
+    expect(again.get("duplicate") is True, "this repeats the start before the kill", again)
+
+
+RESTARTS = checks(
+    "core",
+    {
+        "O2": logged_first,
+        "R2": seq_goes_on,
+        "R3": same_epoch,
+        "R4": outcome_unknown,
+        "R5": survives,
+        "K1-restart": repeated_start,
+        "C13": other_process,
+    },
+)
+
+
+# Modules
+
+
+def needing(*methods: str) -> Callable[[Callable[[Bench], None]], Callable[[Bench], None]]:
+    """Skip a check where the server does not list what it needs."""
+
+    def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
+        @wraps(check)
+        def run(bench: Bench) -> None:
+            if missing := {*methods} - {*block_of(bench.server)["methods"]}:
+                raise Skipped(f"the server has no {' and no '.join(sorted(missing))}")
+            check(bench)
+
+        return run
+
+    return wrap
+
+
+@needing("conversation/delete")
+def deletes(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    for _ in range(2):
+        talk.request("conversation/delete")
+    talk.refused(-31002, "conversation/read")
+
+
+@needing("conversation/update")
+def updates(bench: Bench) -> None:
+    talk = bench.talk(say("Hello."), title="The first title")
+    talk.rest()
+    talk.request("conversation/update", tags=["a"])
+    info = talk.request("conversation/update", archived=True)["conversation"]
+    kept: Any = (info["title"], info["tags"], info["archived"])
+    expect(kept == ("The first title", ["a"], True), f"now it has {kept}", info)
+
+
+@needing("conversation/ask")
+def asks_aside(bench: Bench) -> None:
+    """A question beside the work is answered by the model and leaves no item."""
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    n_before = len(talk.events("item.completed"))
+    bench.model.play(say("Because."))
+    result = talk.request("conversation/ask", question="Why?")
+    expect(result["text"] == "Because.", "the answer is the model's", result)
+    expect(len(talk.events("item.completed")) == n_before, "it leaves no item")
+
+
+@needing("conversation/fork")
+def forks(bench: Bench) -> None:
+    """A fork is a conversation of its own, and the original does not change."""
+    talk = bench.talk(say("Hello."))
+    talk.rest()
+    fork = talk.request("conversation/fork")["conversation"]
+    expect(fork["id"] != talk.id, "a fork is a conversation of its own", fork)
+    last = talk.request("conversation/open", replay="none")["lastSeq"]
+    expect(last == talk.events()[-1]["seq"], "the original does not change")
+
+
+MODULES = checks(
+    "modules",
+    {"C15": deletes, "C16": updates, "conversation/ask": asks_aside, "conversation/fork": forks},
+)

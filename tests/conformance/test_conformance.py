@@ -1,0 +1,67 @@
+"""Our own programs keep the rules of the suites, and no check of a suite is empty."""
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import starts
+from broken_servers import BREAKS, PATIENT_S, BrokenBench
+
+from oh_daemon.conformance import suite
+from oh_daemon.conformance.scripted_model import ScriptedModel
+
+PRODUCT = (sys.executable, "-m", "oh_daemon")
+HERE = Path(__file__).parent
+COMMANDS = {
+    "server": (*PRODUCT, "--stdio"),
+    "acp": (*PRODUCT, "acp"),
+    "client": (sys.executable, str(HERE / "scripted_client.py")),
+}
+PAGE = HERE.parents[1] / "protocol.md"
+
+
+@pytest.mark.parametrize("name", suite.SUITES)
+def test_our_own_programs_keep_all_rules(name: str) -> None:
+    ran = [*suite.run(name, COMMANDS[name], within_s=PATIENT_S, popen=starts.start)]
+    assert [each.as_text() for each in ran if each.status != "passed"] == []
+    assert [each.id for each in ran] == [check.id for check in suite.SUITES[name]]
+    assert [each.id for each in ran if not each.rule] == []
+
+
+def test_the_client_of_the_document_keeps_the_rules_that_it_comes_to(tmp_path: Path) -> None:
+    [program, *_] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    client = tmp_path / "client.py"
+    client.write_text(program)
+    words = shlex.join([sys.executable, str(client), str(tmp_path), "Begin."])
+    ran = [*suite.run("client", ["sh", "-c", f"yes let-it | {words}"], within_s=PATIENT_S)]
+    assert [each.as_text() for each in ran if each.status == "failed"] == []
+    passed = {each.id for each in ran if each.status == "passed"}
+    assert passed >= {"B1", "B14", "B22", "I1", "I10", "X8", "A5", "A7"}
+
+
+@pytest.fixture(scope="module")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, BrokenBench]]:
+    with ScriptedModel() as model:
+        made = {
+            name: BrokenBench(
+                argv, tmp_path_factory.mktemp(name), model, within_s=PATIENT_S, popen=starts.start
+            )
+            for name, argv in COMMANDS.items()
+        }
+        yield made
+        for bench in made.values():
+            bench.tidy(has_failed=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "rule"), [(name, each.id) for name in BREAKS for each in suite.SUITES[name]]
+)
+def test_what_breaks_a_rule_fails_its_check(
+    benches: dict[str, BrokenBench], name: str, rule: str
+) -> None:
+    assert rule in BREAKS[name], "nothing broken shows that this check is not empty"
+    [check] = [each for each in suite.SUITES[name] if each.id == rule]
+    assert benches[name].finds(check)
