@@ -20,6 +20,7 @@ from pathlib import Path
 
 import fleet
 import light
+import list_search
 import mcp_server
 import orjson
 import psutil
@@ -64,7 +65,12 @@ N_REPLAYED = 50
 
 def main() -> None:
     wanted = sys.argv[1:]
-    apart_from_these = {"fleet": fleet.main, "light": light.main, "replay": replay.main}
+    apart_from_these = {
+        "fleet": fleet.main,
+        "light": light.main,
+        "replay": replay.main,
+        "list": list_search.main,
+    }
     if wanted and (apart := apart_from_these.get(wanted[0])):
         apart(wanted[1:])
         return

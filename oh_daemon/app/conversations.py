@@ -56,6 +56,7 @@ from oh_daemon.store.catalog import Catalog
 from oh_daemon.store.event_log import open_log
 from oh_daemon.store.log_scan import scan_log
 from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.store.search_index import Entry
 from oh_daemon.workspace.paths import paths_from_uris, uri_from_path
 
 _DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
@@ -75,6 +76,7 @@ class Conversations:
         self._lock = threading.Lock()
         self._live: dict[str, Live] = {}
         self._followed: dict[str, Followed] = {}
+        self._entries: dict[str, Entry] = {}
 
     def start(
         self,
@@ -394,4 +396,4 @@ class Conversations:
 
     def catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
         """Return the catalogs where logs may be; a new log goes into the first."""
-        return catalogs_of(folders, self.shared.user_folder)
+        return catalogs_of(folders, self.shared.user_folder, self._entries)

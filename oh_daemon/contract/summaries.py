@@ -84,6 +84,9 @@ class ListParams(Contract):
     """URI or path; by default all open folders."""
     query: Annotated[str, Field(max_length=200)] | None = None
     """Part of the title; case is ignored."""
+    texts: bool = False
+    """Take those with all words of `query` in the title or in what was said and done. The first
+    such list may take long, since it reads every log once."""
     archived: bool = False
     """List archived conversations instead of the others."""
     parent_id: ConversationId | None = None
@@ -97,4 +100,6 @@ class ListResult(Contract):
     """Newest first."""
 
     conversations: tuple[ConversationInfo, ...]
+    matches: dict[str, str] | None = None
+    """With `texts`, the line with most of the words, by id; none where the title has them all."""
     next_cursor: str | None = None

@@ -1,12 +1,13 @@
 """The conversations of one folder: where they are, and a summary of each without reading its log.
 
 `meta.json` beside a log caches that summary; when it is missing, corrupt or older than the log, it
-is made again from the log.
+is made again from the log. What a process has read of a log it keeps until the log changes.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import shutil
 import time
@@ -38,6 +39,7 @@ from oh_daemon.store.private_files import (
     replace_file,
     storage_error,
 )
+from oh_daemon.store.search_index import Entry, line_with
 
 if TYPE_CHECKING:
     from oh_daemon.contract import plain
@@ -95,9 +97,12 @@ _FIELDS = {*names_on_wire(ConversationInfo)} - {"epoch", "turnId", "lock"}
 class Catalog:
     """The conversations below `home`, a folder's `.openhands`. Safe from any thread."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, entries: dict[str, Entry] | None = None) -> None:
+        """`entries` has what this process remembers, by the path of the log."""
         self._home = home
         self._conversations = home / "conversations"
+        self._base = str(self._conversations)
+        self._entries: dict[str, Entry] = {} if entries is None else entries
 
     def create(self, conversation_id: str) -> Path:
         """Make the folder of a new conversation, for `open_log(..., create=True)`.
@@ -152,13 +157,48 @@ class Catalog:
 
     def summaries(self, known: Container[str] = ()) -> list[Json]:
         """Return summaries of all readable conversations but those `known`, newest first."""
-        others = (folder for folder in self._folders() if folder.name not in known)
-        found = [summary for folder in others if (summary := self._summary(folder))]
-        return sorted(found, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
+        rows: list[Json] = []
+        for name in self._names():
+            entry = self._entry(name)
+            if name in known or entry is None:
+                continue
+            summary = entry.summary or self._summary(self._conversations / name)
+            if summary is not None:
+                rows.append(summary)
+            # One of a long log depends on who has that open, and is quick to read.
+            if entry.size_bytes <= _MAX_SCAN_BYTES:
+                entry.summary = summary
+        return sorted(rows, key=lambda summary: str(summary.get("updatedAt")), reverse=True)
+
+    def line_with(self, conversation_id: str, words: tuple[str, ...]) -> str | None:
+        """Return the line of a listed conversation that has most of the words, which are folded.
+
+        None if one of them is nowhere in it.
+        """
+        log = self._log(conversation_id)
+        entry = self._entries.get(log)
+        return entry and line_with(words, entry, log)
+
+    def _entry(self, name: str) -> Entry | None:
+        """Return what is known of a log as it is now; None if there is none."""
+        log = self._log(name)
+        try:
+            status = os.stat(log)  # noqa: PTH116 - runs for each of all conversations, as text.
+        except OSError:
+            return None
+        stamp = (status.st_size, status.st_mtime_ns, status.st_ino)
+        entry = self._entries.get(log)
+        if entry is None or entry.stamp != stamp:
+            entry = self._entries[log] = Entry(stamp)
+        return entry
+
+    def _log(self, name: str) -> str:
+        return f"{self._base}/{name}/{LOG_NAME}"
 
     def usage_records(self) -> Iterator[plain.Record]:
         """Yield the records of model calls, each once, of all readable conversations."""
-        for place in self._folders():
+        for name in self._names():
+            place = self._conversations / name
             with suppress(OSError, DaemonError), read_private(place / LOG_NAME) as log:
                 # A line may be damage of any length; what is in its pieces is no record.
                 for line in iter(lambda: log.readline(_MAX_LINE_BYTES), b""):
@@ -170,14 +210,17 @@ class Catalog:
                             if record["event"].get("purpose") != "subagent":
                                 yield record
 
-    def _folders(self) -> list[Path]:
+    def _names(self) -> list[str]:
         try:
-            return [path for path in self._conversations.iterdir() if _ID.fullmatch(path.name)]
+            names = os.listdir(self._conversations)  # noqa: PTH208 - as in `_entry`.
         except OSError:
             return []
+        return [name for name in names if _ID.fullmatch(name)]
 
     def write_meta(self, conversation_id: str, summary: Json) -> None:
         """Cache the summary for the next list; as it is only a cache, an error is just logged."""
+        if (entry := self._entries.get(self._log(conversation_id))) is not None:
+            entry.summary = None
         try:
             replace_file(self._conversations / conversation_id / _META_NAME, orjson.dumps(summary))
         except OSError as exc:

@@ -1,6 +1,7 @@
 """Starting, opening, closing, listing and reading conversations through the real daemon."""
 
 import resource
+import stat
 from itertools import chain
 from typing import Any
 
@@ -195,6 +196,42 @@ def test_lists_are_filtered_and_paged_newest_first(world: World) -> None:
     assert client.request("conversation/list", elsewhere)["conversations"] == []
     error = client.error("conversation/list", {"cursor": "c"})
     assert (error.code, error.data["kind"]) == (-31015, "cursorInvalid")
+
+
+def test_all_texts_are_searched_and_the_line_that_matched_is_told(world: World) -> None:
+    world.script(
+        call("terminal", command="echo 'ECONNREFUSED by the database'"),
+        say("The pool was\nnever *closed* there."),
+        say("It is blue."),
+    )
+    client = world.daemon()
+    first = world.start(client, "Why does it fail?", title="a failure")
+    world.turn(client)
+    second = world.start(client, "What color has the sky?", title="the sky")
+    world.turn(client, nth=2)
+
+    def found(query: str, **more: Any) -> Json:
+        params = {"query": query, "texts": True, **more}
+        result = client.request("conversation/list", params)
+        lines = result.pop("matches")
+        return {info["id"]: lines.get(info["id"]) for info in result["conversations"]}
+
+    for _ in "at work, and closed":
+        assert found("econnrefused") == {first: "ECONNREFUSED by the database"}
+        assert found("CLOSED never") == {first: "never *closed* there."}
+        assert found("blue sky") == {second: "It is blue."}
+        assert found("sky") == {second: None}, "its title has the word"
+        assert list(found("the")) == [second, first]
+        assert list(found("the", limit=1)) == [second]
+        assert list(found("the", limit=1, cursor=second)) == [first]
+        assert found("blue", archived=True) == found("blue nowhere") == {}
+        # Closing one is news of it, so the order stays.
+        for each in reversed(client.request("conversation/list")["conversations"]):
+            if each["lock"]["mine"]:
+                client.request("conversation/close", {"conversationId": each["id"]})
+    assert client.request("conversation/list", {"query": "blue"})["conversations"] == []
+    [index, _] = world.project.glob(".openhands/conversations/*/search")
+    assert stat.S_IMODE(index.stat().st_mode) == 0o600
 
 
 def test_a_list_has_what_is_at_work_without_reading_its_log(world: World) -> None:

@@ -141,7 +141,7 @@ def in_what_the_model_got(run: Run) -> str:
 TOOLS = ["edit", "grep", "glob", "think", "todo", "memory", "skill", "delegate", "ask"]
 CHANNELS = ("text", "reasoning", "output")
 ANSWERS = """export jsonl, export markdown, export html, conversation/ask, failed conversation/ask,
-output/read, terminal/read, terminal/list, conversation/list, conversation/read,
+output/read, terminal/read, terminal/list, conversation/list, search, conversation/read,
 mcp/list, conversation/open, oh-log, oh-output""".replace("\n", " ").split(", ")
 SINKS: dict[str, Callable[[Run], str]] = {
     "commands": partial(in_items, "kind", "command"),
@@ -278,6 +278,8 @@ def read_all(run: Run) -> None:
         run.ask(f"export {form}", "conversation/export", **named, format=form)
     for method in ("conversation/list", "config/read", "mcp/list"):
         run.ask(method, method)
+    found = run.ask("search", "conversation/list", query=HIDDEN, texts=True)
+    [_] = found["conversations"]
     for method in ("conversation/open", "conversation/read", "terminal/list", "checkpoint/list"):
         run.ask(method, method, **named)
     run.ask("terminal/read", "terminal/read", **named, terminalId="main")

@@ -224,3 +224,44 @@ def test_a_long_log_that_is_being_written_is_summed_up_by_its_end(
     [read] = catalog.summaries()
     assert read["title"][0] == "y"
     assert read["lastSeq"] == now["lastSeq"]
+
+
+def test_words_are_found_in_what_a_log_says_and_the_index_holds_none_of_it(
+    catalog: Catalog, commit: CommitThread
+) -> None:
+    folder = add(catalog, commit, "a1")
+    say(folder, "userMessage", content=[{"type": "text", "text": "Where is\nthe  Größe PARSED?"}])
+    say(folder, "command", command='grep "size', content=[{"type": "text", "text": "x.py: size=7"}])
+    say(folder, "userMessage", content=[{"type": "image", "data": "aGVsbG8gc2l6ZQ=="}])
+
+    def find(query: str) -> str | None:
+        assert len(catalog.summaries()) == 1
+        return catalog.line_with("a1", tuple(query.casefold().split()))
+
+    assert find("parse größe") == "the Größe PARSED?"
+    assert find("size where") == "Where is", "of lines that have as many words, the first"
+    assert find('"SIZE') == 'grep "size'
+    assert [find("aGVsbG8"), find("size nowhere"), find("qq")] == [None, None, None]
+    index = folder / "search"
+    assert stat.S_IMODE(index.stat().st_mode) == 0o600
+    assert b"size" not in index.read_bytes()
+
+    before = index.read_bytes()
+    say(folder, "agentMessage", text="It grew: " + "y" * 300 + " nowhere " + "y" * 300)
+    assert find("nowhere grew") == "It grew: " + "y" * 151 + "…"
+    assert index.read_bytes() != before
+    for planted in (b"", b"ohs1", before, before[:-1], b"ohs1" + b"\xff" * 2000):
+        catalog = Catalog(folder.parents[1])
+        index.write_bytes(planted)
+        assert find("nowhere") == "…" + "y" * 39 + " nowhere " + "y" * 112 + "…"
+    say(folder, "agentMessage", text=" ".join(map(str, range(10_000))))
+    assert find("9876 nowhere"), "an index that is too full is made anew"
+
+
+def say(folder: Path, kind: str, **fields: object) -> None:
+    item = {"kind": kind, "id": "i", "status": "completed", **fields}
+    seq = len(read_log(folder)) + 1
+    event = {"type": "item.completed", "item": item}
+    record = {"v": 1, "seq": seq, "ts": "2026-01-01T00:00:00.000Z", "event": event}
+    with (folder / LOG_NAME).open("ab") as log:
+        log.write(orjson.dumps(record) + b"\n")

@@ -195,6 +195,7 @@ export interface DeleteParams {
 export interface ListParams {
   folder?: string;
   query?: string;
+  texts?: boolean;
   archived?: boolean;
   parentId?: string;
   cursor?: string;
@@ -1514,6 +1515,7 @@ export interface ConversationResult {
 /** Newest first. */
 export interface ListResult {
   conversations: readonly ConversationInfo[];
+  matches?: Record<string, string>;
   nextCursor?: string;
 }
 

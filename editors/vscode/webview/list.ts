@@ -1,6 +1,6 @@
 /** The conversations of the open folders, newest first: search, open, rename, archive, delete. */
 
-import type { ChangedParams, ConversationInfo } from "oh-daemon-client/protocol";
+import type { ChangedParams, ConversationInfo, ListResult } from "oh-daemon-client/protocol";
 import { formatAgo, formatCost, formatCount } from "../src/words";
 import { h, icon, type IconName } from "./dom";
 import { call, report, run } from "./host";
@@ -42,6 +42,10 @@ export class ConversationList {
   private readonly rows = h("ul.conversations", { "aria-label": "Conversations" });
   private isArchive = false;
   private nAsked = 0;
+  private searching: Promise<unknown> = Promise.resolve();
+  private words: readonly string[] = [];
+  /** The lines in which they were found, by the conversation's id. */
+  private matches: Readonly<Record<string, string>> = {};
 
   constructor(private readonly actions: ListActions) {
     this.element = h("section.list", {}, h("div.list-head", {}, this.search, this.archived), this.rows);
@@ -72,8 +76,11 @@ export class ConversationList {
     this.loadPage(cursor).catch(report);
   }
 
+  /** Of a search, the titles are there at once; all texts follow, for which every log may have to be read first. */
   private async loadPage(cursor: string | undefined): Promise<void> {
     const mine = ++this.nAsked;
+    // An answer to an older search must not replace that of a newer one.
+    const isLatest = () => mine === this.nAsked;
     const query = this.search.value.trim();
     const params = {
       limit: PAGE,
@@ -81,16 +88,32 @@ export class ConversationList {
       ...(query !== "" && { query }),
       ...(cursor !== undefined && { cursor }),
     };
-    const page = await call("conversation/list", params);
-    // An answer to an older search must not replace that of a newer one.
-    if (mine !== this.nAsked) return;
-    if (cursor === undefined) this.rows.replaceChildren();
+    if (query === "" || cursor === undefined) {
+      const page = await call("conversation/list", params);
+      if (isLatest()) this.fill(page, cursor !== undefined, query !== "");
+    }
+    if (query === "") return;
+    // One at a time: each letter that is typed asks for a search.
+    await this.searching.catch(() => undefined);
+    if (!isLatest()) return;
+    const searching = call("conversation/list", { ...params, texts: true });
+    this.searching = searching;
+    const page = await searching;
+    if (isLatest()) this.fill(page, cursor !== undefined, false);
+  }
+
+  private fill({ conversations, matches, nextCursor }: ListResult, isMore: boolean, isSearching: boolean): void {
+    const focused = this.items.find((each) => each.contains(document.activeElement))?.dataset.id;
+    this.words = this.search.value.trim().split(/\s+/u);
+    this.matches = { ...(isMore && this.matches), ...matches };
+    if (!isMore) this.rows.replaceChildren();
     this.rows.querySelector(".more")?.remove();
-    this.rows.append(...page.conversations.map((info) => this.row(info)));
-    const { nextCursor } = page;
-    if (nextCursor !== undefined)
+    this.rows.append(...conversations.map((info) => this.row(info)));
+    if (isSearching) this.rows.append(h("li.more.none", { role: "status" }, "Searching all text…"));
+    else if (nextCursor !== undefined)
       this.rows.append(h("li.more", {}, h("button.quiet", { onclick: () => this.load(nextCursor) }, "Show more")));
     this.sayIfEmpty();
+    if (focused !== undefined) (this.rowOf(focused)?.querySelector("button") ?? this.search).focus();
   }
 
   private sayIfEmpty(): void {
@@ -112,6 +135,7 @@ export class ConversationList {
 
   private row(info: ConversationInfo): HTMLElement {
     const title = info.title || "Untitled";
+    const match = this.matches[info.id];
     const files = info.fileCount && formatCount(info.fileCount, "file");
     const details = [doing(info), formatAgo(info.updatedAt), info.modelLabel, files, formatCost(info.usage)]
       .filter(Boolean)
@@ -125,6 +149,7 @@ export class ConversationList {
         "button.row",
         { title, onclick: () => this.actions.open(info.id) },
         h("span.row-title", {}, h("span.dot", { "aria-hidden": "true" }), title),
+        match !== undefined && h("span.row-match", {}, ...marked(match, this.words)),
         h("span.row-meta", {}, details),
       ),
       h(
@@ -242,4 +267,11 @@ export class ConversationList {
   private press(at: number, action: number): void {
     this.items[at]?.querySelectorAll<HTMLElement>(".row-actions button")[action]?.click();
   }
+}
+
+/** The line, with every word in it marked. */
+function marked(line: string, words: readonly string[]): (Node | string)[] {
+  const anyWord = words.map((word) => word.replaceAll(/[$()*+.?[\\\]^{|}]/g, "\\$&")).join("|");
+  const parts = line.split(new RegExp(`(${anyWord})`, "iu"));
+  return parts.map((part, n) => (n % 2 === 1 ? h("mark", {}, part) : part));
 }

@@ -7,7 +7,13 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
-from oh_daemon.app.listing import catalogs_of, describe_closed, list_summaries, page_of
+from oh_daemon.app.listing import (
+    catalogs_of,
+    describe_closed,
+    line_in,
+    list_summaries,
+    page_of,
+)
 from oh_daemon.app.places import Places
 from oh_daemon.contract.base import parse_strictly
 from oh_daemon.contract.summaries import ListParams, ListResult
@@ -27,9 +33,10 @@ def early_service(facts: ClientFacts, environment: Mapping[str, str]) -> Service
     def list_(params: Json) -> ListResult:
         asked = parse_strictly(ListParams, params)
         only = None if asked.folder is None else parse_folder(asked.folder, "folder")
-        catalogs = catalogs_of(folders if only is None else [only], user_folder)
+        catalogs = catalogs_of(folders if only is None else [only], user_folder, {})
         found = list_summaries(catalogs, asked.parent_id)
-        return page_of(found, asked, only, lambda summary: describe_closed(summary, catalogs))
+        describe = partial(describe_closed, homes=catalogs)
+        return page_of(found, asked, only, describe, partial(line_in, catalogs))
 
     def answer(params: Json, _context: object) -> Future[ListResult]:
         return on_own_thread("early-list", partial(list_, params))

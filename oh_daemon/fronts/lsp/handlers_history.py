@@ -5,26 +5,41 @@ from __future__ import annotations
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
 from codecs import getincrementaldecoder
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import orjson
 
 from oh_daemon.app.description import describe, describe_state
 from oh_daemon.app.history_pages import page_of_events
-from oh_daemon.app.listing import describe_closed, page_of
+from oh_daemon.app.listing import describe_closed, line_in, page_of
 from oh_daemon.contract import daemon_messages as d
 from oh_daemon.contract import messages as m
 from oh_daemon.contract.errors import CursorInvalidError
 from oh_daemon.contract.summaries import ConversationInfo, ListParams, ListResult
+from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.journal import History
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 from oh_daemon.fronts.lsp.daemon import Daemon
+from oh_daemon.fronts.wire.dispatch import RequestContext
 from oh_daemon.fronts.wire.framing import encode
+from oh_daemon.fronts.wire.serial import on_own_thread
 from oh_daemon.workspace.paths import parse_folder
 
 
-def conversation_list(daemon: Daemon, params: ListParams, folders: list[Path]) -> ListResult:
+def conversation_list(
+    daemon: Daemon, params: ListParams, context: RequestContext, folders: list[Path]
+) -> Future[ListResult]:
+    list_ = partial(_list, daemon, params, folders, context.cancel)
+    # The first search of all texts may take minutes, and the workers have other things to do.
+    return on_own_thread("search", list_) if params.texts else daemon.workers.submit(list_)
+
+
+def _list(
+    daemon: Daemon, params: ListParams, folders: list[Path], cancel: CancelToken
+) -> ListResult:
     only = None if params.folder is None else parse_folder(params.folder, "folder")
     conversations = daemon.conversations
     homes = folders if only is None else [only]
@@ -35,7 +50,12 @@ def conversation_list(daemon: Daemon, params: ListParams, folders: list[Path]) -
             return describe(live.conversation.journal)
         return describe_closed(summary, catalogs)
 
-    return page_of(conversations.listed(homes, params.parent_id), params, only, describe_listed)
+    def line_of(conversation_id: str, words: tuple[str, ...]) -> str | None:
+        cancel.raise_if_cancelled()
+        return line_in(catalogs, conversation_id, words)
+
+    listed = conversations.listed(homes, params.parent_id)
+    return page_of(listed, params, only, describe_listed, line_of)
 
 
 def conversation_read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:

@@ -71,7 +71,7 @@ METHODS: dict[str, dict[str, Needs]] = {
         "conversation/unsubscribe": _AT_ONCE,
     },
     "handlers_history": {
-        "conversation/list": _LISTS,
+        "conversation/list": _AT_ONCE,
         "conversation/read": _LISTS,
         "conversation/events": _LISTS,
         "output/read": Needs("history", "worker"),

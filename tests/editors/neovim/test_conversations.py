@@ -16,7 +16,12 @@ end
 require("oh").conversation():forget()
 require("oh").conversation():fetch()
 """
-_CHOOSE_FIRST = "vim.ui.select = function(items, _, choose) choose(items[1]) end"
+_CHOOSE_FIRST = """
+vim.ui.select = function(items, opts, choose)
+  _G.row = (opts.format_item or tostring)(items[1])
+  choose(items[1])
+end
+"""
 _HOLD_CHOICE_OF_LAST = """
 vim.ui.select = function(items, _, choose)
   _G.choose = function()
@@ -320,10 +325,11 @@ def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk)
 
     editor.command("Oh new")
     editor.command("Oh conversations farewell")
-    editor.wait_for_message('no conversation has "farewell" in its title')
+    editor.wait_for_message('no conversation has "farewell" in it')
     editor.lua(_CHOOSE_FIRST)
-    editor.command("Oh conversations greet")
+    editor.command("Oh conversations hello")
     editor.wait_for_chat("Hello.")
+    assert editor.lua("return _G.row").endswith(" │ Hello.")
 
     editor.command("Oh archive")
     editor.wait("require('oh').conversation() == nil")

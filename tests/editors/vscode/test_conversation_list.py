@@ -31,7 +31,14 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
         " · 2 files" in text for text in await vscode.panel.locator(".row-meta").all_inner_texts()
     ]
     assert files == [False, True]
-    await expect(vscode.panel.get_by_label("Search conversations")).to_be_focused()
+    search = vscode.panel.get_by_label("Search conversations")
+    await search.fill("two")
+    await expect(titles).to_have_text(["second"])
+    await expect(vscode.panel.locator(".row-match")).to_have_text("Two.")
+    await expect(vscode.panel.locator(".row-match mark")).to_have_text("Two")
+    await search.fill("")
+    await expect(titles).to_have_text(["second", "first"])
+    await expect(search).to_be_focused()
     press = vscode.page.keyboard.press
 
     await press("ArrowDown")

@@ -7,25 +7,39 @@ local M = {}
 
 --- Choose a conversation and show it with its whole history. An archived one is restored.
 ---@param daemon oh.Daemon
----@param query string Part of a title.
+---@param query string Words in its title or in what was said and done.
 ---@param is_archived boolean Choose among the archived ones.
 function M.pick(daemon, query, is_archived)
-  local params = { limit = 100, query = query ~= "" and query or nil, archived = is_archived }
+  local params = { limit = 100, archived = is_archived }
+  local none = is_archived and "no conversation was put away" or "no conversation here yet"
+  local is_searching = query ~= ""
+  if is_searching then
+    params.query, params.texts = query, true
+    none = ("no conversation has %q in it"):format(query)
+    vim.defer_fn(function()
+      if is_searching then
+        tell.message("searching all conversations; the first time, every log is read once")
+      end
+    end, 1000)
+  end
   daemon:request("conversation/list", params, function(result)
-    local none = is_archived and "no conversation was put away" or "no conversation here yet"
-    if query ~= "" then
-      none = ("no conversation has %q in its title"):format(query)
-    end
+    is_searching = false
+    local matches = result.matches or {}
     require("oh.prompt").choose(result.conversations, none, {
       prompt = "Conversation",
       kind = "oh_conversation",
-      format_item = M.format,
+      format_item = function(info)
+        return M.format(info, matches[info.id])
+      end,
     }, function(chosen)
       if is_archived then
         M.update(daemon, chosen.id, { archived = false })
       end
       require("oh.outgoing").go_to(daemon, chosen.id)
     end)
+  end, function(err)
+    is_searching = false
+    daemons.show_error(err)
   end)
 end
 
@@ -105,15 +119,16 @@ local function count(n, noun)
 end
 
 ---@param info table
+---@param match? string The line in which it was found.
 ---@return string
-function M.format(info)
+function M.format(info, match)
   local parts = { info.title .. " ", info.status, count(info.messageCount, "message") }
   if (info.fileCount or 0) > 0 then
     table.insert(parts, count(info.fileCount, "file"))
   end
   table.insert(parts, local_time(info.updatedAt))
   local waits = info.pendingCount > 0 and ("  · %d to allow"):format(info.pendingCount) or ""
-  return table.concat(parts, " · ") .. waits
+  return table.concat(parts, " · ") .. waits .. (match and ("  │ " .. match) or "")
 end
 
 --- Restart the daemon of this root and continue its conversation.

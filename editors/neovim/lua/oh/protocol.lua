@@ -179,6 +179,7 @@
 ---@class (exact) oh.protocol.ListParams
 ---@field folder? string
 ---@field query? string
+---@field texts? boolean
 ---@field archived? boolean
 ---@field parentId? string
 ---@field cursor? string
@@ -1337,6 +1338,7 @@
 --- Newest first.
 ---@class (exact) oh.protocol.ListResult
 ---@field conversations oh.protocol.ConversationInfo[]
+---@field matches? table<string, string>
 ---@field nextCursor? string
 
 ---@class (exact) oh.protocol.ReadResult
