@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import orjson
 
 from oh_daemon.contract import messages as m
+from oh_daemon.contract import plain
 from oh_daemon.core.journal import History
 from oh_daemon.core.ports import Json
 
@@ -21,11 +22,22 @@ def replay(history: History, params: m.OpenParams) -> Json:
     edges: Json = {"firstSeq": 1, "lastSeq": state.seq, "hasMore": False}
     if params.replay == "items":
         shown = state.items[-params.limit :]
-        return {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
+        plan = _last_plan(state.items[: -params.limit])
+        page = {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
+        return page if plan is None else {**page, "plan": plan}
     if params.replay == "events":
         page = page_of_events(history.log.read_range, params, state.seq)
         return {**edges, "events": page.events, "firstSeq": page.first, "hasMore": page.is_cut}
     return edges
+
+
+def _last_plan(items: Sequence[plain.Item]) -> plain.PlanItem | None:
+    for item in reversed(items):
+        if item["kind"] == "userMessage":
+            return None
+        if item["kind"] == "plan" and item["status"] == "completed" and item["entries"]:
+            return item
+    return None
 
 
 ReadRange = Callable[[int, int], list[bytes]]

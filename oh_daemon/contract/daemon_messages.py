@@ -192,6 +192,8 @@ class ModelInfo(Contract):
     """Whether it can be asked now."""
     reason: str | None = None
     """If not, why, and what to do."""
+    efforts: tuple[str, ...] | None = None
+    """How much it can be told to think, by the option `effort`; none if that is not known."""
 
 
 class ModelListParams(Empty):

@@ -14,7 +14,7 @@ from oh_daemon.contract.base import Contract
 from oh_daemon.contract.client_tools import ClientTools
 from oh_daemon.contract.content import Part, TextPart
 from oh_daemon.contract.events import Record
-from oh_daemon.contract.items import Delivery, Item, QueuedMessage, Turn
+from oh_daemon.contract.items import Delivery, Item, PlanItem, QueuedMessage, Turn
 from oh_daemon.contract.status import ConversationState
 from oh_daemon.contract.summaries import ConversationId, ConversationInfo
 
@@ -160,6 +160,8 @@ class OpenResult(Contract):
     """All options with their values."""
     items: tuple[Item, ...] | None = None
     """With `items`: the last ones, in their present state."""
+    plan: PlanItem | None = None
+    """The agent's last plan, if it comes before `items`, and no message of the user in between."""
     events: tuple[Record, ...] | None = None
     """With `events`: the records."""
     first_seq: int

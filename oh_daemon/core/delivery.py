@@ -155,7 +155,7 @@ class Delivery:
             if news := self._news_of_environment({}):
                 notice = NoticeItem(
                     id=new_id(),
-                    title=f"The agent was told: {', '.join(news)}",
+                    title="The agent was told",
                     description=render_rows(news),
                     note=render_rows(news),
                     environment=news,

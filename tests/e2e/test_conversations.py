@@ -109,6 +109,23 @@ def test_a_conversation_reads_the_same_live_closed_and_opened_again(world: World
     assert len(world.llm.requests[-1].body["messages"]) == 6
 
 
+def test_a_plan_that_is_pages_back_comes_with_the_last_page_while_it_may_hold(
+    world: World,
+) -> None:
+    tasks = [{"text": "Count", "status": "in_progress"}]
+    think = call("think", thought="Hm.")
+    world.script(call("todo", tasks=tasks), think, think, say("Done."), say("Again."))
+    client = world.daemon()
+    named = {"conversationId": world.start(client, "count")}
+    world.turn(client)
+    opened = client.request("conversation/open", {**named, "limit": 2})
+    assert [entry["text"] for entry in opened["plan"]["entries"]] == ["Count"]
+    assert "plan" not in client.request("conversation/open", {**named, "limit": 4})
+    world.send(client, named["conversationId"], "again")
+    world.turn(client, nth=2)
+    assert "plan" not in client.request("conversation/open", {**named, "limit": 1})
+
+
 def test_pages_of_items_events_and_lists_join_without_hole_or_overlap(world: World) -> None:
     world.script(calls(*(call("think", thought=f"{n}") for n in range(5))), say("Done."))
     client = world.daemon()

@@ -70,6 +70,8 @@ def test_the_prompt_says_where_it_works_and_a_change_is_a_note_behind_it(world: 
     # Findings D6 and D19: the mode was learnt from refusals, the branch not at all.
     notes = [said for said in messages(world, 1, "user") if said.startswith("<note>")]
     assert [note.partition("; ")[0][:22] for note in notes] == ["<note>mode: plan: look"]
+    [notice] = items(client, "notice")
+    assert (notice["title"], notice["description"][:10]) == ("The agent was told", "mode: plan")
     choose(client, conversation, "mode", "ask")
     world.send(client, conversation, "two")
     world.turn(client, nth=2)

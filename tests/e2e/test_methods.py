@@ -248,7 +248,9 @@ def test_an_option_counts_from_the_next_step_on(world: World) -> None:
 
 def test_how_much_a_model_thinks_is_an_option_where_it_knows_levels(world: World) -> None:
     world.script(say("Thought."), say("As usual."))
-    client = world.daemon()
+    client = world.daemon(settings={"models": ["openai/gpt-5.1"]})
+    listed = client.request("model/list")["models"]
+    known = {model["id"]: model.get("efforts") for model in listed}
     plain = client.request("conversation/start")
     assert [option["id"] for option in plain["options"]] == ["mode", "approval", "model"]
     started = client.request("conversation/start", {"options": {"model": "openai/gpt-5.1"}})
@@ -256,6 +258,7 @@ def test_how_much_a_model_thinks_is_an_option_where_it_knows_levels(world: World
     assert (effort["id"], effort["value"]) == ("effort", "default")
     levels = ["default", "none", "low", "medium", "high"]
     assert [choice["value"] for choice in effort["choices"]] == levels
+    assert (known["openai/gpt-5.1"], known["openai/fake"]) == (levels[1:], None)
     named = {"conversationId": started["conversation"]["id"], "optionId": "effort"}
     wrong = client.error("conversation/setOption", {**named, "value": "xhigh"})
     assert (wrong.code, "default, none, low" in wrong.message) == (-32602, True)

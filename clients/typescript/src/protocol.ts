@@ -886,6 +886,7 @@ export interface OpenResult {
   conversation: ConversationInfo;
   options: readonly Option[];
   items?: readonly Item[];
+  plan?: PlanItem;
   events?: readonly LogRecord[];
   firstSeq: number;
   lastSeq: number;
@@ -1793,6 +1794,7 @@ export interface ModelInfo {
   contextWindow?: number;
   available: boolean;
   reason?: string;
+  efforts?: readonly string[];
 }
 
 export interface ModelCheckResult {

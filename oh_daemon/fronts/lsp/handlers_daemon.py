@@ -199,4 +199,9 @@ def attachment_put(daemon: Daemon, params: AttachmentPutParams) -> AttachmentPut
 
 
 def model_list(daemon: Daemon) -> m.ModelListResult:
-    return m.ModelListResult(models=daemon.models.listed(), default=daemon.models.default_name())
+    efforts_of = daemon.shared.efforts_of
+    models = (
+        info.model_copy(update={"efforts": tuple(efforts_of(info.id)) or None})
+        for info in daemon.models.listed()
+    )
+    return m.ModelListResult(models=tuple(models), default=daemon.models.default_name())

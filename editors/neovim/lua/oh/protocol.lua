@@ -772,6 +772,7 @@
 ---@field conversation oh.protocol.ConversationInfo
 ---@field options oh.protocol.Option[]
 ---@field items? oh.protocol.Item[]
+---@field plan? oh.protocol.PlanItem
 ---@field events? oh.protocol.LogRecord[]
 ---@field firstSeq integer
 ---@field lastSeq integer
@@ -1572,6 +1573,7 @@
 ---@field contextWindow? integer
 ---@field available boolean
 ---@field reason? string
+---@field efforts? string[]
 
 ---@class (exact) oh.protocol.ModelCheckResult
 ---@field model string
