@@ -59,6 +59,7 @@ VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeig
 DAEMON_SOURCES := pyproject.toml requirements.lock README.md LICENSE $(shell find oh_daemon -type f -not -path '*/__pycache__/*')
 LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 CODE_SERVER := tests/editors/vscode/host
+PICTURES := build/pictures
 BROWSERS := chromium-headless-shell chromium google-chrome
 HOST := $(CODE_SERVER)/node_modules/.made-$(call hash,$(CODE_SERVER)/package-lock.json)
 NPM := npm --no-fund --no-audit --no-update-notifier --ignore-scripts --loglevel=error
@@ -83,7 +84,7 @@ test: system clients editors mcp-servers acp-clients $(CHECKED) ## the gate and 
 test-full: system check clients editors mcp-servers acp-clients $(RAY) test-view ## the gate, then all tests with the long loops, each with real starts
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
 	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_command_secrets.py
-	OH_TEST_STARTS=real $(PYTEST) --full $(TEST_ARGS)
+	OH_TEST_STARTS=real OH_TEST_PICTURES=$(PICTURES) $(PYTEST) --full $(TEST_ARGS)
 
 test-view: system $(DEV) ## the tests of terminals once more, in a view, as an ordinary user
 	$(IN_VIEW) $(AS_USER) .venv/bin/pytest -q -n 1 $(OF_TERMINALS)
@@ -125,7 +126,7 @@ bench: $(DEV) ## what is fast, in one run
 	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/neovim .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
 
 bench-vscode: $(DEV) editors ## how fast the panel is in a real VS Code
-	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py
+	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py $(BENCH_ARGS)
 
 fix: $(DEV) $(MODULES) $(LUA_FORMAT) ## format and repair what a machine can
 	.venv/bin/ruff check --fix
@@ -139,8 +140,9 @@ schema: $(DEV) ## write docs/schema.json, the types of the editors and the table
 picture: $(DEV) ## write the picture of the README from a run of the demo
 	.venv/bin/python docs/img/demo.py
 
-pictures: $(DEV) editors ## write the pictures of the VS Code panel, docs/img/vscode-*.png
-	OH_TEST_PICTURES=docs/img $(PYTEST) -n 0 --basetemp=$$(mktemp -d)/oh $(addprefix tests/editors/vscode/test_,looks.py first_run.py)
+pictures: $(DEV) editors ## take pictures of the VS Code panel in four themes, and renew docs/img/vscode-*.png
+	OH_TEST_PICTURES=$(PICTURES) $(PYTEST) -n 0 --basetemp=$$(mktemp -d)/oh $(addprefix tests/editors/vscode/test_,looks.py first_run.py)
+	cd docs/img && cp $(addprefix $(CURDIR)/$(PICTURES)/,$(notdir $(wildcard docs/img/vscode-*.png))) .
 
 lock: $(DEV) ## write the lock files anew from pyproject.toml; LOCK_ARGS=--upgrade for new versions
 	$(call compile,requirements.lock)
