@@ -52,6 +52,8 @@ export class Store {
   readonly turns = new Turns();
   /** The agent's last plan. One that is done, or that a whole turn has left alone, goes with the user's next message. */
   plan: PlanItem | undefined;
+  /** The one before all that was read, as far as it still holds. */
+  private readonly planBefore: PlanItem | undefined;
   /** What came since its last update: a message of the user, and behind it an answer. */
   private sincePlan: "nothing" | "message" | "answer" = "nothing";
   /** The id of the item with the model's current thinking. */
@@ -64,6 +66,7 @@ export class Store {
     this.options = opened.options;
     this.lastSeq = opened.lastSeq;
     this.hasMore = opened.hasMore;
+    this.planBefore = opened.plan;
     this.prepend(opened.items ?? []);
     for (const each of opened.pending) this.pending.set(each.id, each);
     for (const each of opened.queue) this.queue.set(each.messageId, each);
@@ -127,6 +130,7 @@ export class Store {
     this.items.clear();
     this.plan = undefined;
     this.sincePlan = "nothing";
+    if (this.planBefore) this.notePlan(this.planBefore);
     for (const item of [...items, ...later.values()]) {
       this.items.set(item.id, item);
       this.notePlan(item);

@@ -16,7 +16,7 @@ import {
   type StaticFeature,
   TransportKind,
 } from "vscode-languageclient/node";
-import { findDaemon, pythonsOfWindow } from "./command";
+import { commandSetting, findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
 import { FOR_COMMANDS, lendChanged, lendSecrets } from "./lent";
@@ -87,6 +87,8 @@ export class Agent implements Disposable {
   private restarts: number[] = [];
   private lastErrors: string[] = [];
   private failure = { message: "", details: "" };
+  /** The setting by which the daemon was started last. */
+  private launched: string | undefined;
 
   constructor(
     private readonly context: ExtensionContext,
@@ -94,6 +96,11 @@ export class Agent implements Disposable {
   ) {
     this.managed = new ManagedDaemon(context, log);
     this.secretsListener = context.secrets.onDidChange(({ key }) => this.afterKeyChange(key));
+  }
+
+  /** Whether the agent works on this machine. */
+  get isHere(): boolean {
+    return targetOf(this.context.workspaceState) === undefined;
   }
 
   /** Starts the daemon unless it is running or has failed; a failure is a state, not an exception. */
@@ -110,6 +117,11 @@ export class Agent implements Disposable {
     await this.stop();
     this.restarts = [];
     await this.start();
+  }
+
+  /** VS Code also tells of settings that are as before: a restart for nothing would interrupt a turn. */
+  async restartIfCommandChanged(): Promise<void> {
+    if (this.launched !== undefined && this.launched !== commandSetting()) await this.restart();
   }
 
   /** Asks where the agent is to work, and starts it there. */
@@ -188,6 +200,7 @@ export class Agent implements Disposable {
     this.enter({ kind: "starting" });
     // Two clients at a time would register the same commands.
     await this.stopped;
+    this.launched = commandSetting();
     const daemon = (await findDaemon(this.managed)) ?? (await this.renewed(era));
     if (era !== this.era) return;
     if (!daemon) {

@@ -58,7 +58,8 @@ export class Approvals implements Disposable {
     const shownId = isOfLens ? clicked.approvalId : diff?.kind === "proposal" ? diff.approvalId : this.panel.askedId;
     const shown = waiting.find(({ id }) => id === shownId);
     if (!shown) return waiting[0] && this.review(waiting[0]);
-    const option = shown.options.find((each) => each.effect === effect && each.scope === "once");
+    // A host is allowed for the turn at least.
+    const option = shown.options.find(({ effect: e, scope }) => e === effect && (scope === "once" || scope === "turn"));
     if (!option) return;
     // The panel adds what was typed there: a note, or a changed command.
     // The panel's buttons are inert at first.

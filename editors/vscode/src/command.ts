@@ -12,6 +12,11 @@ export interface DaemonCommand {
   args: string[];
 }
 
+/** The user's own command, as text to compare. */
+export function commandSetting(): string {
+  return JSON.stringify(workspace.getConfiguration("oh").get("daemon.command", []));
+}
+
 export async function findDaemon(managed: ManagedDaemon): Promise<DaemonCommand | undefined> {
   const [command, ...args] = workspace.getConfiguration("oh").get<string[]>("daemon.command", []);
   if (command) return { command, args };

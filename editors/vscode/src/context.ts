@@ -20,6 +20,7 @@ import type { ContextChangedParams, Part } from "oh-daemon-client/protocol";
 const DEBOUNCE_MS = 50;
 /** A longer selection is sent as its range alone. */
 const MAX_SELECTED_CHARS = 32_768;
+const SETTING = "shareEditor";
 
 export class EditorContext implements Disposable {
   private readonly lookingEmitter = new EventEmitter<Looking | undefined>();
@@ -38,6 +39,7 @@ export class EditorContext implements Disposable {
       window.onDidChangeTextEditorVisibleRanges(changed),
       window.tabGroups.onDidChangeTabs(changed),
       languages.onDidChangeDiagnostics(changed),
+      workspace.onDidChangeConfiguration((change) => change.affectsConfiguration(`oh.${SETTING}`) && changed()),
       agent.onState(() => {
         this.sent = "";
         void this.send();
@@ -75,6 +77,7 @@ export class EditorContext implements Disposable {
     return {
       name: workspace.asRelativePath(document.uri),
       nProblems: languages.getDiagnostics(document.uri).filter(isProblem).length,
+      isShared: isShared(),
       ...(!selection.isEmpty && { lines: first === last ? String(first) : `${first}–${last}` }),
     };
   }
@@ -118,6 +121,7 @@ export class EditorContext implements Disposable {
   }
 
   private describe(): ContextChangedParams {
+    if (!isShared()) return { openUris: openUris() };
     const editor = this.editor;
     const context = { openUris: openUris(), diagnosticsSummary: countDiagnostics() };
     if (!editor) return context;
@@ -132,6 +136,11 @@ export class EditorContext implements Disposable {
       visibleRanges: editor.visibleRanges.map(toRange),
     };
   }
+}
+
+/** Whether each message tells the agent what the user looks at. */
+function isShared(): boolean {
+  return workspace.getConfiguration("oh").get(SETTING, true);
 }
 
 export function fileLink(uri: Uri): Part {

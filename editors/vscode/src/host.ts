@@ -10,6 +10,7 @@ import { toCodeRange } from "./editor";
 import { exportConversation } from "./export";
 import { addServer } from "./keys";
 import { existing, openLink } from "./links";
+import { localServers } from "./localservers";
 import { suggestions, terminalText } from "./mentions";
 import type { HostRequests } from "./messages";
 
@@ -45,10 +46,11 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext,
     "host/command": async ({ command }) => {
       if (COMMANDS.includes(command)) await commands.executeCommand(command);
     },
-    "host/addServer": async () => {
-      const model = await addServer(agent);
+    "host/addServer": async ({ address }) => {
+      const model = await addServer(agent, address);
       return model === undefined ? {} : { model };
     },
+    "host/localServers": async () => ({ servers: agent.isHere ? await localServers() : [] }),
     "host/mentions": async () => ({ suggestions: suggestions(editors) }),
     "host/terminalText": async () => {
       const part = await terminalText("all");

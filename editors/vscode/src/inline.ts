@@ -217,9 +217,10 @@ export class Inline implements CodeLensProvider, Disposable {
     const number =
       found && place ? this.numbers(found).first + found.hunks.findIndex((each) => isSame(each, place.hunk)) : 0;
     const of = number > 0 ? `${number} of ` : "";
-    this.bar.show(
-      files.length > 0 ? `${of}${formatCount(total, "change")} · ${formatCount(files.length, "file")}` : "",
-    );
+    // A new file without a line has no change to go to.
+    const changes = total > 0 && `${of}${formatCount(total, "change")}`;
+    const words = [changes, files.length > 0 && formatCount(files.length, "file")];
+    this.bar.show(words.filter(Boolean).join(" · "));
     void commands.executeCommand("setContext", "oh.changesWait", files.length > 0);
     void commands.executeCommand("setContext", "oh.changesInFile", found !== undefined);
   }

@@ -9,15 +9,9 @@ import {
   workspace,
 } from "vscode";
 import type { Agent } from "./agent";
+import { SERVERS } from "./localservers";
 import { askForHidden, KEYS, type Key, MIN_KEY_CHARS } from "./settings";
 
-/** Where servers of models listen, unless they are told otherwise. */
-const SERVERS = {
-  Ollama: "http://localhost:11434",
-  "LM Studio": "http://localhost:1234",
-  vLLM: "http://localhost:8000",
-  "llama.cpp": "http://localhost:8080",
-};
 const OTHER = "Another address…";
 
 /** Asks whose key to set or remove, and for its value. */
@@ -25,7 +19,11 @@ export async function askForKey(agent: Agent, secrets: SecretStorage): Promise<v
   const stored = await Promise.all(KEYS.map(({ variable }) => secrets.get(variable)));
   const choices = KEYS.map((key, i) => ({ label: key.name, description: stored[i] ? "stored" : "", key }));
   const separator = { label: "", kind: QuickPickItemKind.Separator, key: undefined };
-  const server = { label: "A server of your own…", description: Object.keys(SERVERS).join(", "), key: undefined };
+  const server = {
+    label: "A server of your own…",
+    description: SERVERS.map(({ name }) => name).join(", "),
+    key: undefined,
+  };
   const choice = await window.showQuickPick([...choices, separator, server], { title: "Whose models?" });
   if (choice === server) await addServer(agent);
   if (!choice?.key) return;
@@ -66,13 +64,15 @@ async function lendStored(agent: Agent, secrets: SecretStorage, { variable: name
   await (value ? agent.request("secret/set", { name, value }) : agent.request("secret/remove", { name }));
 }
 
-/** Adds a model of a server that speaks OpenAI's API to the settings. Returns its name there. */
-export async function addServer(agent: Agent): Promise<string | undefined> {
-  const address = await askForAddress();
+/** Adds a model of a server that speaks OpenAI's API to the settings; asks which server unless its address is given.
+ * Returns the model's name there. */
+export async function addServer(agent: Agent, given?: string): Promise<string | undefined> {
+  const address = given ?? (await askForAddress());
   if (!address) return undefined;
   const { baseUrl, models } = await agent.request("model/discover", { baseUrl: address });
   const host = new URL(baseUrl).host;
-  const chosen = await window.showQuickPick(models, { title: `Which model of ${host}?` });
+  const [first, ...others] = models;
+  const chosen = others.length > 0 ? await window.showQuickPick(models, { title: `Which model of ${host}?` }) : first;
   if (chosen === undefined) return undefined;
   const model = `hosted_vllm/${chosen}`;
   if (!(await answers(agent, model, baseUrl))) return undefined;
@@ -85,7 +85,7 @@ export async function addServer(agent: Agent): Promise<string | undefined> {
 }
 
 async function askForAddress(): Promise<string | undefined> {
-  const known = Object.entries(SERVERS).map(([label, description]) => ({ label, description }));
+  const known = SERVERS.map(({ name, address }) => ({ label: name, description: address }));
   const choice = await window.showQuickPick([...known, { label: OTHER, description: "" }], { title: "Which server?" });
   if (choice?.label !== OTHER) return choice?.description;
   return window.showInputBox({

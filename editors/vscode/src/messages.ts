@@ -52,6 +52,12 @@ export interface Tokens {
   texts: readonly (readonly number[])[];
 }
 
+export interface LocalServer {
+  name: string;
+  address: string;
+  nModels: number;
+}
+
 /** The panel's requests to the extension itself. */
 export interface HostRequests {
   "host/openFile": [{ uri: string; range?: Range }, void];
@@ -86,8 +92,10 @@ export interface HostRequests {
     },
     void,
   ];
-  /** Asks the user for a server, and answers what its model is called now. */
-  "host/addServer": [Record<string, never>, { model?: string }];
+  /** Asks the user for a server unless one is given, and answers what its model is called now. */
+  "host/addServer": [{ address?: string }, { model?: string }];
+  /** Answers which servers of models run on this machine; none if the agent works elsewhere. */
+  "host/localServers": [Record<string, never>, { servers: readonly LocalServer[] }];
   "host/mentions": [Record<string, never>, { suggestions: readonly Suggestion[] }];
   "host/terminalText": [Record<string, never>, { part?: Part }];
   "host/tokens": [TokensRequest, Tokens];
@@ -103,7 +111,7 @@ export type DaemonState =
   | { kind: "installing"; step: string }
   | { kind: "failed"; message: string; details: string };
 
-/** The file that the user is looking at: each message tells the agent of it. */
+/** The file that the user is looking at. */
 export interface Looking {
   /** Its path in the window. */
   name: string;
@@ -111,6 +119,8 @@ export interface Looking {
   lines?: string;
   /** Its errors and warnings. */
   nProblems: number;
+  /** Whether each message tells the agent of it. */
+  isShared: boolean;
 }
 
 /** Where the user is reading in a conversation: an item, and how far below the upper edge it begins, in pixels. */

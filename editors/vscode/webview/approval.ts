@@ -197,9 +197,10 @@ function answersOf(approval: Approval, { half, keep }: Asked, edited: SubjectVie
 }
 
 /** What a button says; the first ones say their key, too. */
-function caption({ id, label }: ApprovalOption, chosen: string | undefined): (string | HTMLElement)[] {
+function caption({ id, label, scope }: ApprovalOption, chosen: string | undefined): (string | HTMLElement)[] {
   const key = KEYS[id];
-  const words = id !== "allow-once" ? label : chosen === undefined ? "Allow" : `Allow ${chosen}`;
+  const isOnce = id === "allow-once" && scope === "once";
+  const words = !isOnce ? label : chosen === undefined ? "Allow" : `Allow ${chosen}`;
   return key === undefined ? [words] : [words, " ", h("kbd", { "aria-hidden": "true" }, keyWords(key))];
 }
 

@@ -99,7 +99,7 @@ export class Composer {
   setLooking(looking: Looking | undefined): void {
     // This runs with every selection: only its own chip is drawn anew, and nothing is measured.
     this.looking?.remove();
-    this.looking = looking && lookingChip(looking);
+    this.looking = looking?.isShared ? lookingChip(looking) : undefined;
     if (this.looking) this.chips.prepend(this.looking);
   }
 
@@ -280,7 +280,7 @@ export class Composer {
 
 function lookingChip({ name, lines }: Looking): HTMLElement {
   const what = lines === undefined ? name : `${name}:${lines}`;
-  const title = `The agent is told that you look at ${what}`;
+  const title = `The agent is told that you look at ${what} (setting oh.shareEditor)`;
   return h("span.chip.looking", { title }, icon(lines === undefined ? "file" : "selection"), h("span", {}, what));
 }
 

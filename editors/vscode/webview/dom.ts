@@ -1,6 +1,7 @@
 /** Builds elements from values; strings become text, never HTML. */
 
 type Child = Node | string | undefined | false;
+const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 type Attributes = Record<string, string | boolean | number | ((event: never) => void) | undefined>;
 
 /** As in `h("button.primary", {title, onclick}, "Send")`. A function is a listener, `true` an empty attribute. */
@@ -66,4 +67,13 @@ export function icon(name: IconName): SVGElement {
   path.setAttribute("d", ICONS[name]);
   svg.append(path);
   return svg;
+}
+
+/** Replaces an element and keeps the keyboard focus on the same control, or on the one now in its place. */
+export function replace(old: Element, made: HTMLElement): void {
+  const at = [...old.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement ?? old);
+  old.replaceWith(made);
+  if (at < 0) return;
+  const controls = made.querySelectorAll<HTMLElement>(FOCUSABLE);
+  controls[Math.min(at, controls.length - 1)]?.focus({ preventScroll: true });
 }

@@ -12,7 +12,7 @@ import { SlashCommands } from "./commands";
 import { Composer, type Delivery } from "./composer";
 import { Current } from "./current";
 import { showPathsFrom } from "./diff";
-import { h } from "./dom";
+import { h, replace } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
 import { CallError, call, listen, report, reportTo, run } from "./host";
@@ -432,13 +432,19 @@ function drawNow(): void {
   isolatedBox.hidden = isList || !store?.info.isolated;
   const shown = store ? `${store.info.id} ${store.canReview} ${review.version}` : "";
   // Drawn anew only for a reason, so that no click gets lost.
-  if (isolatedBox.dataset.shown !== shown) isolatedBox.replaceChildren(...review.isolated(store));
+  if (isolatedBox.dataset.shown !== shown) drawIsolated(review.isolated(store));
   isolatedBox.dataset.shown = shown;
   queueBox.draw(store?.info.id ?? "", [...(store?.queue.values() ?? [])]);
   composer.setBusy(store);
   followBox.hidden = !store?.isReadOnly;
   pickers.draw(store, isRestricted);
   meter.draw(store?.info, store !== undefined && !store.isReadOnly);
+}
+
+function drawIsolated(card: HTMLElement | undefined): void {
+  const old = isolatedBox.firstElementChild;
+  if (old && card) replace(old, card);
+  else isolatedBox.replaceChildren(...(card ? [card] : []));
 }
 
 function pause(): void {
@@ -459,9 +465,9 @@ function dismiss(): void {
   draw();
 }
 
-function addServer(): void {
+function addServer(address?: string): void {
   failure = undefined;
-  pickers.addServer();
+  pickers.addServer(address);
 }
 
 function useDemo(): void {

@@ -1,7 +1,6 @@
 /** The pickers of model, mode and approval policy, for the conversation or for the next one. */
 
-import type { PanelMemory } from "../src/messages";
-import { CHOICES, type Option } from "oh-daemon-client/protocol";
+import { CHOICES, type Option, type Requests } from "oh-daemon-client/protocol";
 import { h } from "./dom";
 import { call, report, run } from "./host";
 import type { Memory } from "./memory";
@@ -40,14 +39,19 @@ export class Pickers {
     addServer: () => this.addServer(),
   });
   private store: Store | undefined;
-  /** The options of the next conversation, once they are known. */
-  private draft: readonly Option[] | undefined;
+  /** What there is to choose for the next conversation, once it is known. */
+  private offered: Offered | undefined;
   private shownKey = "";
 
   constructor(
     private readonly memory: Memory,
     private readonly onChanged: () => void,
   ) {}
+
+  /** The options of the next conversation, once they are known. */
+  private get draft(): readonly Option[] | undefined {
+    return this.offered && draftOptions(this.offered, this.memory.now.options ?? {});
+  }
 
   /** Whether the next conversation would have a model, as far as is known. */
   get hasModel(): boolean {
@@ -61,13 +65,14 @@ export class Pickers {
 
   /** Reads the options of the next conversation. */
   async load(): Promise<void> {
-    this.draft = await draftOptions(() => this.memory.now);
+    const [listed, { value }] = await Promise.all([call("model/list", {}), call("config/read", {})]);
+    this.offered = { ...listed, settings: value };
     this.onChanged();
   }
 
-  /** Lets the user add a server, and takes its model. */
-  addServer(): void {
-    call("host/addServer", {})
+  /** Lets the user add a server, which may be given, and takes its model. */
+  addServer(address?: string): void {
+    call("host/addServer", address === undefined ? {} : { address })
       .then(async ({ model }) => {
         if (model === undefined) return;
         this.pick("model", model);
@@ -106,28 +111,38 @@ export class Pickers {
       return;
     }
     this.memory.keep({ options: { ...this.memory.now.options, [optionId]: value } });
-    this.draft = this.draft?.map((each) => (each.id === optionId ? { ...each, value } : each));
     this.onChanged();
   }
 }
 
-/** Returns the options for a conversation that has not started. If there is no model, its picker is left out.
- * Choices that the user makes while they load are respected. */
-async function draftOptions(memoryNow: () => PanelMemory): Promise<Option[]> {
-  const [{ models, default: standard }, { value }] = await Promise.all([
-    call("model/list", {}),
-    call("config/read", {}),
-  ]);
-  const memory = memoryNow();
-  const chosen = (option: Option, setting: unknown): Option => ({
-    ...option,
-    value: memory.options?.[option.id] ?? (typeof setting === "string" ? setting : option.value),
-  });
+type Offered = Requests["model/list"][1] & { settings: Record<string, unknown> };
+
+/** Returns the options for a conversation that has not started. If there is no model, its picker is left out. */
+function draftOptions({ models, default: standard, settings }: Offered, picked: Record<string, string>): Option[] {
+  const chosen = (option: Option): Option => {
+    const setting = settings[option.id];
+    return { ...option, value: picked[option.id] ?? (typeof setting === "string" ? setting : option.value) };
+  };
+  const pickers = [chosen(MODE), chosen(APPROVAL)];
+  const value = picked.model ?? standard;
+  if (value === undefined) return pickers;
   const choices = models.filter((each) => each.available).map((each) => ({ value: each.id, label: each.label }));
-  const model = memory.options?.model ?? standard;
-  const pickers: Option[] = [chosen(MODE, value.mode), chosen(APPROVAL, value.approval)];
-  if (model === undefined) return pickers;
-  return [{ id: "model", name: "Model", category: "model", type: "select", value: model, choices }, ...pickers];
+  const efforts = models.find(({ id }) => id === value)?.efforts ?? [];
+  return [
+    { id: "model", name: "Model", category: "model", type: "select", value, choices },
+    ...(efforts.length > 0 ? [effortOption(efforts, picked.effort)] : []),
+    ...pickers,
+  ];
+}
+
+/** As the daemon offers it in a conversation: what a model does not know counts as the default. */
+function effortOption(efforts: readonly string[], picked = ""): Option {
+  const choices = ["default", ...efforts].map((each) => ({
+    value: each,
+    label: `${each[0]?.toUpperCase()}${each.slice(1)} effort`,
+  }));
+  const value = efforts.includes(picked) ? picked : "default";
+  return { id: "effort", name: "Effort", category: "effort", type: "select", value, choices };
 }
 
 function picker(option: Option, onPick: (value: string) => void): HTMLElement {

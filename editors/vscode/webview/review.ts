@@ -51,10 +51,10 @@ export class Review {
   }
 
   /** What an isolated conversation has not landed yet; nothing for others. */
-  isolated(store: Store | undefined): HTMLElement[] {
-    if (!store?.info.isolated) return [];
+  isolated(store: Store | undefined): HTMLElement | undefined {
+    if (!store?.info.isolated) return undefined;
     const files = [...store.reviews.values()].filter(({ state }) => isWaiting(state));
-    return [this.card({ kind: "changes", id: ISOLATED, turnId: ISOLATED, files }, store)];
+    return this.card({ kind: "changes", id: ISOLATED, turnId: ISOLATED, files }, store);
   }
 
   card(item: ChangesItem, store: Store): HTMLElement {

@@ -1,10 +1,11 @@
 /** Shown instead of a conversation, or below it: a welcome, an error with its remedies, a retry. */
 
-import type { DaemonState, HostRequests } from "../src/messages";
+import type { DaemonState, HostRequests, LocalServer } from "../src/messages";
 import type { ErrorInfo, Part } from "oh-daemon-client/protocol";
+import { formatCount } from "../src/words";
 import { noticeCard, part } from "./cards";
 import { dots, h } from "./dom";
-import { run } from "./host";
+import { call, run } from "./host";
 import { markdown } from "./markdown";
 import type { Retry, Store } from "oh-daemon-client/store";
 import type { Welcome } from "./welcome";
@@ -23,6 +24,7 @@ export interface Shown {
 
 export class StateBox {
   readonly element = h("div.state-box");
+  private readonly firstModel: FirstModel;
   private shownKey = "";
 
   constructor(
@@ -31,10 +33,12 @@ export class StateBox {
       redraw: () => void;
       resume: () => void;
       useDemo: () => void;
-      addServer: () => void;
+      addServer: (address?: string) => void;
       dismiss: () => void;
     },
-  ) {}
+  ) {
+    this.firstModel = new FirstModel(actions.useDemo, actions.addServer);
+  }
 
   draw(shown: Shown): void {
     const { daemon, failure, store, sending, hasModel, isList } = shown;
@@ -57,7 +61,7 @@ export class StateBox {
   }
 
   private cards({ daemon, failure, store, sending, hasModel, isList }: Shown): HTMLElement[] {
-    const { resume, useDemo, addServer, dismiss } = this.actions;
+    const { resume, useDemo, dismiss } = this.actions;
     if (daemon.kind === "failed") return [daemonProblem(daemon)];
     if (daemon.kind === "missing") return [withoutDaemon()];
     if (daemon.kind === "installing") return [installing(daemon.step)];
@@ -68,16 +72,16 @@ export class StateBox {
     const cards: HTMLElement[] = [];
     if (sending) cards.push(...sendingView(sending));
     else if (!store && daemon.kind === "running" && !failure)
-      cards.push(hasModel ? this.welcomed() : withoutModel(useDemo, addServer));
+      cards.push(hasModel ? loaded(this.welcome) : loaded(this.firstModel));
     if (store?.retry) cards.push(retryNotice(store.retry));
     if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
     return [...cards, ...failed];
   }
+}
 
-  private welcomed(): HTMLElement {
-    this.welcome.load();
-    return this.welcome.element;
-  }
+function loaded(card: Welcome | FirstModel): HTMLElement {
+  card.load();
+  return card.element;
 }
 
 function daemonProblem({ message, details }: Extract<DaemonState, { kind: "failed" }>): HTMLElement {
@@ -123,25 +127,57 @@ function installing(step: string): HTMLElement {
   );
 }
 
-function withoutModel(onDemo: () => void, onServer: () => void): HTMLElement {
-  return h(
-    "div.welcome",
-    {},
-    h("h2", {}, "First, a model"),
-    h(
-      "p",
+/** Before there is a model: what runs on this machine already, a key, another server, or the demo. */
+class FirstModel {
+  private readonly servers = h("div.actions", { hidden: true });
+  private readonly key = host("Set an API key", "oh.setKey", "primary");
+  readonly element: HTMLElement;
+
+  constructor(
+    onDemo: () => void,
+    private readonly onServer: (address?: string) => void,
+  ) {
+    this.element = h(
+      "div.welcome",
       {},
-      "Give the key of a provider, such as Anthropic, OpenAI, Google or OpenRouter; it is kept in the editor's secret storage. Or use a server of your own, such as Ollama.",
-    ),
-    h(
-      "div.actions",
-      {},
-      host("Set an API key", "oh.setKey", "primary"),
-      button("Use my own server", onServer),
-      button("Use the demo", onDemo),
-    ),
-    h("p", {}, "The demo is a script that needs no key."),
-  );
+      h("h2", {}, "First, a model"),
+      this.servers,
+      h(
+        "p",
+        {},
+        "Give the key of a provider, such as Anthropic, OpenAI, Google or OpenRouter; it is kept in the editor's secret storage. Or use a server of your own, such as Ollama.",
+      ),
+      h(
+        "div.actions",
+        {},
+        this.key,
+        button("Use my own server", () => onServer()),
+        button("Use the demo", onDemo),
+      ),
+      h("p", {}, "The demo is a script that needs no key."),
+    );
+  }
+
+  /** Call when it is shown; without an answer, there are just no servers to offer. */
+  load(): void {
+    call("host/localServers", {})
+      .then(({ servers }) => this.drawServers(servers))
+      .catch(() => undefined);
+  }
+
+  private drawServers(servers: readonly LocalServer[]): void {
+    this.servers.hidden = servers.length === 0;
+    this.key.className = servers.length === 0 ? "primary" : "secondary";
+    this.servers.replaceChildren(
+      ...servers.map(({ name, address, nModels }, n) =>
+        h(
+          n === 0 ? "button.primary" : "button.secondary",
+          { title: `${address} has ${formatCount(nModels, "model")}`, onclick: () => this.onServer(address) },
+          `Use ${name} on this machine`,
+        ),
+      ),
+    );
+  }
 }
 
 /** Before the first conversation the demo is a remedy too. */

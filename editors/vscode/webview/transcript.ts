@@ -3,7 +3,7 @@
 import type { Branches } from "./branch";
 import { card, noticeCard, tick, updateText } from "./cards";
 import type { Place } from "../src/messages";
-import { dots, h, icon } from "./dom";
+import { dots, h, icon, replace } from "./dom";
 import { wordsOf } from "./endings";
 import { Folds } from "./folds";
 import type { Memory } from "./memory";
@@ -20,7 +20,6 @@ const PLACE_MS = 150;
  * is laid out within one frame, so groups are small; in every frame the browser checks each group, so they are few.
  */
 const MAX_ELEMENTS = 175;
-const FOCUSABLE = "a, button, summary, input, textarea, [tabindex]";
 
 export interface TranscriptActions {
   earlier: () => void;
@@ -287,13 +286,4 @@ function remove(item: HTMLElement): void {
   const group = item.parentElement;
   item.remove();
   if (group?.childElementCount === 0) group.remove();
-}
-
-/** Replaces an element and keeps the keyboard focus on the same control, or on the one now in its place. */
-function replace(old: HTMLElement, made: HTMLElement): void {
-  const at = [...old.querySelectorAll(FOCUSABLE)].indexOf(document.activeElement ?? old);
-  old.replaceWith(made);
-  if (at < 0) return;
-  const controls = made.querySelectorAll<HTMLElement>(FOCUSABLE);
-  controls[Math.min(at, controls.length - 1)]?.focus({ preventScroll: true });
 }

@@ -82,6 +82,7 @@ async def vscode_without_model(
     server: Server, project: Path, llm: FakeLLM
 ) -> AsyncGenerator[VSCode]:
     home = str(server.home / "oh")
-    server.environment = {"OH_DAEMON_HOME": home, "OPENAI_BASE_URL": llm.url}
+    addresses = dict.fromkeys(("OPENAI_BASE_URL", "OLLAMA_API_BASE"), llm.url)
+    server.environment = {"OH_DAEMON_HOME": home, **addresses}
     async with opened_window(server, project, llm) as opened:
         yield opened

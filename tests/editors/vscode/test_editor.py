@@ -100,6 +100,16 @@ async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     assert "app.ts lines 2-3" in told
     assert "export function add" in told
     assert "errors 1, warnings 0" in told
+    daemon = vscode.server.daemon()
+    without = vscode.panel.locator(".composer:not(:has(.looking))")
+    settings = {"oh.shareEditor": False, "oh.daemon.other": "no other command"}
+    await vscode.server.change_settings(settings, without)
+    await vscode.say("and this?")
+    await vscode.expect_answers("One.", "Two.")
+    told = json.dumps(vscode.llm.requests[1].body["messages"][-1])
+    assert ("and this?" in told, "app.ts" in told, "errors" in told) == (True, False, False)
+    assert vscode.server.daemon() == daemon
+    await vscode.server.change_settings({}, vscode.panel.locator(".looking"))
 
 
 async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(

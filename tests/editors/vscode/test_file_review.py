@@ -170,6 +170,10 @@ async def test_changes_are_seen_and_settled_in_the_open_buffer_by_click_and_by_k
     await expect(bar).to_contain_text("2 of 2 changes · 2 files")
     await bar.get_by_role("button", name="Keep all").click()
     await expect(bar).not_to_contain_text("changes")
+    vscode.script(call("edit", command="create", path="empty.txt", text=""), say("Made."))
+    await vscode.say("Make an empty file")
+    await expect(bar).to_contain_text("1 file")
+    await expect(bar).not_to_contain_text("change")
     await expect(lenses).to_have_count(0)
     assert (vscode.project / "made/new.txt").read_text() == "new\n"
 

@@ -12,6 +12,7 @@ from window import VSCode, expect_ended
 
 KEY = "sk-test-abcdefghijklmnop123456"
 MANIFEST = json.loads((EXTENSION / "package.json").read_text())
+COMMIT = ("-c", "user.name=x", "-c", "user.email=x@example.org", "commit")
 N_SETTINGS = len(MANIFEST["contributes"]["configuration"]["properties"])
 
 
@@ -89,6 +90,57 @@ async def add_a_server(vscode: VSCode) -> None:
     host = vscode.llm.url.split("/")[2]
     await expect(vscode.model).to_have_attribute("data-value", f"qwen3 ({host})")
     assert vscode.llm.requests[-1].body["model"] == "qwen3"
+
+
+async def test_from_the_first_start_to_a_landed_change_no_mouse_is_needed(
+    vscode_without_model: VSCode,
+) -> None:
+    """The model is that of a server on this machine; the change is made apart, and reviewed."""
+    vscode, calc = vscode_without_model, vscode_without_model.project / "calc.py"
+    for words in (["init", "-q"], ["add", "."], [*COMMIT, "-qm", "first"]):
+        subprocess.run(["git", "-C", str(vscode.project), *words], check=True)
+    vscode.llm.models = [{"id": "qwen3"}]
+    await vscode.open(file="calc.py", is_agent_shown=False)
+    await vscode.focus_agent()
+    server = vscode.panel.get_by_role("button", name="Use Ollama on this machine")
+    await expect(server).to_be_visible()
+    vscode.script(say("yes"))
+    await vscode.tab_to(server)
+    await vscode.page.keyboard.press("Enter")
+    await expect(vscode.model).to_have_attribute("data-value", re.compile("^qwen3 "))
+    await expect(vscode.input).to_be_focused()
+
+    await vscode.page.keyboard.type("/isolated")
+    await expect(vscode.panel.locator(".completion .label")).to_have_text(["/isolated"])
+    await vscode.page.keyboard.press("Enter")
+    await expect(vscode.panel.locator(".badge")).to_be_visible()
+    vscode.script(call("terminal", command="sed -i s/-/+/ calc.py && cat calc.py"), say("Added."))
+    await vscode.page.keyboard.type("make it add")
+    await vscode.page.keyboard.press("Enter")
+    await vscode.expect_answerable()
+    await vscode.page.keyboard.press("Control+Alt+Enter")
+    await vscode.expect_answers("Added.")
+    assert "a - b" in calc.read_text()
+
+    card = vscode.panel.get_by_role("region", name="Isolated · 1 file changed")
+    file = card.get_by_role("button", name="calc.py", exact=True)
+    await vscode.tab_to(file)
+    await vscode.page.keyboard.press("Enter")
+    await expect(card.locator(".one-hunk .add")).to_contain_text("return a + b")
+    await expect(file).to_be_focused()
+    await vscode.tab_to(card.get_by_role("button", name="Review"))
+    await vscode.page.keyboard.press("Enter")
+    await expect(vscode.page.locator(".monaco-diff-editor").first).to_contain_text(
+        "a\u00a0+\u00a0b"
+    )
+    await vscode.focus_agent()
+    await vscode.tab_to(card.get_by_role("button", name="Land all"))
+    await vscode.page.keyboard.press("Enter")
+    await expect(
+        vscode.panel.get_by_role("region", name="Isolated · nothing to land")
+    ).to_be_visible()
+    assert "a + b" in calc.read_text()
+    await expect(vscode.input).to_be_focused()
 
 
 async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_ticks_off_its_steps(

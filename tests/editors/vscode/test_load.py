@@ -24,7 +24,8 @@ def grow_and_damage(log: Path, n_events: int) -> None:
 async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     vscode: VSCode,
 ) -> None:
-    vscode.script(call("terminal", command="echo one"), say("Ready."))
+    tasks = [{"text": "Count", "status": "in_progress"}]
+    vscode.script(call("todo", tasks=tasks), call("terminal", command="echo one"), say("Ready."))
     # Before the model is asked, its view of such a long log is summarized.
     vscode.script(say("A summary."), say("On we go."))
     await vscode.open()
@@ -36,6 +37,7 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await vscode.open()
     await expect(vscode.panel.locator(".notice")).to_contain_text("are not an event; left out")
     await expect(vscode.commands).to_have_count(200)
+    await expect(vscode.panel.locator(".plan-box")).to_contain_text("Count")
     await expect(vscode.commands.last).to_be_in_viewport()
     await vscode.fold.click()
     await vscode.panel.get_by_role("button", name="To the newest").click()

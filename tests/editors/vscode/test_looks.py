@@ -216,6 +216,10 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
         LONG_NAME.replace("test_d", "d")
     )
     await look(vscode, "path")
+    await vscode.set_width(300)
+    title = vscode.panel.locator(".card").last
+    for each in (title.locator(".cut .to"), vscode.approval.locator(".cut .to")):
+        await expect(each).to_be_in_viewport(ratio=1)
 
 
 async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode: VSCode) -> None:

@@ -28,6 +28,8 @@ async def reject_a_host_and_open_a_port(vscode: VSCode) -> None:
     await vscode.say("serve it")
     await expect(vscode.approval).to_contain_text("Let commands connect to 192.0.2.1?")
     await expect(vscode.approval.locator(".exact")).to_have_text("192.0.2.1:80")
+    allow = vscode.approval.locator('[data-option="allow-once"]')
+    await expect(allow).to_contain_text("Allow for this turn")
     await vscode.answer("reject")
     ports = vscode.panel.locator(".ports")
     await expect(ports).to_contain_text("A command listens on port 18767")

@@ -41,6 +41,8 @@ N_SHOWN = 400
 SIGHT_MS = 2000
 """A folder for a picture of each window, taken before it is closed."""
 N_TRIES = 10
+N_TABS = 20
+HAS_FOCUS = "(element) => element === document.activeElement"
 
 WAIT_UNTIL_KEPT = """async (text) => {
   const result = (request) => new Promise((done, failed) => {
@@ -164,6 +166,23 @@ class VSCode:
         await self.page.reload(wait_until="commit")
         await self.page.locator(".monaco-workbench").wait_for()
         await self.show_agent()
+
+    async def focus_agent(self) -> None:
+        """Show the panel by its key, which is lost until VS Code knows the extension."""
+        for _ in range(N_TRIES):
+            await self.page.keyboard.press("Control+Alt+o")
+            with contextlib.suppress(AssertionError):
+                await expect(self.input).to_be_focused(timeout=WAIT_MS / N_TRIES)
+                return
+        raise AssertionError("the panel did not take the focus")
+
+    async def tab_to(self, target: Locator) -> None:
+        """Go back from where the focus is in the panel until it is there."""
+        for _ in range(N_TABS):
+            if await target.evaluate(HAS_FOCUS):
+                return
+            await self.page.keyboard.press("Shift+Tab")
+        raise AssertionError(f"no focus on {target}")
 
     @property
     def input(self) -> Locator:
