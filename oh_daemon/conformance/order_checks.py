@@ -6,22 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from oh_daemon.conformance.bench import Bench, Talk, checks, expect, is_delta
+from oh_daemon.conformance.ordering import TRANSITIONS
 from oh_daemon.conformance.rpc_process import Json, NoAnswer, part
 from oh_daemon.conformance.scripted_model import call, say
 
 RESULT: Json = {"content": [{"type": "text", "text": "probed"}]}
 PAUSES = {"paused"}
-TRANSITIONS = {
-    "idle": {"running"},
-    "finished": {"running", "idle"},
-    "error": {"running", "idle"},
-    "paused": {"running", "waiting", "interrupting", "idle"},
-    "running": {"waiting", "pausing", "interrupting", "paused", "idle", "finished", "error"},
-    "pausing": {"waiting", "interrupting", "paused", "idle", "finished", "error"},
-    "waiting": {"running", "interrupting", "paused"},
-    "interrupting": {"paused", "idle", "error"},
-}
-"""Status -> what may follow it, as in the table of docs/protocol/conversations.md."""
 
 
 def allow(params: Json) -> Json:

@@ -13,6 +13,18 @@ from typing import Any, cast
 
 from oh_daemon.conformance.rpc_process import Json, part
 
+TRANSITIONS = {
+    "idle": {"running"},
+    "finished": {"running", "idle"},
+    "error": {"running", "idle"},
+    "paused": {"running", "waiting", "interrupting", "paused", "idle"},
+    "running": {"waiting", "pausing", "interrupting", "paused", "idle", "finished", "error"},
+    "pausing": {"pausing", "interrupting", "paused", "idle", "finished", "error"},
+    "waiting": {"running", "interrupting", "paused", "idle"},
+    "interrupting": {"paused", "idle", "finished", "error"},
+}
+"""Status -> what may follow it, as in the table of docs/protocol/conversations.md."""
+
 
 @dataclass
 class _Request:
@@ -130,6 +142,8 @@ class OrderingChecker:
     def _on_status(self, conversation: _Conversation, event: Json) -> None:
         if conversation.status not in (None, event["from"]) and not self._has_opted_out:
             self._violation("O7", f"status from {event['from']}, it was {conversation.status}")
+        if event["to"] not in TRANSITIONS.get(event["from"], ()):
+            self._violation("S1", f"status from {event['from']} to {event['to']}")
         conversation.status = event["to"]
 
     def _on_turn(self, conversation: _Conversation, turn_id: Any, event: Json) -> None:

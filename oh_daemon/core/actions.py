@@ -132,7 +132,8 @@ class Actions:
             if state.pause_requested:
                 turns.pause("user")
                 return
-            journal.append(turns.status_event("waiting"))
+            if state.status != "waiting":  # A turn that was resumed is so already.
+                journal.append(turns.status_event("waiting"))
             changed.wait_for(
                 lambda: cancel.is_cancelled or self._mark(batch) != mark or turns.is_paused
             )

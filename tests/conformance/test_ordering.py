@@ -69,6 +69,7 @@ def check(traffic: list[Json]) -> set[str]:
         ("O6", [event(1, "turn.completed"), event(2, "usage.updated")]),
         ("O7", [event(1, "status.changed", **{"from": "idle", "to": "running"}),
                 event(2, "status.changed", **{"from": "idle", "to": "running"})]),
+        ("S1", [event(1, "status.changed", **{"from": "idle", "to": "finished"})]),
     ],
 )  # fmt: skip
 def test_what_is_out_of_order_is_found(rule: str, traffic: list[Json]) -> None:

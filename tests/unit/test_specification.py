@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import jsonschema
 
+from oh_daemon.conformance.ordering import TRANSITIONS
 from oh_daemon.contract import protocol
 from oh_daemon.contract.connection import Features
 from oh_daemon.contract.status import ConversationState, PauseReason
@@ -72,7 +73,7 @@ def _rules(page: str) -> list[tuple[str, str]]:
 # The statuses of a conversation
 
 
-def transitions() -> dict[tuple[str, str], set[str | None]]:
+def _changes() -> dict[tuple[str, str], set[str | None]]:
     """Return the reasons with which the table allows each change of the status."""
     table = CHAPTERS["conversations.md"].partition("| from | to | reason | by |\n")[2]
     allowed: dict[tuple[str, str], set[str | None]] = {}
@@ -84,8 +85,9 @@ def transitions() -> dict[tuple[str, str], set[str | None]]:
 
 
 def test_the_table_of_statuses_has_all_of_them_and_all_reasons() -> None:
-    allowed = transitions()
+    allowed = _changes()
     statuses = {*get_args(ConversationState)} - {"closed"}
+    assert {*allowed} == {(before, to) for before, after in TRANSITIONS.items() for to in after}
     assert {before for before, _ in allowed} == {after for _, after in allowed} == statuses
     reasons = {reason for said in allowed.values() for reason in said}
     assert reasons == {None, *get_args(PauseReason)}
@@ -93,7 +95,7 @@ def test_the_table_of_statuses_has_all_of_them_and_all_reasons() -> None:
 
 
 def test_the_golden_logs_change_the_status_as_the_table_allows() -> None:
-    allowed, n_changes = transitions(), 0
+    allowed, n_changes = _changes(), 0
     for log in sorted(ROOT.glob("tests/golden/v*/*.jsonl")):
         last = "idle"
         for line in log.read_text("utf-8").splitlines():
