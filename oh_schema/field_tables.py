@@ -52,10 +52,11 @@ class FieldTables:
 
     def _of_method(self, name: str) -> Iterator[str]:
         method = self._methods[name]
-        yield from self._of_message(f"Params of `{name}`", method["params"])
+        yield from (f"`{name}`: {method['doc']}", "")
+        yield from self._of_message("Params", method["params"])
         if "result" in method:
             yield ""
-            yield from self._of_message(f"Result of `{name}`", method["result"])
+            yield from self._of_message("Result", method["result"])
 
     def _of_message(self, title: str, name: str) -> Iterator[str]:
         if not self._types[name].get("properties"):
@@ -109,7 +110,7 @@ class FieldTables:
             case {"$ref": str(path)}:
                 return self._link(path.rpartition("/")[2])
             case {"const": value}:
-                return f"`{json.dumps(value)}`"
+                return f"`{value}`"
             case {"enum": [*values]}:
                 return " · ".join(f"`{value}`" for value in values)
             case {"oneOf": [*variants]} | {"anyOf": [*variants]}:

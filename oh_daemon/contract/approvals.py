@@ -196,17 +196,6 @@ class InputRespondParams(Contract):
     """The text or the chosen answer; required to accept."""
 
 
-class RespondResult(Contract):
-    """Whether this answer to an approval or a question took effect, or which one came first."""
-
-    resolved: bool
-    """Whether this answer is the one that counts."""
-    already_resolved: dict[str, Any] | None = None
-    """If not: `by` whom it was decided, and the `decision` or `action`."""
-    needs_resume: bool | None = None
-    """The work is paused, and goes on only with `conversation/resume`."""
-
-
 class ApprovalRequested(Contract):
     """An action is held until the user decides."""
 
@@ -271,3 +260,25 @@ class ActionDecided(Contract):
     reasons: tuple[str, ...] = ()
     """Why the risk is rated so."""
     digest: str
+
+
+class EarlierAnswer(Contract):
+    """The answer that counts."""
+
+    by: Literal["user", "policy", "message", "superseded", "interrupted", "noClient", "changed"]
+    """Who or what answered."""
+    decision: Decision | None = None
+    """Of an approval: what was decided."""
+    action: InputAction | None = None
+    """Of a question: how it was answered."""
+
+
+class RespondResult(Contract):
+    """Whether this answer to an approval or a question took effect, or which one came first."""
+
+    resolved: bool
+    """Whether this answer is the one that counts."""
+    already_resolved: EarlierAnswer | None = None
+    """If not: the answer that is."""
+    needs_resume: bool | None = None
+    """The work is paused, and goes on only with `conversation/resume`."""

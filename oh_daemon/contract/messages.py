@@ -322,7 +322,7 @@ class InterruptResult(Contract):
 
     turn_id: str | None = None
     """The turn that was interrupted."""
-    status: str
+    status: ConversationState | Literal["interrupted"]
     """`interrupted`, `interrupting`, or the conversation's status if no turn was open."""
 
 

@@ -1575,7 +1575,7 @@ export interface ResumeResult {
 /** Sent when the turn has really ended, or after 10 s with status `interrupting`. */
 export interface InterruptResult {
   turnId?: string;
-  status: string;
+  status: ConversationState | "interrupted";
 }
 
 export interface CondenseResult {
@@ -1608,8 +1608,15 @@ export interface ApprovalListResult {
 /** Whether this answer to an approval or a question took effect, or which one came first. */
 export interface RespondResult {
   resolved: boolean;
-  alreadyResolved?: Record<string, unknown>;
+  alreadyResolved?: EarlierAnswer;
   needsResume?: boolean;
+}
+
+/** The answer that counts. */
+export interface EarlierAnswer {
+  by: "user" | "policy" | "message" | "superseded" | "interrupted" | "noClient" | "changed";
+  decision?: Decision;
+  action?: InputAction;
 }
 
 export interface ChangesListResult {

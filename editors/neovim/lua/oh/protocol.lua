@@ -1389,7 +1389,7 @@
 --- Sent when the turn has really ended, or after 10 s with status `interrupting`.
 ---@class (exact) oh.protocol.InterruptResult
 ---@field turnId? string
----@field status string
+---@field status oh.protocol.ConversationState | "interrupted"
 
 ---@class (exact) oh.protocol.CondenseResult
 ---@field turnId string
@@ -1415,8 +1415,14 @@
 --- Whether this answer to an approval or a question took effect, or which one came first.
 ---@class (exact) oh.protocol.RespondResult
 ---@field resolved boolean
----@field alreadyResolved? table<string, any>
+---@field alreadyResolved? oh.protocol.EarlierAnswer
 ---@field needsResume? boolean
+
+--- The answer that counts.
+---@class (exact) oh.protocol.EarlierAnswer
+---@field by "user" | "policy" | "message" | "superseded" | "interrupted" | "noClient" | "changed"
+---@field decision? oh.protocol.Decision
+---@field action? oh.protocol.InputAction
 
 ---@class (exact) oh.protocol.ChangesListResult
 ---@field files oh.protocol.ReviewedFile[]
