@@ -27,6 +27,8 @@ def main() -> None:
     _use_no_plugins()
     if sys.argv[1:] == ["acp"]:
         _serve(_serve_acp)
+    if sys.argv[1:2] == ["attach"] and {*sys.argv[2:]} <= {"--start", "--stdio"}:
+        _serve(_attach)
     record = _parse_serving([word for word in sys.argv[1:] if word != "--stdio"])
     if record is not None:
         _serve(lambda: _serve_lsp(record))
@@ -73,6 +75,12 @@ def _serve_acp() -> int:
     from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - not for other commands.
 
     return serve()
+
+
+def _attach() -> int:
+    from oh_daemon.fronts.serve.attach import attach  # noqa: PLC0415 - not for other commands.
+
+    return attach(os.environ, starts="--start" in sys.argv)
 
 
 def _serve_lsp(record: str) -> int:

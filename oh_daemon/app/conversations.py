@@ -6,7 +6,6 @@ touch the disk block for some milliseconds: call them on a worker thread, never 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ from oh_daemon.app.following import Followed
 from oh_daemon.app.images import require_sight
 from oh_daemon.app.isolation import with_isolation
 from oh_daemon.app.listing import catalogs_of, list_summaries
-from oh_daemon.app.live import Live
+from oh_daemon.app.live import Here, Live
 from oh_daemon.app.opening import (
     begin_again,
     closed_on_failure,
@@ -67,15 +66,14 @@ Equip: TypeAlias = "Callable[[Conversations, Conversation, Sequence[Path], Recip
 
 
 class Conversations:
-    """Thread-safe. One per process and client."""
+    """Thread-safe. One per client."""
 
-    def __init__(self, shared: Shared, equip: Equip) -> None:
-        """`equip` adds tools to the recipe of a conversation that begins or is opened."""
+    def __init__(self, shared: Shared, equip: Equip, here: Here | None = None) -> None:
+        """`equip` adds tools to a recipe; with `here`, these are the conversations of others."""
         self.shared = shared
         self._equip = equip
-        self._lock = threading.Lock()
-        self._live: dict[str, Live] = {}
-        self._followed: dict[str, Followed] = {}
+        self.here = here or Here()
+        self._lock, self._live, self._followed = self.here.lock, self.here.live, self.here.followed
         self._entries: dict[str, Entry] = {}
 
     def start(

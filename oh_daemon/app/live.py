@@ -5,13 +5,15 @@ Nothing else connects adapters with the core.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from oh_daemon.app.browser import Browser
 from oh_daemon.app.budget import Budget
+from oh_daemon.app.following import Followed
 from oh_daemon.app.host_policy import host_consent_of
 from oh_daemon.app.isolated_changes import IsolatedChanges
 from oh_daemon.app.machine import Machine
@@ -341,3 +343,12 @@ class Live:
         self.conversation.journal.log.close()
         closed = "the conversation was closed; open it again"
         self.conversation.journal.abandon_waiters(InvalidStateError(closed))
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What is at work or followed in this process, by id; guarded by the lock."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    live: dict[str, Live] = field(default_factory=dict[str, Live])
+    followed: dict[str, Followed] = field(default_factory=dict[str, Followed])

@@ -24,6 +24,10 @@ class Places:
 
         paths = map(Path, user_files(environment))
         self.settings_file, self.decisions_file, self.state_folder, self.log_file = paths
+        runtime = environment.get("XDG_RUNTIME_DIR", "")
+        is_own = not environment.get("OH_DAEMON_HOME") and runtime.startswith("/")
+        self.runtime_folder = Path(runtime, "oh-daemon") if is_own else self.state_folder
+        """For what lasts no longer than the user is logged in."""
 
     @property
     def logins_file(self) -> Path:
@@ -34,6 +38,11 @@ class Places:
     def tool_sockets(self) -> Path:
         """The folder for sockets of daemons that share their tools."""
         return self.state_folder / "doors"
+
+    @property
+    def serve_socket(self) -> Path:
+        """The address of the user's daemon for several clients, `oh-daemon serve`."""
+        return self.runtime_folder / "serve.sock"
 
     @property
     def worktrees(self) -> Path:

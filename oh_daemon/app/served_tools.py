@@ -11,8 +11,8 @@ import json
 import os
 import socket
 import threading
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from oh_daemon.app.io_loop import run_on_loop
@@ -28,7 +28,7 @@ from oh_daemon.core.tool_calls import parse_call, plan
 from oh_daemon.mcp_servers.connections import MAX_LINE_BYTES
 from oh_daemon.mcp_servers.serving import serve
 from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.store.private_files import open_private, private_folder
+from oh_daemon.store.private_files import private_folder, short_path
 from oh_daemon.tools.edit import EditTool
 from oh_daemon.tools.language import Problems, language_tools, unwatched
 from oh_daemon.tools.search import search_tools
@@ -112,7 +112,7 @@ class ToolSocket:
         run_on_loop(self._listen(), CancelToken())
 
     async def _listen(self) -> None:
-        with _short(self._home) as folder:
+        with short_path(self._home) as folder:
             self._server = await asyncio.start_unix_server(
                 self._greet, folder / self._name, limit=MAX_LINE_BYTES
             )
@@ -137,7 +137,7 @@ def connect(home: Path, folder: Path) -> socket.socket | None:
         peer = socket.socket(socket.AF_UNIX)
         peer.settimeout(_PATIENCE_S)
         try:
-            with _short(home) as short:
+            with short_path(home) as short:
                 peer.connect(str(short / place.name))
             peer.sendall(f"{folder.resolve()}\n".encode())
             if peer.recv(len(_LET_IN), socket.MSG_WAITALL) == _LET_IN:
@@ -150,17 +150,3 @@ def connect(home: Path, folder: Path) -> socket.socket | None:
             pass
         peer.close()
     return None
-
-
-@contextmanager
-def _short(folder: Path) -> Generator[Path]:
-    """Yield a short path to the folder: that of a socket may have no more than 107 bytes."""
-    known = Path("/proc/self/fd")
-    if not known.exists():
-        yield folder
-        return
-    descriptor = open_private(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield known / str(descriptor)
-    finally:
-        os.close(descriptor)

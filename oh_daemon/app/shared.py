@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.self_test import SelfTest
 from oh_daemon.app.sources import SettingsSources, secret_values
-from oh_daemon.app.trust import TrustBook
+from oh_daemon.app.trust import TrustBook, by_real_path
 from oh_daemon.app.views import Views
 from oh_daemon.contract.daemon_messages import OpenPort
 from oh_daemon.contract.messages import ToolFilter
@@ -93,7 +93,7 @@ class Shared:
     """What the user is looking at in these folders, in the words for the model."""
     client_tools: Callable[[str], Sequence[Tool]] = lambda _conversation_id: ()
     """The tools that the client itself runs for a conversation."""
-    secrets: dict[str, SecretSource] = field(default_factory=dict[str, SecretSource])
+    secrets: MutableMapping[str, SecretSource] = field(default_factory=dict[str, SecretSource])
     """Secrets by variable; an agent's command gets those that it names."""
     views: Views | None = None
     """Where commands run so that they change nothing outside; None if that is not possible here."""
@@ -154,15 +154,9 @@ def share_for_user(
     test = self_test or SelfTest(sources.environment)
     user_state = UserState(places.decisions_file)
     trust = TrustBook(user_state, trusted=trusted)
-
-    def settings(folder: Path | None) -> Merged:
-        merged = sources.merged(folder, lambda folder: trust.of(folder) == "full")
-        problem = user_state.problem
-        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
-
+    settings = _settings_of(sources, trust)
     masker = Masker(secret_values(sources.environment))
-    logins = Logins(places.logins_file, masker.add)
-    models = Models(lambda: settings(None).settings, sources.environment, masker.add, logins=logins)
+    models = _models_of(places, sources, settings, masker)
     spawner = Spawner()
     tokens = PrivateValues(places.state_folder / "mcp")
     surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), tokens)
@@ -177,9 +171,7 @@ def share_for_user(
         trust=trust,
         user_folder=places.state_folder,
         own_logs=places.own_logs,
-        sandbox=lambda folders: test.sandbox(
-            settings(folders[0] if folders else None).settings.sandbox, folders
-        ),
+        sandbox=_sandbox_of(test, settings),
         home=Path.home(),
         user_memory=places.settings_file.parent / "memory",
         masker=masker,
@@ -190,6 +182,60 @@ def share_for_user(
         spend=user_state.spend,
     )
     return shared, models
+
+
+def share_beside(
+    base: Shared,
+    places: Places,
+    trusted: Mapping[Path, bool],
+    sources: SettingsSources,
+    self_test: SelfTest,
+) -> tuple[Shared, Models]:
+    """Return what the conversations of another client share: all of `base` but what clients say.
+
+    That is trust, settings, models, and secrets.
+    """
+    trust = base.trust.beside(by_real_path(trusted))
+    settings = _settings_of(sources, trust)
+    models = _models_of(places, sources, settings, base.masker)
+    shared = replace(
+        base,
+        trust=trust,
+        settings=settings,
+        sandbox=_sandbox_of(self_test, settings),
+        model_for=models.model_for,
+        default_model=models.require_default,
+        efforts_of=models.efforts_of,
+        secrets={},
+    )
+    return shared, models
+
+
+def _settings_of(sources: SettingsSources, trust: TrustBook) -> Callable[[Path | None], Merged]:
+    def settings(folder: Path | None) -> Merged:
+        merged = sources.merged(folder, lambda folder: trust.of(folder) == "full")
+        problem = trust.problem
+        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
+
+    return settings
+
+
+def _models_of(
+    places: Places,
+    sources: SettingsSources,
+    settings: Callable[[Path | None], Merged],
+    masker: Masker,
+) -> Models:
+    logins = Logins(places.logins_file, masker.add)
+    return Models(lambda: settings(None).settings, sources.environment, masker.add, logins=logins)
+
+
+def _sandbox_of(
+    test: SelfTest, settings: Callable[[Path | None], Merged]
+) -> Callable[[Sequence[Path]], Sandbox]:
+    return lambda folders: test.sandbox(
+        settings(folders[0] if folders else None).settings.sandbox, folders
+    )
 
 
 def _views(places: Places, spawner: Spawner, sources: SettingsSources) -> Views:

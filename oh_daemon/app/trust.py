@@ -14,6 +14,7 @@ import shlex
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,7 @@ from oh_daemon.contract.daemon_messages import FolderTrust, Trust
 from oh_daemon.contract.errors import ReadOnlyError
 from oh_daemon.contract.items import NoticeItem
 from oh_daemon.contract.mcp import McpServerSettings
+from oh_daemon.contract.problems import Problem
 from oh_daemon.core.plain_text import clipped
 from oh_daemon.core.self_running import SelfRunning, permission
 from oh_daemon.core.state import Decided
@@ -45,14 +47,26 @@ class TrustBook:
         """`trusted` is the verdict of the editor, or of the command line, by folder."""
         self._user_state = user_state
         self._lock = threading.Lock()
-        self._verdicts = {_real(path): verdict for path, verdict in (trusted or {}).items()}
+        self.verdicts: Mapping[str, bool] = by_real_path(trusted or {})
+        """What editor or command line says, by real path."""
         self._for_now: dict[str, Trust] = {}
         self._runs: dict[str, dict[str, bool]] = {}
+
+    @property
+    def problem(self) -> Problem | None:
+        """What is wrong with the file that has the user's decisions."""
+        return self._user_state.problem if self._user_state is not None else None
+
+    def beside(self, verdicts: Mapping[str, bool]) -> TrustBook:
+        """Return the same user's book for another client, with its verdicts by real path."""
+        book = copy(self)
+        book.verdicts = verdicts
+        return book
 
     def of(self, folder: Path) -> Trust:
         real = _real(folder)
         # Without the lock: with a hundred turns at work, all others would wait for each read.
-        stated = self._verdicts.get(real)
+        stated = self.verdicts.get(real)
         decided = self._for_now.get(real)
         if decided is None and self._user_state is not None:
             decided = self._user_state.trust(real)
@@ -62,7 +76,7 @@ class TrustBook:
 
     def may_ask(self, folder: Path) -> bool:
         """Whether the user may be asked for trust: not if the editor itself withholds it."""
-        return self._verdicts.get(_real(folder)) is not False
+        return self.verdicts.get(_real(folder)) is not False
 
     def decide(self, folder: Path, trust: Trust, *, for_now: bool = False) -> None:
         """Record a decision, in place of all earlier ones about this folder and what it runs.
@@ -99,8 +113,12 @@ class TrustBook:
     def listed(self) -> tuple[FolderTrust, ...]:
         with self._lock:
             stored = self._user_state.trusted_folders() if self._user_state is not None else ()
-            folders = {*stored, *self._verdicts, *self._for_now}
+            folders = {*stored, *self.verdicts, *self._for_now}
         return tuple(FolderTrust(folder=f, trusted=self.of(Path(f))) for f in sorted(folders))
+
+
+def by_real_path(verdicts: Mapping[Path, bool]) -> dict[str, bool]:
+    return {_real(path): verdict for path, verdict in verdicts.items()}
 
 
 def _real(folder: Path) -> str:

@@ -14,7 +14,7 @@ import os
 import stat
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
@@ -59,6 +59,20 @@ def private_folder(path: Path) -> None:
     with suppress(FileExistsError):
         path.mkdir(mode=0o700)
     os.close(open_private(path, os.O_RDONLY | os.O_DIRECTORY))
+
+
+@contextlib.contextmanager
+def short_path(folder: Path) -> Generator[Path]:
+    """Yield a short path to the folder: that of a socket may have no more than 107 bytes."""
+    known = Path("/proc/self/fd")
+    if not known.exists():
+        yield folder
+        return
+    descriptor = open_private(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield known / str(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_private(path: Path) -> BufferedReader:

@@ -334,6 +334,22 @@ def refusals(name: str) -> Generator[None]:
         raise ToolError(f"cannot start {name!r}: {hint}") from exc
 
 
+def start_apart(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Start a program that outlives this process; wait until it has written a line, or ended."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(
+        argv,
+        env=env,
+        cwd=Path.home(),
+        stdin=null,
+        stdout=subprocess.PIPE,
+        stderr=null,
+        start_new_session=True,
+    )
+    if process.stdout is not None:
+        process.stdout.readline()
+
+
 def start_thread(name: str, target: Callable[..., object], *args: object) -> None:
     """Start a thread. Raises `OSError` when there can be no more, as when a process is started."""
     try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -186,6 +188,19 @@ class World:
         )
         self.daemons.append(client)
         return client
+
+    def serve(self, *options: str) -> subprocess.Popen[bytes]:
+        """Start one daemon for several clients; those of this world are its clients from now on."""
+        argv = (sys.executable, "-m", "oh_daemon", "serve", *options)
+        environment = {**os.environ, **self.environment}
+        process = starts.start(argv, env=environment, cwd=self.home, stdout=subprocess.PIPE)
+        self.stack.callback(process.wait)
+        self.stack.callback(process.terminate)
+        assert process.stdout is not None
+        self.stack.enter_context(process.stdout)
+        assert b"serves clients" in process.stdout.readline()
+        self.product = (sys.executable, "-m", "oh_daemon", "attach")
+        return process
 
     def daemon(
         self, *, trusted: bool | None = True, folders: Sequence[Path] | None = None, **ours: Any

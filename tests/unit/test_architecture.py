@@ -45,9 +45,10 @@ LAYERS: dict[str, set[str]] = {
 }
 """Folder -> the lower folders that it may import; "" is the package's top level."""
 FRONTS = {
-    "cli": {"lsp", "acp", "fleet", "remote", "client", "wire"},
+    "cli": {"lsp", "acp", "fleet", "remote", "serve", "client", "wire"},
     "fleet": {"library"},
     "lsp": {"wire"},
+    "serve": {"lsp", "wire"},
     "acp": {"wire"},
     "remote": {"lsp", "client", "wire"},
     "library": {"client", "remote", "wire"},

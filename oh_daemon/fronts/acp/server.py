@@ -76,7 +76,7 @@ class Server:
             if self._loop.is_composing and self._facts is not None:
                 # The answer to `initialize` does not wait for this; until now signals end us.
                 self._loop.handle(self._compose(self, self._facts))
-                self._loop.heed_signals()
+                self._loop.own_process()
         return self._loop.end(entry)
 
     def _why_not_now(self, method: str) -> UserError | None:

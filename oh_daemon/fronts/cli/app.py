@@ -35,6 +35,7 @@ from oh_daemon.fronts.cli.options import (
 )
 from oh_daemon.fronts.cli.process import exit_code_of, read_all
 from oh_daemon.fronts.cli.remote import remote
+from oh_daemon.fronts.cli.serving import serving
 from oh_daemon.fronts.cli.unattended import unattended
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ app.add_typer(mcp, name="mcp")
 app.add_typer(unattended)
 app.add_typer(remote)
 app.add_typer(conformance)
+app.add_typer(serving)
 
 
 def run() -> None:

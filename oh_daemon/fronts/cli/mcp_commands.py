@@ -6,10 +6,8 @@ If an editor's daemon shares its tools, this is a pipe to that daemon; else it w
 from __future__ import annotations
 
 import os
-import socket
 import stat
 import sys
-import threading
 import webbrowser
 from pathlib import Path
 
@@ -21,11 +19,9 @@ from oh_daemon.app.shared import share_for_user
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.plain_text import display_escaped
+from oh_daemon.fronts.serve.attach import pass_on
 from oh_daemon.fronts.wire.stdio import claim_stdio
 from oh_daemon.mcp_servers.serving import serve_descriptors
-from oh_daemon.store.private_files import write_all
-
-_AT_ONCE = 1 << 16
 
 
 def serve_mcp(folder: Path) -> int:
@@ -35,7 +31,7 @@ def serve_mcp(folder: Path) -> int:
     places = Places(os.environ)
     peer = connect(places.tool_sockets, folder)
     if peer is not None:
-        _pass_on(peer, inbound, outbound)
+        pass_on(peer, inbound, outbound)
         return 0
     shared, _models = share_for_user(places, {folder: True})
     try:
@@ -78,16 +74,3 @@ def _require_client() -> None:
             "another agent starts this command, with pipes as stdin and stdout; add it to the MCP "
             "servers in that agent's settings"
         )
-
-
-def _pass_on(peer: socket.socket, inbound: int, outbound: int) -> None:
-    """Pass bytes both ways until either side has ended."""
-
-    def send() -> None:
-        while data := os.read(inbound, _AT_ONCE):
-            peer.sendall(data)
-        peer.shutdown(socket.SHUT_WR)
-
-    threading.Thread(target=send, name="pass-on", daemon=True).start()
-    while data := peer.recv(_AT_ONCE):
-        write_all(outbound, data)

@@ -6,6 +6,7 @@ Only an option that was offered decides an approval; any other answer leaves it 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast
 
@@ -45,6 +46,8 @@ class Asker:
         self._is_panel = facts.is_panel
         self.shown_in_chat: set[str] = set()
         """Conversations whose user sees what is asked in a file, and answers by code action."""
+        self.others_can_be_asked: Callable[[str], bool] = lambda _conversation_id: False
+        """Whether other clients take part, so that what this one cannot ask about waits."""
         self._questions = OpenQuestions(outbox, client)
         self.withdraw = self._questions.withdraw
 
@@ -100,7 +103,7 @@ class Asker:
             lines = (message["message"], *(f"- {each['title']}" for each in message["actions"]))
             told = {"type": _INFO, "message": "\n".join((*lines, "Send a message to answer."))}
             self._outbox.notify("window/showMessage", encode(told))
-        elif isinstance(history, Journal):
+        elif isinstance(history, Journal) and not self.others_can_be_asked(history.id):
             reject_unasked(history, request["id"], request["digest"])
 
 

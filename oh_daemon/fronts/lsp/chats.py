@@ -206,7 +206,7 @@ class Chats:
         content = (TextPart(text=words),)
         live = self.resume(chat) or self._started(chat, words)
         live_id = live.id
-        with live.conversation.journal.changed:
+        with live.conversation.journal.changed, self._daemon.speaking(live_id):
             chat.writer.put(lambda text: plan_sent(text, words, live_id))
             sent = live.conversation.send(
                 content, client_message_id=f"{FROM_CHAT}{uuid.uuid4().hex}"

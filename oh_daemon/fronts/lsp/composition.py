@@ -8,17 +8,19 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from oh_daemon.app.conversations import Conversations
 from oh_daemon.app.daemon_log import log_to
 from oh_daemon.app.models import Models
 from oh_daemon.app.places import Places
 from oh_daemon.app.self_test import SelfTest
 from oh_daemon.app.shared import Shared, share_for_user
 from oh_daemon.app.sources import SettingsSources
+from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.contract.mcp import McpServers
@@ -26,7 +28,7 @@ from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.client_facts import ClientFacts
 from oh_daemon.fronts.lsp.client_models import ClientModels
 from oh_daemon.fronts.lsp.client_tool_calls import ClientTools
-from oh_daemon.fronts.lsp.daemon import Daemon
+from oh_daemon.fronts.lsp.daemon import Daemon, started_pool
 from oh_daemon.fronts.lsp.editor import ClientEditor, ClientServers, EditorContext
 from oh_daemon.fronts.lsp.handlers_standard import standard_methods
 from oh_daemon.fronts.lsp.lifecycle import Server
@@ -37,8 +39,8 @@ from oh_daemon.fronts.wire.client import Client, ClientAnswer
 from oh_daemon.fronts.wire.dispatch import Method, Notification, RequestContext
 from oh_daemon.fronts.wire.framing import encode
 from oh_daemon.fronts.wire.main_loop import Service
-from oh_daemon.fronts.wire.outbox import Outbox
 from oh_daemon.fronts.wire.reading import object_in
+from oh_daemon.fronts.wire.serial import Serial
 from oh_daemon.mcp_servers.servers import McpServers as Servers
 from oh_daemon.model.warm_up import warm_up
 from oh_daemon.sandbox.levels import Sandbox
@@ -51,56 +53,122 @@ _WARM = frozenset({"conversation/start", "conversation/open", "conversation/list
 
 
 def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
-    """Build everything behind the methods. Called on the main loop, right after `initialize`."""
+    """Build everything behind the methods. Called right after `initialize`."""
     environment = self_test.environment
     places = Places(environment)
-    documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
-    publisher = Publisher(server.outbox, server.client, facts)
-    trusted = {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
-    shared, models = share_for_user(places, trusted, sources, self_test)
-    context = EditorContext(shared.masker, documents)
+    shared, models = share_for_user(places, verdicts_of(facts), sources, self_test)
     log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
-    client_tools = ClientTools(server.client)
-    shared, models = _as_client_is(server, facts, shared, models)
-    shared = replace(
-        shared,
-        client_tools=client_tools.of,
-        client_name=facts.name,
-        editor=ClientEditor(documents, server.client, facts),
-        servers=ClientServers(documents, server.client, facts),
-        seen_in_editor=context.seen_in,
-        is_watched=publisher.is_watched,
-        can_ask=publisher.asker.can_ask,
-        can_answer=publisher.asker.can_answer,
-        is_sandbox_known=self_test.is_known,
-        tell_ports=partial(_tell_ports, server),
-        listeners=(publisher,),
-    )
-    stop_sharing = _share_tools(places, shared, documents)
-    tell_level = partial(_tell_level, server)
-    self_test.verify(lambda: sources.merged().settings, documents.folders, tell_level)
-    _connect(shared.mcp, server.outbox, server.client, facts)
-    daemon = Daemon(shared, documents, server.outbox, publisher, models, client_tools)
+    if not facts.is_attended:
+        # Better late than without a tool that the task may need.
+        shared.mcp.wait_s = threading.TIMEOUT_MAX
+    window = Window.of(server, facts, shared, models)
+    window.shared = replace(window.shared, is_sandbox_known=self_test.is_known)
+    stop_sharing = _share_tools(places, window.shared, window.documents)
+    documents = window.documents
+    self_test.verify(lambda: sources.merged().settings, documents.folders, window.tell_level)
+    _connect(shared.mcp, window)
+    daemon = window.daemon(Conversations(window.shared, equipped), Serial(started_pool(4)))
 
     def stop(left_s: float) -> None:
         stop_sharing()
         daemon.stop(left_s)
 
-    return Service(
-        methods=_bind(daemon, server.client, facts),
-        notifications={
-            **documents.notifications(),
-            **_configuration(sources, facts, server, daemon.reconsider),
-            **(models.notifications() if isinstance(models, ClientModels) else {}),
-            "editor/contextChanged": context.on_changed,
-            "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
-        },
-        on_lost_frame=documents.on_lost_frame,
-        stop=stop,
-        cancel=daemon.conversations.cancel_all,
-        mask=shared.masker.mask,
+    return replace(
+        window.service(daemon, sources), stop=stop, cancel=daemon.conversations.cancel_all
     )
+
+
+@dataclass(slots=True)
+class Window:
+    """One client, and what it brings: its documents, its tools, and who asks and tells it."""
+
+    server: Server
+    facts: ClientFacts
+    documents: OpenDocuments
+    context: EditorContext
+    publisher: Publisher
+    client_tools: ClientTools
+    models: Models | ClientModels
+    shared: Shared
+    """What conversations share in which only this client takes part."""
+
+    @classmethod
+    def of(cls, server: Server, facts: ClientFacts, shared: Shared, models: Models) -> Window:
+        """Add what the client brings to what is shared."""
+        client = server.client
+        documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
+        context = EditorContext(shared.masker, documents)
+        publisher, tools = Publisher(server.outbox, client, facts), ClientTools(client)
+        shared, own_models = _as_client_is(server, facts, shared, models)
+        shared = replace(
+            shared,
+            client_tools=tools.of,
+            client_name=facts.name,
+            editor=ClientEditor(documents, client, facts),
+            servers=ClientServers(documents, client, facts),
+            seen_in_editor=context.seen_in,
+            is_watched=publisher.is_watched,
+            can_ask=publisher.asker.can_ask,
+            can_answer=publisher.asker.can_answer,
+            tell_ports=partial(_tell_ports, server),
+            listeners=(publisher,),
+        )
+        return cls(server, facts, documents, context, publisher, tools, own_models, shared)
+
+    def daemon(self, conversations: Conversations, serial: Serial) -> Daemon:
+        """Return what the handlers of its methods work with."""
+        return Daemon(
+            self.shared,
+            self.documents,
+            self.server.outbox,
+            self.publisher,
+            self.models,
+            self.client_tools,
+            conversations,
+            serial,
+        )
+
+    def service(self, daemon: Daemon, sources: SettingsSources) -> Service:
+        """Return what serves it, and what it says itself."""
+        models, documents = self.models, self.documents
+        return Service(
+            methods=_bind(daemon, self.server.client, self.facts),
+            notifications={
+                **documents.notifications(),
+                **_configuration(sources, self.facts, self.server, daemon.reconsider),
+                **(models.notifications() if isinstance(models, ClientModels) else {}),
+                "editor/contextChanged": self.context.on_changed,
+                "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
+            },
+            on_lost_frame=documents.on_lost_frame,
+            mask=self.shared.masker.mask,
+        )
+
+    def tell_level(self, sandbox: Sandbox) -> None:
+        """Say that the sandbox is not what the answer to `initialize` said. On any thread."""
+        why = f", since {sandbox.cause}" if sandbox.cause else ""
+        message = f"what holds commands that run unasked: {sandbox.level}{why}"
+        body = encode({"kind": "warning", "message": message})
+        self.server.outbox.notify("daemon/statusChanged", body)
+
+    def open_page(self, url: str) -> bool:
+        """Let the client show a page; return whether it can."""
+        can_show = self.facts.offers("window", "showDocument", "support")
+        if can_show:
+            page = {"uri": url, "external": True}
+            self.server.client.request_async("window/showDocument", page)
+        return can_show
+
+    def tell_servers(self, mcp: Servers) -> None:
+        """Tell the client that an MCP server starts, fails or changes its tools."""
+        body = encode(McpServers(servers=mcp.infos()))
+        self.server.outbox.notify("mcp/statusChanged", body)
+
+
+def verdicts_of(facts: ClientFacts) -> dict[Path, bool]:
+    """Return what the client says about trust, by folder."""
+    return {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
 
 
 def _as_client_is(
@@ -109,8 +177,6 @@ def _as_client_is(
     """Return what is shared, and the models: those that the client offers, if it does."""
     if not facts.is_attended:
         shared = replace(shared, is_attended=lambda: False)
-        # Better late than without a tool that the task may need.
-        shared.mcp.wait_s = threading.TIMEOUT_MAX
     if facts.models is None:
         return shared, models
     offered = ClientModels(server.client, facts.models, models.secrets)
@@ -123,33 +189,15 @@ def _no_efforts(_model: str) -> tuple[str, ...]:
     return ()
 
 
-def _tell_level(server: Server, found: Sandbox) -> None:
-    """The sandbox is not what the answer to `initialize` said. Called on any thread."""
-    why = f", since {found.cause}" if found.cause else ""
-    message = f"what holds commands that run unasked: {found.level}{why}"
-    server.outbox.notify("daemon/statusChanged", encode({"kind": "warning", "message": message}))
-
-
 def _tell_ports(server: Server, conversation_id: str, ports: Sequence[OpenPort]) -> None:
     """A command in a view listens, or does no more. Called on any thread."""
     told = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
     server.outbox.notify("port/changed", encode(told.model_dump(by_alias=True, exclude_none=True)))
 
 
-def _connect(mcp: Servers, outbox: Outbox, client: Client, facts: ClientFacts) -> None:
-    """Let the client open pages, and tell it when a server starts, fails or changes its tools."""
-
-    def open_page(url: str) -> bool:
-        can_show = facts.offers("window", "showDocument", "support")
-        if can_show:
-            page = {"uri": url, "external": True}
-            client.request_async("window/showDocument", page)
-        return can_show
-
-    mcp.open_page = open_page
-    mcp.on_change = lambda: outbox.notify(
-        "mcp/statusChanged", encode(McpServers(servers=mcp.infos()))
-    )
+def _connect(mcp: Servers, window: Window) -> None:
+    mcp.open_page = window.open_page
+    mcp.on_change = lambda: window.tell_servers(mcp)
 
 
 def _share_tools(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +21,6 @@ from oh_daemon.app.live import Live
 from oh_daemon.app.message_content import Resolver
 from oh_daemon.app.models import Models
 from oh_daemon.app.shared import Shared
-from oh_daemon.app.sub_agents import equipped
 from oh_daemon.contract.errors import (
     ApprovalNotFoundError,
     ConversationLockedError,
@@ -35,10 +35,12 @@ from oh_daemon.fronts.wire.serial import Serial
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.file_names import FileNames
 
+_ALONE = nullcontext()
+
 
 @dataclass(slots=True)
 class Daemon:
-    """One per process. Its fields are never reassigned."""
+    """One per client. Its fields are never reassigned once it serves."""
 
     shared: Shared
     documents: OpenDocuments
@@ -46,20 +48,25 @@ class Daemon:
     publisher: Publisher
     models: Models | ClientModels
     client_tools: ClientTools
+    conversations: Conversations
+    serial: Serial
     attachments: Attachments = field(default_factory=Attachments)
-    workers: ThreadPoolExecutor = field(default_factory=lambda: _started_pool(4))
-    conversations: Conversations = field(init=False)
-    serial: Serial = field(init=False)
     resolver: Resolver = field(init=False)
     file_names: FileNames = field(init=False)
+    speaking: Callable[[str], AbstractContextManager[object]] = lambda _conversation_id: _ALONE
+    """Entered, with the conversation locked, while a message of this client is taken."""
+    has_others: Callable[[str], bool] = lambda _conversation_id: False
+    """Whether other clients take part in a conversation, so that it stays open without this one."""
     started_at: float = field(default_factory=time.monotonic)
     version: str = field(default_factory=lambda: version("oh-daemon"))
 
     def __post_init__(self) -> None:
-        self.conversations = Conversations(self.shared, equipped)
-        self.serial = Serial(self.workers)
         self.resolver = Resolver(self.conversations, self.attachments)
         self.file_names = FileNames(self.shared.spawner)
+
+    @property
+    def workers(self) -> Executor:
+        return self.serial.workers
 
     def folders(self) -> list[Path]:
         """Return the folders that the client has open."""
@@ -96,7 +103,7 @@ class Daemon:
         self.shared.close()
 
 
-def _started_pool(n_threads: int) -> ThreadPoolExecutor:
+def started_pool(n_threads: int) -> ThreadPoolExecutor:
     """Return a pool whose threads all run.
 
     If one could not be started later, `submit` would raise and keep the work all the same.

@@ -157,6 +157,9 @@ def _on_closed_elsewhere(daemon: Daemon, followed: Followed) -> None:
 
 
 def conversation_close(daemon: Daemon, history: History, params: m.CloseParams) -> Any:
+    if daemon.has_others(history.id):
+        daemon.publisher.unsubscribe(history)
+        return {}
     if isinstance(history, Followed):
         daemon.publisher.unsubscribe(history)
         daemon.conversations.leave(history.id)
@@ -211,14 +214,15 @@ def conversation_send_message(
     content = daemon.resolver.for_live(live, params.content, folders, options.get("model"))
     with conversation.journal.changed, InvalidParamsError.naming(options="overrides.options"):
         conversation.require_turn(params.expected_turn_id)
-        answer = conversation.send(
-            content,
-            delivery=params.delivery,
-            client_message_id=params.client_message_id,
-            run=params.run,
-            options=check_options(options),
-            cause=request.cause,
-        )
+        with daemon.speaking(live.id):
+            answer = conversation.send(
+                content,
+                delivery=params.delivery,
+                client_message_id=params.client_message_id,
+                run=params.run,
+                options=check_options(options),
+                cause=request.cause,
+            )
         if params.wait == "accepted":
             return answer
         ended = conversation.turns.ended(answer["messageId"], answer.get("turnId"))
@@ -246,9 +250,10 @@ def conversation_resume(
     with InvalidParamsError.naming(content="message"):
         content = daemon.resolver.for_live(live, params.message, folders)
         # A message that waits for the end of an interrupted turn has no turn yet.
-        sent = live.conversation.send(
-            content, cause=lambda result: request.cause(_only(result, "turnId"))
-        )
+        with live.conversation.journal.changed, daemon.speaking(live.id):
+            sent = live.conversation.send(
+                content, cause=lambda result: request.cause(_only(result, "turnId"))
+            )
     return _only(sent, "turnId")
 
 

@@ -84,7 +84,7 @@ class Waiting:
 
 
 class Server:
-    """One client on one pair of descriptors. Create and run it on the main thread."""
+    """One client on one pair of descriptors. Create and run it on one thread."""
 
     def __init__(
         self,
@@ -128,7 +128,11 @@ class Server:
 
     def run(self) -> int:
         """Serve until the end; return the exit code, with which the caller exits at once."""
-        self._loop.heed_signals()
+        self._loop.own_process()
+        return self.serve()
+
+    def serve(self) -> int:
+        """Serve until the end of the connection, on any thread; signals are the caller's."""
         self._loop.start(self._frames)
         for entry in self._entries():
             if isinstance(entry, Stop):
@@ -136,6 +140,14 @@ class Server:
                 return self._loop.end(entry, [e for e in waiting if not isinstance(e, Stop)])
             self._loop.handle(entry)
         raise AssertionError("the entries never end")
+
+    def stop(self, reason: str) -> None:
+        """End the connection. Any thread may call."""
+        self._loop.stop(reason)
+
+    def join(self) -> None:
+        """Wait until nothing uses the descriptors any more; both must have been shut before."""
+        self._loop.join()
 
     def _entries(self) -> Iterator[Frame | Stop]:
         """Yield what came, in order; while the service is being made, what needs it waits."""

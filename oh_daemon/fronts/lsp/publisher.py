@@ -86,7 +86,7 @@ class Publisher:
 
     def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
         kind = record["event"]["type"]
-        if self._is_heard(history):
+        if self.is_heard(history):
             if kind not in self._facts.opted_out:
                 head = orjson.dumps({"conversationId": history.id, "epoch": history.epoch})
                 self._outbox.event(history.id, record["seq"], head[:-1] + b"," + line[1:])
@@ -123,7 +123,7 @@ class Publisher:
     def on_delta(
         self, history: History, item_id: str, channel: str, offset: int, text: str
     ) -> None:
-        if self._facts.wants_deltas and self._is_heard(history):
+        if self._facts.wants_deltas and self.is_heard(history):
             turn_id = history.state.turn_id or ""
             self._outbox.delta(DeltaStream(history.id, turn_id, item_id, channel), offset, text)
 
@@ -135,7 +135,7 @@ class Publisher:
         self._outbox.notify("daemon/statusChanged", body)
         self._tell_lists(history, "updated")
 
-    def _is_heard(self, history: History) -> bool:
+    def is_heard(self, history: History) -> bool:
         """Return whether the client subscribed to it or, if it is a sub-agent's, to its parent."""
         return not self.subscribed.isdisjoint((history.id, history.state.parent_id))
 

@@ -1,4 +1,4 @@
-"""The main loop of a front, from the first frame to the end of the process.
+"""The main loop of a front, from the first frame to the end of the connection, or of the process.
 
 Invariant: whatever causes the end (end of input, signal, a client that is gone), the same stop runs
 once, within its deadline. What the methods are, and which frames have to wait, the front knows.
@@ -59,10 +59,10 @@ class Service:
 
 
 class MainLoop:
-    """Create and use it on the main thread; any thread may call `stop` and `put`."""
+    """Create and use it on one thread; any thread may call `stop` and `put`."""
 
     def __init__(self, dispatcher: Dispatcher, stop_s: float) -> None:
-        """After `stop_s` the process ends, even if something hangs."""
+        """The stop takes at most `stop_s`."""
         self._dispatcher = dispatcher
         self._stop_s = stop_s
         self._inbox: SimpleQueue[Frame | Service | Stop] = SimpleQueue()
@@ -70,6 +70,7 @@ class MainLoop:
         self._room = threading.Semaphore(_MAX_WAITING_FRAMES)
         self._service: Service | None = None
         self._has_stopped = threading.Event()
+        self._owns_process = False
         self.is_composing = False
         """Whether the service is being made, which takes imports."""
 
@@ -81,10 +82,14 @@ class MainLoop:
         """Begin to read."""
         # With Python's default of 5 ms, eight busy threads delay an answer by 0.25 s.
         sys.setswitchinterval(0.0005)
-        threading.Thread(target=self._read, args=(frames,), name="reader", daemon=True).start()
+        self._reader = threading.Thread(
+            target=self._read, args=(frames,), name="reader", daemon=True
+        )
+        self._reader.start()
 
-    def heed_signals(self) -> None:
-        """Let signals run the stop from here on."""
+    def own_process(self) -> None:
+        """Let signals run the stop from here on, and what hangs meanwhile end with the process."""
+        self._owns_process = True
         args = (signal_numbers(),)
         threading.Thread(target=self._await_signal, args=args, name="signals", daemon=True).start()
 
@@ -141,7 +146,7 @@ class MainLoop:
             reason = f"input: {error}"
         self.stop(reason, exit_code, awaits_answers=True)
         # Even if something hangs on the main loop, a daemon without its editor must not live on.
-        if self._has_stopped.wait(_HANG_S):
+        if not self._owns_process or self._has_stopped.wait(_HANG_S):
             return
         if not self.is_composing or not self._has_stopped.wait(_IMPORT_S):
             os._exit(exit_code)
@@ -153,9 +158,10 @@ class MainLoop:
         for frame in waiting:
             self._dispatcher.dispatch(frame)
         deadline = time.monotonic() + self._stop_s
-        last_resort = threading.Timer(self._stop_s, os._exit, (stop.exit_code,))
-        last_resort.name, last_resort.daemon = "last-resort", True
-        last_resort.start()
+        if self._owns_process:
+            last_resort = threading.Timer(self._stop_s, os._exit, (stop.exit_code,))
+            last_resort.name, last_resort.daemon = "last-resort", True
+            last_resort.start()
         try:
             self._end_work(deadline)
         except Exception:
@@ -165,6 +171,11 @@ class MainLoop:
         if not outbox.close(max(0.0, deadline - time.monotonic() - 0.1)):
             log.warning("the client did not take the last %d bytes", outbox.queued_bytes)
         return stop.exit_code
+
+    def join(self) -> None:
+        """Wait until nothing uses the descriptors any more; both must have been shut before."""
+        self._reader.join()
+        self._dispatcher.outbox.join()
 
     def _end_work(self, deadline: float) -> None:
         if self._service is not None:

@@ -213,6 +213,10 @@ class Outbox:
         self._writer.join(deadline_s)
         return not self._writer.is_alive() and not self._is_gone
 
+    def join(self) -> None:
+        """Wait until nothing is written any more."""
+        self._writer.join()
+
     def _release(self, conversation_id: str) -> None:
         with self._changed:
             self._holders[conversation_id] -= 1

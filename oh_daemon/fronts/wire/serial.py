@@ -27,7 +27,7 @@ class Serial:
     """Thread-safe."""
 
     def __init__(self, workers: Executor) -> None:
-        self._workers = workers
+        self.workers = workers
         self._lock = threading.Lock()
         self._steps: dict[str, deque[_Step]] = {}
         """The waiting steps, by the id of each conversation that has any under way."""
@@ -48,7 +48,7 @@ class Serial:
             steps = self._steps.get(conversation_id)
             if steps is None:
                 self._steps[conversation_id] = deque([step])
-                self._workers.submit(self._work_off, conversation_id)
+                self.workers.submit(self._work_off, conversation_id)
             elif self._threads.get(conversation_id) == threading.get_ident():
                 steps.appendleft(step)
             else:

@@ -1,0 +1,49 @@
+"""`oh-daemon serve`: from its start to its end, on the main thread."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+
+from oh_daemon.app.places import Places
+from oh_daemon.fronts.serve.door_unix import UnixDoor
+from oh_daemon.fronts.serve.hub import Hub
+from oh_daemon.fronts.wire.stdio import signal_numbers
+
+
+def serve(environment: Mapping[str, str], idle_s: float) -> int:
+    """Serve the user's clients until a signal, or `idle_s` after the last one if nothing runs.
+
+    Says on stdout where, once clients can connect. Raises `UserError` when another one serves.
+    """
+    path = Places(environment).serve_socket
+    hub = Hub(environment)
+    UnixDoor(hub, path)
+    changes, on_change = os.pipe()
+    os.set_blocking(on_change, False)
+
+    def note_change() -> None:
+        with suppress(BlockingIOError):
+            os.write(on_change, b".")
+
+    hub.on_quiet = note_change
+    signals = signal_numbers()
+    sys.stdout.write(f"oh-daemon serves clients at {path}\n")
+    sys.stdout.flush()
+    while True:
+        wait_s = idle_s if hub.is_quiet else None
+        ready, _, _ = select.select([signals, changes], [], [], wait_s)
+        if signals in ready:
+            why = signal.Signals(os.read(signals, 1)[0]).name
+            break
+        if changes in ready:
+            os.read(changes, 1 << 16)
+        elif hub.is_quiet and not hub.is_at_work:
+            why = "nobody is there"
+            break
+    hub.close(why)
+    return 0
