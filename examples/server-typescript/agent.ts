@@ -5,24 +5,27 @@
  */
 
 import { Conversation, digestOf, now } from "./conversation.ts";
-import { askModel, type Answer } from "./model.ts";
+import { askModel, endpointOf, type Answer } from "./model.ts";
 import { words, type Tool } from "./tools.ts";
 import type { Server } from "./server.ts";
-import { Failure, LIMITS, failureOf, isObject, newId, parse, wrong, type Json } from "./wire.ts";
+import { check, Failure, LIMITS, failureOf, isObject, newId, parse, wrong, type Json } from "./wire.ts";
 
-export const SYSTEM = "You are an agent that works in the user's folder. Use the tools; say in one sentence what you have done.";
+export const SYSTEM = "You work in the user's folder. Use the tools, and say in one sentence what you have done.";
+/** The values of the options that are lists. */
+export const CHOICES: Record<string, string[]> = { mode: ["plan", "ask", "full"],
+  approval: ["askAlways", "askRisky", "askNever"] };
 const REJECT = { effect: "reject", scope: "once" };
 const OPTIONS = [
   { id: "allow-once", label: "Allow once", effect: "allow", scope: "once" },
   { id: "reject", label: "Reject", ...REJECT },
 ];
-const readable = (text: string) => text.replace(/\p{C}/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`); // [A6]
+/** Hidden characters cannot hide anything from the user [A6]. */
+const readable = (text: string) => text.replace(/\p{C}/gu, (char) => `\\u{${char.codePointAt(0)!.toString(16)}}`);
 
 export class Agent {
   readonly log: Conversation;
   isSubscribed = false;
   tools: Tool[] = [];
-  readonly maxSteps = 100;
   readonly #server: Server;
   readonly #waits = new Map<string, { done: (turn: Json) => void; fail: (failure: Failure) => void }>();
   /** Requests for approval that the client has not answered, each with what withdraws it. */
@@ -39,22 +42,32 @@ export class Agent {
   /** Start a turn, steer the open one, queue, or interrupt and start: the table of deliveries [C8]. */
   send({ content, delivery = "auto", clientMessageId, expectedTurnId, overrides, run }: Json): Json {
     const { log } = this;
-    if (expectedTurnId && expectedTurnId !== log.turn?.id) throw new Failure("turnMismatch", "Another turn is open, or none."); // [C9]
-    const messageId = newId();
-    const message = { messageId, content, delivery, clientMessageId, createdAt: now(), held: run === false || undefined };
-    if (log.queue.length >= LIMITS.queuedMessages) throw new Failure("overloaded", "Too many messages wait.", { retryAfterMs: 1000 });
-    if (message.held || (log.turn && delivery === "queue")) {
-      log.record({ type: "message.queued", message });
+    if (expectedTurnId && expectedTurnId !== log.turn?.id)
+      throw new Failure("turnMismatch", "Another turn is open, or none."); // [C9]
+    const [messageId, held] = [newId(), run === false || undefined];
+    const message = { messageId, content, delivery, clientMessageId, createdAt: now(), held };
+    if (held || (log.turn && delivery === "queue")) {
+      this.#enqueue(message);
       return { messageId, disposition: "queued", queuePosition: log.queue.length - 1 };
     }
-    const cuts = log.turn !== undefined && delivery === "interrupt" && log.status !== "paused";
-    if (cuts) this.interrupt();
-    if (log.turn && overrides?.options) throw new Failure("invalidState", "A message that steers has no options of its own.");
+    const cuts = delivery === "interrupt" && log.status !== "paused";
+    if (log.turn && !cuts) {
+      if (overrides?.options) throw new Failure("invalidState", "A message that steers has no options of its own.");
+      this.#enqueue(message);
+      this.#supersede();
+      if (log.status === "paused") this.#goOn();
+      return { messageId, disposition: "steered", turnId: log.turn.id };
+    }
+    const disposition = log.turn ? "interruptedAndStarted" : "started";
+    if (log.turn) this.interrupt();
     this.#supersede();
-    if (!log.turn) return { messageId, disposition: cuts ? "interruptedAndStarted" : "started", turnId: this.#start("message", message, overrides?.options) };
-    log.record({ type: "message.queued", message });
-    if (log.status === "paused") this.#goOn();
-    return { messageId, disposition: "steered", turnId: log.turn.id };
+    return { messageId, disposition, turnId: this.#start("message", message, overrides?.options) };
+  }
+
+  #enqueue(message: Json): void {
+    if (this.log.queue.length >= LIMITS.queuedMessages)
+      throw new Failure("overloaded", "Too many messages wait.", { retryAfterMs: 1000 });
+    this.log.record({ type: "message.queued", message });
   }
 
   /** The turn of a message, once it has ended or is paused. */
@@ -77,8 +90,9 @@ export class Agent {
   resume(message?: Json[]): Json {
     const { log } = this;
     if (message) return { turnId: this.send({ content: message }).turnId };
-    const isOpen = log.status === "paused" || log.status === "error" || log.lastTurn?.status === "interrupted";
-    if (!isOpen || (log.turn && log.status !== "paused")) throw new Failure("invalidState", "There is nothing to resume.");
+    const isUnfinished = log.status === "error" || log.lastTurn?.status === "interrupted";
+    if (log.status !== "paused" && (log.turn || !isUnfinished))
+      throw new Failure("invalidState", "There is nothing to resume.");
     if (log.turn) this.#goOn();
     else this.#start("resume");
     return { turnId: log.turn!.id };
@@ -233,7 +247,7 @@ export class Agent {
     const earlier = this.log.decisions.get(approvalId);
     if (earlier) return { resolved: false, alreadyResolved: { by: earlier.by, decision: earlier.decision } }; // [A5]
     const approval = this.log.pending.get(approvalId)!;
-    if (digest !== approval.digest) throw new Failure("approvalStale", "The action is another than the one that was shown."); // [A3]
+    if (digest !== approval.digest) throw new Failure("approvalStale", "Another action was shown than this."); // [A3]
     if (editedSubject) throw wrong("editedSubject", "not_editable"); // [A8]
     const option = OPTIONS.find((each) => (optionId ? each.id === optionId : each.effect === decision?.effect));
     if (!option) throw wrong(optionId ? "optionId" : "decision", "unknown"); // [A7]
@@ -254,7 +268,8 @@ export class Agent {
   #supersede(): void {
     if (this.log.turn && !this.log.pending.size) return;
     for (const approval of this.log.pending.values()) this.#resolve(approval, REJECT, "superseded");
-    for (const item of this.log.open) if (item.status === "pending") this.#finish(item, "cancelled", { reason: "superseded" });
+    for (const item of this.log.open)
+      if (item.status === "pending") this.#finish(item, "cancelled", { reason: "superseded" });
   }
 
   /** Return the decision about an action: a rule's, or the user's for exactly what will run [A4]. */
@@ -272,7 +287,7 @@ export class Agent {
       if (this.log.pending.size) {
         this.log.setStatus("waiting");
         this.log.commit();
-        this.subscribe();
+        if (this.isSubscribed) this.subscribe();
         await new Promise<void>((then) => ([this.#decided, signal.onabort] = [then, () => then()]));
         signal.throwIfAborted();
       }
@@ -310,7 +325,8 @@ export class Agent {
       if (answer && !answer.calls.length && !isSteered)
         return this.#end("completed", { stopReason: answer.stopReason, finalText: answer.text });
       if (log.status === "pausing") return this.#rest("user");
-      if (log.turn!.nSteps >= this.maxSteps) return this.#end("completed", { stopReason: "maxSteps" }, "paused", "budget");
+      if (log.turn!.nSteps >= log.about.maxSteps)
+        return this.#end("completed", { stopReason: "maxSteps" }, "paused", "budget");
       log.commit();
       answer = await this.#step(signal);
     }
@@ -335,14 +351,16 @@ export class Agent {
       if (!offset) log.record({ type: "item.started", item }, id); // [O4]
       log.commit();
       log.items.get(id)!.text += text; // No event: the log has it when the item ends.
-      this.#server.delta(this, { conversationId: log.id, turnId: log.turn!.id, itemId: id, channel: "text", offset, text });
+      const [conversationId, turnId] = [log.id, log.turn!.id];
+      this.#server.delta(this, { conversationId, turnId, itemId: id, channel: "text", offset, text });
       offset += [...text].length;
     };
     const { model } = log.options;
-    const answer = await askModel(model, this.#server.settings.llm, this.#history(), this.tools, signal, onText);
+    const endpoint = endpointOf(model, this.#server.settings.llm);
+    const answer = await askModel(endpoint, this.#history(), this.tools, onText, signal);
     if (offset) this.#finish(log.items.get(id)!, "completed");
-    const { inputTokens = 0 } = answer.usage;
-    log.record({ type: "usage.updated", usage: answer.usage, model, latencyMs: Date.now() - since, contextUsed: inputTokens });
+    const [{ usage }, latencyMs] = [answer, Date.now() - since];
+    log.record({ type: "usage.updated", usage, model, latencyMs, contextUsed: usage.inputTokens });
     for (const call of answer.calls) this.#call({ ...call, batch });
     log.commit();
     return answer;
@@ -350,13 +368,15 @@ export class Agent {
 
   /** The action: what the model wants, before anything is done [O2]. */
   #call(call: Json): void {
-    const [id, tool, args] = [newId(), this.tools.find((each) => each.name === call.name), parse(Buffer.from(call.arguments))];
-    const item = { id, kind: "toolCall", status: "pending", startedAt: now(), tool: call.name, call, content: [], locations: [],
-      toolKind: tool?.kind ?? "other", risk: tool?.isReadOnly ? "low" : "medium", args: isObject(args) ? args : {},
-      title: readable(isObject(args) && tool ? tool.title(args) : call.name) };
+    const [id, tool] = [newId(), this.tools.find((each) => each.name === call.name)];
+    const given = parse(Buffer.from(call.arguments));
+    const args: Json = isObject(given) ? given : {};
+    const item = { id, kind: "toolCall", status: "pending", startedAt: now(), call, tool: call.name,
+      toolKind: tool?.kind ?? "other", title: readable(tool && args === given ? tool.title(args) : call.name), args,
+      risk: tool?.isReadOnly ? "low" : "medium", locations: [], content: [] };
     this.log.record({ type: "item.started", item }, id);
-    if (!tool) this.#finish(item, "failed", { reason: "unknownTool", content: words("There is no such tool.") });
-    else if (!isObject(args)) this.#finish(item, "failed", { reason: "invalidArguments", content: words("This is no JSON object.") });
+    const reason = tool ? "invalidArguments" : "unknownTool";
+    if (!tool || args !== given) this.#finish(item, "failed", { reason, content: words(`This failed: ${reason}.`) });
   }
 
   /** The observation: a refusal and a failure are results too [E5]. */
@@ -366,11 +386,13 @@ export class Agent {
       if (!tool) throw new Failure("toolError", "This tool is not there any more.");
       const { decision, feedback } = await this.#decision(item, tool, signal);
       if (decision.effect === "reject") {
-        this.#finish(item, "rejected", { content: words(`This was not allowed: ${feedback ?? "the user rejected it"}.`) });
+        const content = words(`This was not allowed: ${feedback ?? "the user rejected it"}.`);
+        this.#finish(item, "rejected", { content });
       } else {
         this.log.record({ type: "item.updated", status: "running" }, item.id);
         this.log.commit(); // Before the side effect [O2].
-        const content = await tool.run({ conversationId: this.log.id, itemId: item.id, name: tool.name, arguments: item.args }, signal);
+        const call = { conversationId: this.log.id, itemId: item.id, name: tool.name, arguments: item.args };
+        const content = await tool.run(call, signal);
         signal.throwIfAborted();
         this.#finish(item, "completed", { content });
       }
@@ -404,4 +426,9 @@ export class Agent {
     }
     return messages;
   }
+}
+
+export function checkOption(id: string, value: unknown, path: string): void {
+  if (id !== "model" && !Object.hasOwn(CHOICES, id)) throw wrong(path, "unknown");
+  check({ [path]: value }, { [path]: CHOICES[id]?.join("|") ?? "text 1 200" });
 }

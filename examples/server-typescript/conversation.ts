@@ -37,7 +37,8 @@ export class Conversation {
   turn: Json | undefined;
   lastTurn: Json | undefined;
   queue: Json[] = [];
-  usage = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0, requests: 0 };
+  usage: Record<string, number> = { inputTokens: 0, outputTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0,
+    reasoningTokens: 0, requests: 0 };
   epoch = newId();
   readonly #directory: string;
   readonly #tell: Tell;
@@ -64,7 +65,7 @@ export class Conversation {
     const lock = join(this.#directory, "lock"); // Node has no file locks: a process that lives holds it.
     const pid = fs.existsSync(lock) ? Number(fs.readFileSync(lock)) : 0;
     if (pid && pid !== process.pid && fs.existsSync(`/proc/${pid}`))
-      throw new Failure("conversationLocked", `Process ${pid} has this conversation open.`, { lock: { mine: false, pid } });
+      throw new Failure("conversationLocked", `It is open in the process ${pid}.`, { lock: { mine: false, pid } });
     fs.writeFileSync(lock, `${process.pid}`, { mode: 0o600 });
     const stored = this.#stored();
     const end = stored.lastIndexOf("\n") + 1;
@@ -102,7 +103,8 @@ export class Conversation {
   }
 
   setStatus(to: string, reason?: string): void {
-    if (to !== this.status || reason !== this.reason) this.record({ type: "status.changed", from: this.status, to, reason }); // [S1]
+    const event = { type: "status.changed", from: this.status, to, reason };
+    if (to !== this.status || reason !== this.reason) this.record(event); // [S1, S2]
   }
 
   info(): Json {
@@ -110,8 +112,9 @@ export class Conversation {
     const messages = [...this.items.values()].filter((item) => item.kind.endsWith("Message"));
     return { id: this.id, title, folders, status: this.status, statusReason: this.reason, model: options.model,
       modelLabel: agent.label, createdAt, updatedAt: this.updatedAt, lastSeq: this.lastSeq, epoch: this.epoch,
-      messageCount: messages.length, usage: this.usage, context: { used: 0 }, options, archived: false, tags: [], metadata,
-      turnId: this.turn?.id, queueLength: this.queue.length, pendingCount: this.pending.size, lock: { mine: this.isOwned } };
+      messageCount: messages.length, usage: this.usage, context: { used: 0 }, options, archived: false, tags: [],
+      metadata, turnId: this.turn?.id, queueLength: this.queue.length, pendingCount: this.pending.size,
+      lock: { mine: this.isOwned } };
   }
 
   get #path(): string { return join(this.#directory, "events.jsonl"); }
@@ -160,7 +163,7 @@ export class Conversation {
         break;
       }
       case "usage.updated":
-        for (const name of Object.keys(this.usage) as (keyof Conversation["usage"])[]) this.usage[name] += event.usage[name] ?? 0;
+        for (const [name, sum] of Object.entries(this.usage)) this.usage[name] = sum + (event.usage[name] ?? 0);
         if (this.turn) this.turn.nSteps += 1;
     }
   }

@@ -8,22 +8,32 @@ const BY_STATUS: Record<number, ConstructorParameters<typeof Failure>[0]> = { 40
   404: "modelUnavailable", 429: "rateLimit" };
 const STOP_REASONS: Record<string, string> = { length: "maxTokens", content_filter: "refusal" };
 
-export async function askModel(model: string, llm: Json | undefined, messages: Json[], tools: Tool[], signal: AbortSignal,
-  onText: (text: string) => void): Promise<Answer> {
-  const { OH_DAEMON_BASE_URL, OH_DAEMON_API_KEY, OPENAI_API_KEY } = process.env;
-  const [url, key] = [llm?.baseUrl ?? OH_DAEMON_BASE_URL ?? "https://api.openai.com/v1", OH_DAEMON_API_KEY ?? OPENAI_API_KEY];
+/** Where a model is, by the client's settings `llm` or the environment; `model` without the provider's name. */
+interface Endpoint { url: string; key: string | undefined; model: string }
+
+export function endpointOf(model: string, llm: Json | undefined): Endpoint {
+  const { OH_DAEMON_BASE_URL: url = "https://api.openai.com/v1", OH_DAEMON_API_KEY, OPENAI_API_KEY } = process.env;
+  const name = model.replace(/^(openai|hosted_vllm)\//, "");
+  return { url: llm?.baseUrl ?? url, key: OH_DAEMON_API_KEY ?? OPENAI_API_KEY, model: name };
+}
+
+/** Return the whole answer, and say each piece of its text as it comes. Throws a `Failure`, or when it is aborted. */
+export async function askModel({ url, key, model }: Endpoint, messages: Json[], tools: Tool[],
+  onText: (text: string) => void, signal: AbortSignal): Promise<Answer> {
   const functions = tools.length ? tools.map(functionOf) : undefined;
-  const body = { model: model.replace(/^(openai|hosted_vllm)\//, ""), messages, tools: functions, stream: true,
-    stream_options: { include_usage: true } };
+  const stream = { stream: true, stream_options: { include_usage: true } };
+  const body = JSON.stringify({ model, messages, tools: functions, ...stream });
   const headers = { "content-type": "application/json", ...(key && { authorization: `Bearer ${key}` }) };
   const unreachable = () => new Failure("network", `The model at ${url} could not be reached, or broke off.`);
-  const response = await fetch(`${url}/chat/completions`, { method: "POST", headers, body: JSON.stringify(body), signal })
-    .catch(() => { throw unreachable(); });
-  if (!response.ok) throw new Failure(BY_STATUS[response.status] ?? "providerError", `${url} answered HTTP ${response.status}.`);
+  const request = { method: "POST", headers, body, signal };
+  const response = await fetch(`${url}/chat/completions`, request).catch(() => { throw unreachable(); });
+  const { ok, status } = response;
+  if (!ok) throw new Failure(BY_STATUS[status] ?? "providerError", `The model at ${url} answered HTTP ${status}.`);
   const answer: Answer = { text: "", calls: [], stopReason: "", usage: { requests: 1 } };
   try {
     for await (const chunk of chunksOf(response, signal)) {
-      if (chunk.usage) Object.assign(answer.usage, { inputTokens: chunk.usage.prompt_tokens, outputTokens: chunk.usage.completion_tokens });
+      const { prompt_tokens: inputTokens = 0, completion_tokens: outputTokens = 0 } = chunk.usage ?? {};
+      if (chunk.usage) answer.usage = { requests: 1, inputTokens, outputTokens };
       const { delta, finish_reason: finish } = chunk.choices?.[0] ?? {};
       if (delta?.content) onText(delta.content);
       answer.text += delta?.content ?? "";

@@ -1,31 +1,35 @@
 /**
- * A second server of the oh-daemon protocol, written from protocol.md and docs/protocol/ alone: `node server.ts --stdio`.
+ * A second server of the oh-daemon protocol, written from its documents alone, with Node's own modules:
+ * `node server.ts --stdio`. What it leaves out is in README.md.
  *
- * This file has what the client sees: initialize, the table of methods, the life of the process. Node's own modules only.
- * [I3] and the like cite the rule of docs/protocol/ that a line keeps. README.md says what is left out.
+ * [I3] and the like cite the rule of docs/protocol/ that a line keeps. This file has the life of the process,
+ * `initialize`, and which conversations there are; methods.ts has the methods.
  */
 
 import * as fs from "node:fs";
 import { homedir } from "node:os";
 import { basename, join, sep } from "node:path";
 import { pathToFileURL } from "node:url";
-import { Agent, SYSTEM } from "./agent.ts";
-import { Conversation, digestOf } from "./conversation.ts";
+import { Agent, checkOption, SYSTEM } from "./agent.ts";
+import { Conversation } from "./conversation.ts";
+import { METHODS } from "./methods.ts";
 import { functionOf } from "./model.ts";
 import { clientTool, pathOf, writeFile, type Tool } from "./tools.ts";
-import { check, checkContent, Connection, Ended, Failure, LIMITS, MIB, newId, readMessages, wrong, type Json, type Later } from "./wire.ts";
+import { check, checkContent, Connection, Ended, Failure, LIMITS, MIB, readMessages, wrong, type Json,
+  type Later } from "./wire.ts";
 
 const NAME = { name: "oh-example", version: "1.0.0" };
 const ENCODINGS = ["utf-8", "utf-16", "utf-32"];
+const PARTS = ["protocolVersion", "client", "features", "events", "settings"];
 const FEATURES = ["approvalRequests"];
 const NOTIFICATIONS = ["conversation/event", "conversation/delta", "conversation/changed", "conversation/gap"];
 const SETTINGS = ["model", "mode", "approval", "llm"];
-const CHOICES: Record<string, string[]> = { mode: ["plan", "ask", "full"], approval: ["askAlways", "askRisky", "askNever"] };
 const LOGS = join(".openhands", "conversations");
 
 export class Server {
   readonly connection = new Connection((method, params, later) => this.#serve(method, params, later));
   #state: "new" | "ready" | "shutdown" = "new";
+  #isEnding = false;
   #block: Json = {};
   #folders: string[] = [];
   readonly #trusted = new Set<string>();
@@ -51,6 +55,8 @@ export class Server {
 
   /** Suspend what runs, answer what is open, and end [B25]. */
   async #stop(code: number): Promise<void> {
+    if (this.#isEnding) return;
+    this.#isEnding = true;
     for (const agent of this.#agents.values()) agent.suspend();
     for (const agent of this.#agents.values()) agent.log.release();
     this.#agents.clear();
@@ -66,8 +72,8 @@ export class Server {
       this.#state = "shutdown";
       return null;
     }
-    if (!METHODS[method]) throw new Failure("methodNotFound", `There is no method ${method}.`); // [B13]
-    const [rules, run] = METHODS[method];
+    if (!Object.hasOwn(METHODS, method)) throw new Failure("methodNotFound", `There is no method ${method}.`); // [B13]
+    const [rules, run] = METHODS[method]!;
     check(params, rules);
     for (const name of ["content", "message"]) checkContent(params[name], name);
     return run(this, params, later);
@@ -77,35 +83,36 @@ export class Server {
     const { method, params = {} } = notification ?? {};
     if (method === "exit") void this.#stop(this.#state === "shutdown" ? 0 : 1); // [B23]
     if (this.#state !== "ready") return; // [B20]
-    const uris = (list: any): string[] => (Array.isArray(list) ? list : []).map((each) => pathOf(each?.uri));
-    if (method === "textDocument/didOpen") this.#documents.add(pathOf(params.textDocument?.uri));
-    if (method === "textDocument/didClose") this.#documents.delete(pathOf(params.textDocument?.uri));
-    if (method !== "workspace/didChangeWorkspaceFolders") return;
-    const removed = uris(params.event?.removed);
-    this.#folders = [...this.#folders.filter((each) => !removed.includes(each)), ...uris(params.event?.added)]; // [D5]
+    const [opened, closed] = [pathsOf([params.textDocument]), pathsOf(params.event?.removed)];
+    if (method === "textDocument/didOpen") for (const path of opened) this.#documents.add(path);
+    if (method === "textDocument/didClose") for (const path of opened) this.#documents.delete(path);
+    if (method === "workspace/didChangeWorkspaceFolders") // [D5]
+      this.#folders = [...this.#folders.filter((each) => !closed.includes(each)), ...pathsOf(params.event?.added)];
   }
 
   // Initialize: rules I
 
   #initialize(params: any): Json {
     if (this.#state !== "new") throw new Failure("invalidRequest", "This connection is initialized."); // [B21]
-    check(params, { processId: "integer?", capabilities: "object?", workspaceFolders: "list?", initializationOptions: "object?" }); // [I7]
     const block = checkedBlock(params);
-    const isOurs = block.protocolVersion?.major === undefined || block.protocolVersion.major === 1;
+    const { major = 1 } = block.protocolVersion ?? {};
     const data = { supported: [{ major: 1, minor: 0 }], retry: false };
-    if (!isOurs) throw new Failure("unsupportedVersion", "This server speaks version 1.", data); // [I3]
-    const folders = params.workspaceFolders ?? (params.rootUri ? [{ uri: params.rootUri }] : []);
-    this.#folders = folders.map(({ uri }: Json) => pathOf(uri));
+    if (major !== 1) throw new Failure("unsupportedVersion", "This server speaks version 1.", data); // [I3]
+    this.#folders = pathsOf(params.workspaceFolders ?? [{ uri: params.rootUri }]);
     for (const { folder, trusted } of block.trust ?? []) if (trusted) this.#trusted.add(pathOf(folder));
     [this.#state, this.#block] = ["ready", block];
     if (params.processId === process.ppid)
       setInterval(() => process.ppid === params.processId || this.#stop(0), 500).unref(); // [B24]
-    const offered: string[] = params.capabilities?.general?.positionEncodings ?? [];
-    const experimental = { ohDaemon: { protocolVersion: data.supported[0], daemon: { ...NAME, pid: process.pid }, limits: LIMITS, // [L1]
-      methods: Object.keys(METHODS), notifications: NOTIFICATIONS, understood: this.#understood() } }; // [I2, I4]
+    const ours = { protocolVersion: data.supported[0], daemon: { ...NAME, pid: process.pid }, // [I2]
+      methods: Object.keys(METHODS), notifications: NOTIFICATIONS, limits: LIMITS, // [I4, L1]
+      understood: this.#understood() };
+    const offered = params.capabilities?.general?.positionEncodings;
+    const isOurs = (each: string) => ENCODINGS.includes(each);
+    const positionEncoding = (Array.isArray(offered) && offered.find(isOurs)) || "utf-16"; // [I8]
     const workspace = { workspaceFolders: { supported: true, changeNotifications: true } };
-    return { capabilities: { experimental, positionEncoding: offered.find((each) => ENCODINGS.includes(each)) ?? "utf-16", // [I8]
-      textDocumentSync: { openClose: true, change: 0 }, workspace }, serverInfo: NAME };
+    const textDocumentSync = { openClose: true, change: 0 };
+    return { capabilities: { positionEncoding, textDocumentSync, workspace, experimental: { ohDaemon: ours } },
+      serverInfo: NAME };
   }
 
   /** What of the client's block is used here, and what is not known, vendors' names aside [I6, X3]. */
@@ -180,12 +187,13 @@ export class Server {
     return agent;
   }
 
-  close(id: string): void {
-    this.agent(id).close();
-    this.#agents.delete(id);
+  close(agent: Agent): void {
+    agent.close();
+    this.#agents.delete(agent.log.id);
   }
 
-  create(id: string, { folders, options, title, content, metadata = {}, instructions, clientTools }: Json): Agent {
+  create(id: string, { folders, options, title, content, metadata = {}, instructions = "", ...more }: Json): Agent {
+    const { clientTools = [], maxSteps = 100 } = more;
     const paths: string[] = (folders ?? this.#folders).map(pathOf);
     const isInside = (path: string) => this.#folders.some((each) => `${path}${sep}`.startsWith(each + sep));
     if (!paths.every((path) => this.#trusted.has(path) || isInside(path)))
@@ -197,16 +205,16 @@ export class Server {
     const place = paths[0] ? join(paths[0], LOGS) : this.#places()[0]!;
     const log = this.#logIn(join(place, id));
     const agent = new Agent(log, this);
-    agent.tools = this.#tools(paths, clientTools ?? []);
+    agent.tools = this.#tools(paths, clientTools);
     log.own();
     fs.writeFileSync(join(place, ".gitignore"), "*\n");
     this.#agents.set(id, agent);
     agent.subscribe(); // [C3]
     const first = content?.find((part: Json) => part.text)?.text.trim().split("\n")[0].slice(0, 60);
-    const about = { model: chosen.model, label: chosen.model, systemPrompt: `${SYSTEM}\n${instructions ?? ""}`,
+    const about = { model: chosen.model, label: chosen.model, systemPrompt: `${SYSTEM}\n${instructions}`,
       tools: agent.tools.map(functionOf) };
-    log.record({ type: "conversation.created", title: title ?? first ?? "New conversation", agent: about, options: chosen,
-      folders: paths.map((path) => pathToFileURL(path).href), maxSteps: agent.maxSteps, metadata });
+    log.record({ type: "conversation.created", title: title ?? first ?? "New conversation", metadata, maxSteps,
+      folders: paths.map((path) => pathToFileURL(path).href), options: chosen, agent: about });
     return agent;
   }
 
@@ -223,200 +231,41 @@ export class Server {
   #tools(folders: string[], given: Json[]): Tool[] {
     const own = folders.slice(0, 1).map((folder) => writeFile(pathOf(folder), (path) => this.#documents.has(path)));
     for (const [index, tool] of given.entries()) {
-      check(tool, { name: "text 1 64", description: "text? 0 4000", inputSchema: "object?", annotations: "object?" }, `clientTools.${index}.`);
+      const rules = { name: "text 1 64", description: "text? 0 4000", inputSchema: "object?", annotations: "object?" };
+      check(tool, rules, `clientTools.${index}.`);
       if (own.some(({ name }) => name === tool.name)) throw wrong(`clientTools.${index}.name`, "unknown");
     }
     return [...own, ...given.map((tool) => clientTool(tool, this.connection))];
   }
 }
 
+/** The paths of those that have a `file:` URI; others are no concern of this server. */
+function pathsOf(named: unknown): string[] {
+  return (Array.isArray(named) ? named : []).flatMap((each) => {
+    try {
+      return String(each?.uri).startsWith("file:") ? [pathOf(each.uri)] : [];
+    } catch {
+      return [];
+    }
+  });
+}
+
 /** The client's block, from where it stands [I1], with the types of what is used here [I7]. */
-function checkedBlock(params: Json): Json {
+function checkedBlock(params: any): Json {
+  check(params, { processId: "integer?", capabilities: "object?", workspaceFolders: "list?",
+    initializationOptions: "object?" });
   const isFirst = params.initializationOptions?.ohDaemon !== undefined;
   const block = (isFirst ? params.initializationOptions : params.capabilities?.experimental)?.ohDaemon ?? {};
   const path = `${isFirst ? "initializationOptions" : "capabilities.experimental"}.ohDaemon.`;
-  const parts = { protocolVersion: "object?", features: "object?", events: "object?", settings: "object?", client: "object?" };
-  check(block, { ...parts, trust: "list?" }, path);
+  const of = (names: string[], rule: string) => Object.fromEntries(names.map((name) => [name, rule]));
+  check(block, { ...of(PARTS, "object?"), trust: "list?" }, path);
   check(block.protocolVersion ?? {}, { major: "integer?" }, `${path}protocolVersion.`);
-  check(block.features ?? {}, { approvalRequests: "flag?" }, `${path}features.`);
+  check(block.features ?? {}, of(FEATURES, "flag?"), `${path}features.`);
   check(block.events ?? {}, { deltas: "flag?", optOut: "list?" }, `${path}events.`);
-  check(block.settings ?? {}, { model: "text?", mode: "text?", approval: "text?", llm: "object?" }, `${path}settings.`);
-  for (const [index, each] of (block.trust ?? []).entries()) check(each, { folder: "text", trusted: "flag?" }, `${path}trust.${index}.`);
+  check(block.settings ?? {}, { ...of(SETTINGS, "text?"), llm: "object?" }, `${path}settings.`);
+  for (const [index, each] of (block.trust ?? []).entries())
+    check(each, { folder: "text", trusted: "flag?" }, `${path}trust.${index}.`);
   return block;
-}
-
-function checkOption(id: string, value: unknown, path: string): void {
-  if (id !== "model" && !CHOICES[id]) throw wrong(path, "unknown");
-  check({ [path]: value }, { [path]: CHOICES[id]?.join("|") ?? "text 1 200" });
-}
-
-// The methods: rules C and K
-
-const ID = "text 1 128";
-const KEY = { conversationId: ID, clientRequestId: "text? 1 200" };
-const MESSAGE = { content: `list 1 ${LIMITS.partsPerMessage}`, clientMessageId: "text? 1 200" };
-const TOOLS = { clientTools: "list? 0 128" };
-const PAGE = "integer? 1 500";
-
-/** Each method with the rules of its params. What it returns is the answer, at once or later. */
-const METHODS: Record<string, [Record<string, string>, (server: Server, params: Json, later: Later) => unknown]> = {
-  "conversation/start": [{ ...MESSAGE, ...TOOLS, content: "list? 1 64", folders: "list?", title: "text? 1 200", options: "object?",
-    metadata: "object?", instructions: "text? 0 65536", clientRequestId: "text? 1 200", maxSteps: "integer? 1 10000" }, start],
-  "conversation/open": [{ ...TOOLS, conversationId: ID, replay: "none|items|events?", afterSeq: "integer? 0", limit: PAGE }, open],
-  "conversation/close": [{ conversationId: ID, ifRunning: "error|interrupt|pause?" }, close],
-  "conversation/list": [{ folder: "text?", query: "text? 0 200", archived: "flag?", parentId: "text?", cursor: "text?", limit: "integer? 1 100" }, list],
-  "conversation/read": [{ conversationId: ID, before: "text?", limit: PAGE }, read],
-  "conversation/events": [{ conversationId: ID, afterSeq: "integer? 0", beforeSeq: "integer? 1", types: "list?", limit: PAGE }, events],
-  "conversation/sendMessage": [{ ...KEY, ...MESSAGE, delivery: "auto|queue|steer|interrupt?", expectedTurnId: "text?",
-    overrides: "object?", run: "flag?", wait: "accepted|completed?" }, sendMessage],
-  "conversation/pause": [{ ...KEY, when: "step|now?" }, once("conversation/pause", (agent, { when }) => agent.pause(when))],
-  "conversation/resume": [{ ...KEY, message: "list? 1 64" }, once("conversation/resume", (agent, { message }) => agent.resume(message))],
-  "conversation/interrupt": [{ conversationId: ID, turnId: "text?", clearQueue: "flag?" }, interrupt],
-  "conversation/setOption": [{ ...KEY, optionId: "text", value: "text" }, once("conversation/setOption", setOption)],
-  "conversation/subscribe": [{ conversationId: ID }, subscribe],
-  "conversation/unsubscribe": [{ conversationId: ID }, unsubscribe],
-  "approval/list": [{ conversationId: "text? 1 128" }, listApprovals],
-  "approval/respond": [{ approvalId: "text", digest: "text", optionId: "text?", decision: "object?", feedback: "text? 0 8000",
-    editedSubject: "object?" }, respond],
-  "input/respond": [{ inputId: "text", action: "accept|decline|cancel" }, () => {
-    throw new Failure("approvalNotFound", "The agents of this server ask no questions."); // [I4]
-  }],
-};
-
-type Act = (agent: Agent, params: Json) => Json;
-
-/** Do it once, however often it is asked for [K1, K2, K4]: the log remembers the result. */
-function repeatable(agent: Agent, method: string, params: Json, act: Act): Json {
-  const clientRequestId = params.clientRequestId ?? (method === "conversation/sendMessage" ? params.clientMessageId : undefined);
-  const [earlier, bodyHash] = [agent.log.causes.get(`${method} ${clientRequestId}`), digestOf(params)];
-  if (earlier && earlier.bodyHash !== bodyHash) throw new Failure("idempotencyConflict", "The same id came with other params before.");
-  if (earlier) return { ...earlier.result, duplicate: true };
-  const result = act(agent, params);
-  agent.log.commit(clientRequestId && { method, clientRequestId, bodyHash, result });
-  return result;
-}
-
-function once(method: string, act: Act): (server: Server, params: Json) => Json {
-  return (server, params) => repeatable(server.agent(params.conversationId), method, params, act);
-}
-
-function start(server: Server, params: Json): Json {
-  for (const name of ["ephemeral", "isolated", "resultSchema", "tools"])
-    if (params[name]) throw new Failure("requestFailed", `This server has no conversations with ${name}.`);
-  const id = params.clientRequestId ? digestOf(["start", params.clientRequestId]).slice(0, 32) : newId(); // [K3]
-  const earlier = server.find(id);
-  const agent = earlier?.lastSeq ? server.open(earlier, params.clientTools) : server.create(id, params);
-  const begin = () => (params.content ? agent.send({ content: params.content, clientMessageId: params.clientMessageId }) : {});
-  const { messageId, turnId, duplicate } = repeatable(agent, "conversation/start", params, begin);
-  return { conversation: agent.log.info(), options: optionsOf(agent.log), messageId, turnId, duplicate };
-}
-
-function open(server: Server, { conversationId, replay = "items", afterSeq, limit = 200, clientTools }: Json): Json {
-  const agent = server.open(server.read(conversationId), clientTools);
-  const { records, lastSeq, ...log } = agent.log;
-  const options = optionsOf(agent.log);
-  const common = { conversation: agent.log.info(), options, firstSeq: 1, lastSeq: agent.log.lastSeq, hasMore: false,
-    pending: [...log.pending.values()], queue: log.queue, repaired: log.repaired };
-  const all = [...(replay === "items" ? log.items.values() : records)];
-  if (replay === "none") return common;
-  if (replay === "items") return { ...common, items: all.slice(-limit), hasMore: all.length > limit };
-  const page = afterSeq === undefined ? all.slice(-limit) : all.filter(({ seq }) => seq > afterSeq).slice(0, limit);
-  return { ...common, events: page, firstSeq: page[0]?.seq ?? 1, hasMore: page.length > 0 && page.at(-1)!.seq < agent.log.lastSeq };
-}
-
-async function close(server: Server, { conversationId, ifRunning = "error" }: Json): Promise<Json> {
-  const agent = server.agent(conversationId);
-  const isAtRest = !agent.log.turn || agent.log.status === "paused";
-  if (!isAtRest && ifRunning === "error") throw new Failure("conversationBusy", "A turn is running."); // [C6]
-  if (ifRunning === "interrupt") agent.interrupt();
-  server.close(conversationId);
-  return {};
-}
-
-function list(server: Server, { folder, query = "", archived, parentId, cursor, limit = 50 }: Json): Json {
-  const isIn = (log: Conversation) => !folder || log.about.folders.some((each: string) => pathOf(each) === pathOf(folder));
-  const isNamed = (log: Conversation) => log.about.title.toLowerCase().includes(query.toLowerCase());
-  const logs = archived || parentId ? [] : server.list().filter((log) => isIn(log) && isNamed(log));
-  const from = cursor ? logs.findIndex((log) => log.id === cursor) + 1 : 0;
-  if (cursor && !from) throw new Failure("cursorInvalid", "The list has changed; ask for it anew.");
-  const page = logs.slice(from, from + limit);
-  return { conversations: page.map((log) => log.info()), nextCursor: logs.length > from + limit ? page.at(-1)!.id : undefined }; // [C17]
-}
-
-function read(server: Server, { conversationId, before, limit = 200 }: Json): Json {
-  const log = server.read(conversationId);
-  const items = [...log.items.values()];
-  const end = before === undefined ? items.length : items.findIndex((item) => item.id === before);
-  if (end < 0) throw new Failure("cursorInvalid", "The conversation has no such item.");
-  const page = items.slice(Math.max(0, end - limit), end);
-  return { conversation: log.info(), items: page, nextBefore: end > limit ? page[0]!.id : undefined };
-}
-
-/** Every record of the types between `firstSeq` and `lastSeq` [R6], at most 1 MiB of them. */
-function events(server: Server, { conversationId, afterSeq, beforeSeq = Infinity, types, limit = 500 }: Json): Json {
-  const log = server.read(conversationId);
-  const isForward = afterSeq !== undefined;
-  const isWanted = ({ seq, event }: Json) => (isForward ? seq > afterSeq : seq < beforeSeq) && (!types || types.includes(event.type));
-  const wanted = log.records.filter(isWanted);
-  if (!isForward) wanted.reverse();
-  let size = 0;
-  const page = wanted.slice(0, limit).filter((record, index) => (size += JSON.stringify(record).length) < MIB || index === 0);
-  const truncated = page.length < wanted.length;
-  const last = isForward && !truncated ? log.lastSeq : Math.min(beforeSeq - 1, log.lastSeq);
-  const [firstSeq, lastSeq] = isForward ? [afterSeq + 1, truncated ? page.at(-1)!.seq : last] : [truncated ? page.at(-1)!.seq : 1, last];
-  return { events: isForward ? page : page.reverse(), firstSeq, lastSeq, epoch: log.epoch, truncated };
-}
-
-function sendMessage(server: Server, params: Json, later: Later): unknown {
-  const agent = server.agent(params.conversationId);
-  for (const [name, value] of Object.entries(params.overrides?.options ?? {})) checkOption(name, value, `overrides.options.${name}`);
-  const result = repeatable(agent, "conversation/sendMessage", params, () => agent.send(params));
-  if (params.wait !== "completed" || result.duplicate) return result; // [K5]
-  later.cancel = () => agent.cancel(result.messageId);
-  return agent.outcome(result.messageId).then((turn) => ({ ...result, turn, finalText: turn.finalText }));
-}
-
-/** A promise is answered after the events [O3]: the result reports an end. */
-async function interrupt(server: Server, { conversationId, turnId, clearQueue }: Json): Promise<Json> {
-  const agent = server.agent(conversationId);
-  const result = agent.interrupt(turnId, clearQueue);
-  agent.log.commit();
-  return result;
-}
-
-function setOption({ log }: Agent, { optionId, value }: Json): Json {
-  checkOption(optionId, value, optionId in log.about.options ? "value" : "optionId");
-  log.record({ type: "options.changed", values: { [optionId]: value } });
-  return { options: optionsOf(log) };
-}
-
-function optionsOf({ about }: Conversation): Json[] {
-  const choices = (id: string) => (CHOICES[id] ?? [about.options[id]]).map((value: string) => ({ value, label: value }));
-  return Object.entries(about.options).map(([id, value]) => ({ id, name: id, category: id, type: "select", value, choices: choices(id) }));
-}
-
-function subscribe(server: Server, { conversationId }: Json): Json {
-  const agent = server.agent(conversationId);
-  agent.subscribe();
-  return { lastSeq: agent.log.lastSeq };
-}
-
-function unsubscribe(server: Server, { conversationId }: Json): Json {
-  server.agent(conversationId).unsubscribe();
-  return {};
-}
-
-function listApprovals(server: Server, { conversationId }: Json): Json {
-  const agents = conversationId ? [server.agent(conversationId)] : server.agents;
-  return { pending: agents.flatMap(({ log }) => [...log.pending.values()]) };
-}
-
-function respond(server: Server, params: Json): Json {
-  const agent = server.agents.find(({ log }) => log.pending.has(params.approvalId) || log.decisions.has(params.approvalId));
-  if (!agent) throw new Failure("approvalNotFound", "No approval with this id is here."); // [A7]
-  const result = agent.respond(params);
-  agent.log.commit();
-  return result;
 }
 
 await new Server().run();

@@ -19,17 +19,23 @@ export const words = (text: string): Json[] => [{ type: "text", text }];
 /** Write a whole file of a folder, and replace it at once or not at all. */
 export function writeFile(folder: string, isOpen: (path: string) => boolean): Tool {
   const place = (args: Json): string => {
-    if (typeof args.path !== "string" || typeof args.content !== "string") throw new Failure("toolError", "Give path and content as text.");
+    if (typeof args.path !== "string" || typeof args.content !== "string")
+      throw new Failure("toolError", "Give path and content as text.");
     const path = realPath(resolve(folder, args.path)); // Links and `..` are resolved first [T4].
     const names = path.slice(folder.length + 1).split(sep);
     if (!path.startsWith(folder + sep) || names.some((name) => name.startsWith("."))) // [T11]
       throw new Failure("toolError", "Only files of the folder can be written, and none in hidden places.");
-    if (isOpen(path)) throw new Failure("toolError", "The file is open in the editor, and this server writes on the disk only."); // [W5]
+    if (isOpen(path)) // [W5]
+      throw new Failure("toolError", "The file is open in the editor, and this server writes to the disk only.");
     return path;
   };
   return {
-    name: "write_file", description: "Write a text file, given its path from the folder and its whole text.", kind: "edit", isReadOnly: false,
-    inputSchema: { type: "object", properties: { path: { type: "string" }, content: { type: "string" } }, required: ["path", "content"] },
+    name: "write_file",
+    description: "Write a text file, given its path from the folder and its whole text.",
+    inputSchema: { type: "object", properties: { path: { type: "string" }, content: { type: "string" } },
+      required: ["path", "content"] },
+    kind: "edit",
+    isReadOnly: false,
     title: ({ path }) => `Write ${path}`,
     state: (args) => (fs.existsSync(place(args)) ? digestOf(fs.readFileSync(place(args), "utf8")) : null),
     run: ({ arguments: args }) => {
@@ -57,7 +63,8 @@ function realPath(path: string): string {
 }
 
 /** A tool that the client runs: `tool/call`. */
-export function clientTool({ name, description = "", inputSchema = { type: "object" }, annotations, timeoutS = 600 }: Json, connection: Connection): Tool {
+export function clientTool(tool: Json, connection: Connection): Tool {
+  const { name, description = "", inputSchema = { type: "object" }, annotations, timeoutS = 600 } = tool;
   const run = (call: Json, signal: AbortSignal) => new Promise<Json[]>((done, fail) => {
     const withdraw = connection.ask("tool/call", call, ({ result, error }) => {
       clearTimeout(timer);

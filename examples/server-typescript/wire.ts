@@ -17,11 +17,12 @@ export const isObject = (value: any) => typeof value === "object" && value !== n
 // ---- Errors and params: rules E, and B15 to B18 ----
 
 const CODES = { workspaceUntrusted: -31001, conversationNotFound: -31002, conversationBusy: -31003,
-  conversationLocked: -31004, turnMismatch: -31005, invalidState: -31006, authRequired: -31008, modelUnavailable: -31009,
-  providerError: -31010, overloaded: -31013, payloadTooLarge: -31014, cursorInvalid: -31015, idempotencyConflict: -31016,
-  approvalNotFound: -31021, unsupportedVersion: -31022, shuttingDown: -31025, approvalStale: -31027, toolError: -31028,
-  network: -31029, rateLimit: -31030, serverNotInitialized: -32002, invalidRequest: -32600, methodNotFound: -32601,
-  invalidParams: -32602, internalError: -32603, parseError: -32700, requestCancelled: -32800, requestFailed: -32803 };
+  conversationLocked: -31004, turnMismatch: -31005, invalidState: -31006, authRequired: -31008,
+  modelUnavailable: -31009, providerError: -31010, overloaded: -31013, payloadTooLarge: -31014, cursorInvalid: -31015,
+  idempotencyConflict: -31016, approvalNotFound: -31021, unsupportedVersion: -31022, shuttingDown: -31025,
+  approvalStale: -31027, toolError: -31028, network: -31029, rateLimit: -31030, serverNotInitialized: -32002,
+  invalidRequest: -32600, methodNotFound: -32601, invalidParams: -32602, internalError: -32603, parseError: -32700,
+  requestCancelled: -32800, requestFailed: -32803 };
 
 /** What a client or the log is told: a kind with its code, and a sentence for the user [E1, E2]. */
 export class Failure extends Error {
@@ -43,7 +44,8 @@ export function failureOf(error: any): Failure {
 }
 
 const WRONG = { missing: "must be there", wrong_type: "must be of another type", wrong_size: "is too short or too long",
-  out_of_range: "is too small or too large", unknown: "names nothing that there is", not_editable: "cannot be changed", not_a_path: "must be a path or file URI" };
+  out_of_range: "is too small or too large", unknown: "names nothing that there is", not_editable: "cannot be changed",
+  not_a_path: "must be a path or file URI" };
 
 /** Name the field by its path from `params`, and never its value [E3, E4]. */
 export function wrong(path: string, code: keyof typeof WRONG): Failure {
@@ -55,8 +57,10 @@ const TYPES: Record<string, (value: any) => boolean> = { list: Array.isArray, in
   text: (value) => typeof value === "string", flag: (value) => typeof value === "boolean",
   object: (value) => isObject(value) || (Array.isArray(value) && !value.length) }; // [B15]
 
+export type Rules = Record<string, string>;
+
 /** Check fields by rules such as `integer? 1 100` or `step|now?`; other fields are ignored [B16, B18]. */
-export function check(fields: any, rules: Record<string, string>, path = ""): void {
+export function check(fields: any, rules: Rules, path = ""): void {
   if (!TYPES.object!(fields)) throw wrong(path.slice(0, -1) || "params", "wrong_type");
   for (const [name, rule] of Object.entries(rules)) {
     const [kind, min, max] = rule.split(" ");
@@ -76,7 +80,7 @@ export function check(fields: any, rules: Record<string, string>, path = ""): vo
 export function checkContent(parts: Json[] | undefined, path = "content"): void {
   for (const [index, part] of (parts ?? []).entries()) {
     check(part, { type: "text|resource|resourceLink|selection|diagnostics" }, `${path}.${index}.`);
-    const rules: Record<string, string> = part.type === "text" ? { text: `text 0 ${LIMITS.textPartBytes}` } : { uri: "text 1" };
+    const rules: Rules = part.type === "text" ? { text: `text 0 ${LIMITS.textPartBytes}` } : { uri: "text 1" };
     check(part, rules, `${path}.${index}.${part.type}.`);
   }
   if (parts?.every((part) => part.type === "text" && !part.text.trim())) throw wrong(path, "wrong_size");
@@ -87,8 +91,11 @@ export function checkContent(parts: Json[] | undefined, path = "content"): void 
 export class Ended extends Error {}
 export class Unreadable extends Error {}
 
+/** A message, or why there is none, with the id that could be read. */
+interface Frame { message?: unknown; failure?: Failure; id?: string | number | null }
+
 /** Yield each message, or the failure to answer in its place. Throws `Ended` or `Unreadable` [B6]. */
-export async function* readMessages(stream: AsyncIterable<Buffer>): AsyncGenerator<{ message?: unknown; failure?: Failure; id?: any }> {
+export async function* readMessages(stream: AsyncIterable<Buffer>): AsyncGenerator<Frame> {
   const source = stream[Symbol.asyncIterator]();
   let rest: Buffer = Buffer.alloc(0);
   async function take(size: number): Promise<Buffer> {
@@ -103,8 +110,8 @@ export async function* readMessages(stream: AsyncIterable<Buffer>): AsyncGenerat
     return all.subarray(0, size);
   }
   async function line(limit: number): Promise<string> {
-    let end = rest.indexOf("\n");
-    for (; end < 0 && rest.length <= limit; end = rest.indexOf("\n")) rest = Buffer.concat([await take(rest.length + 1), rest]);
+    while (!rest.includes("\n") && rest.length <= limit) rest = Buffer.concat([await take(rest.length + 1), rest]);
+    const end = rest.indexOf("\n");
     if (end < 0 || end > limit) throw new Unreadable("a header block is above 64 KiB");
     return (await take(end + 1)).toString("latin1").trim();
   }
@@ -134,7 +141,8 @@ async function readLength(line: (limit: number) => Promise<string>, isLost: bool
     if (!next && (length !== undefined || !(isLost || isEmpty))) return length;
     const field = (isLost ? /(content-length):\s*(\d+)$/i : /^([\w-]+):\s*(.*)$/).exec(next);
     if (next && !field && !isLost) throw new Unreadable("what came is no header");
-    if (field?.[1]!.toLowerCase() === "content-length") length = /^\d+$/.test(field[2]!) ? Number(field[2]) : undefined; // [B2]
+    const [, name = "", value = ""] = field ?? [];
+    if (name.toLowerCase() === "content-length") length = /^\d+$/.test(value) ? Number(value) : undefined; // [B2]
     size += next.length + 1;
     isEmpty &&= !next;
   }
@@ -179,8 +187,8 @@ export class Connection {
 
   constructor(serve: Serve) {
     this.#serve = serve;
-    this.#out.on("drain", () => {
-      for (const [conversationId, gap] of this.#gaps) this.notify("conversation/gap", { conversationId, ...gap }); // [L4]
+    this.#out.on("drain", () => { // [L4]
+      for (const [conversationId, gap] of this.#gaps) this.notify("conversation/gap", { conversationId, ...gap });
       this.#gaps.clear();
     });
   }
@@ -195,7 +203,8 @@ export class Connection {
     if (isMessage && message.method === undefined && ("result" in message || "error" in message)) {
       this.#asked.get(id)?.(message); // Else it answers no open request [B13].
     } else if (!isMessage || typeof message.method !== "string" || ("id" in message && id === null)) {
-      this.answer(id, { error: new Failure("invalidRequest", "This is no JSON-RPC message, or a batch.").answer }); // [B10]
+      const failure = new Failure("invalidRequest", "This is no JSON-RPC message, or a batch."); // [B10]
+      this.answer(id, { error: failure.answer });
     } else if (id !== null) this.#onRequest(id, message.method, message.params ?? {});
     else if (message.method === "$/cancelRequest") this.#open.get(message.params?.id)?.cancel?.(); // [B19]
     else return { method: message.method, params: isObject(message.params) ? message.params : {} };
