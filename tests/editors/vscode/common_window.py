@@ -46,11 +46,13 @@ MODEL_WITH_PRICE = {
     "model": "openai/fake",
     "llm": {"contextWindow": 10_000, "inputCostPerToken": 0.001, "outputCostPerToken": 0.001},
 }
+THINKING = "a-model-that-thinks"
+MODEL_WITH_EFFORTS = {"model": "openai/gpt-5.1"}
 COMMAND = "oh.daemon.command"
 PYTHON_CHOSEN = "chosen-python"
 """A file in the server's home: the Python that the window's Python extension says is chosen."""
 NAME_OF_NONE = "no conversation has this name"
-PROFILES = {PATCHES: MODEL_OF_PATCHES, PRICED: MODEL_WITH_PRICE}
+PROFILES = {PATCHES: MODEL_OF_PATCHES, PRICED: MODEL_WITH_PRICE, THINKING: MODEL_WITH_EFFORTS}
 N_CLEARINGS = 30
 _marks = map(str, itertools.count())
 

@@ -4,6 +4,7 @@ import re
 import threading
 
 import pytest
+from common_window import THINKING
 from fake_llm import call, calls, held, say
 from playwright.async_api import expect
 from window import VSCode
@@ -123,6 +124,19 @@ async def expect_pictures(vscode: VSCode) -> None:
     for n in range(2):
         shown = vscode.panel.locator(".user img").nth(n)
         await expect(shown).to_have_js_property("naturalWidth", 1)
+
+
+async def test_how_much_a_model_thinks_is_chosen_before_the_conversation(vscode: VSCode) -> None:
+    vscode.script(say("Thought."))
+    await vscode.open()
+    effort = vscode.panel.locator('[data-option="effort"]')
+    await expect(effort).to_have_count(0)
+    await vscode.choose("model", THINKING)
+    await vscode.choose("effort", "high")
+    await vscode.say("think")
+    await vscode.expect_answers("Thought.")
+    assert vscode.llm.requests[-1].body["reasoning_effort"] == "high"
+    await expect(effort).to_have_attribute("data-value", "high")
 
 
 async def test_earlier_messages_come_back_at_the_edges_and_the_draft_stays(vscode: VSCode) -> None:

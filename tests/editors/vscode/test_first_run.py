@@ -104,6 +104,7 @@ async def test_from_the_first_start_to_a_landed_change_no_mouse_is_needed(
     await vscode.focus_agent()
     server = vscode.panel.get_by_role("button", name="Use Ollama on this machine")
     await expect(server).to_be_visible()
+    await look(vscode, "local-server")
     vscode.script(say("yes"))
     await vscode.tab_to(server)
     await vscode.page.keyboard.press("Enter")
