@@ -127,9 +127,13 @@ function installing(step: string): HTMLElement {
   );
 }
 
+const KEY_WORDS =
+  "the key of a provider, such as Anthropic, OpenAI, Google or OpenRouter; it is kept in the editor's secret storage.";
+
 /** Before there is a model: what runs on this machine already, a key, another server, or the demo. */
 class FirstModel {
-  private readonly servers = h("div.actions", { hidden: true });
+  private readonly servers = h("div.actions");
+  private readonly about = h("p");
   private readonly key = host("Set an API key", "oh.setKey", "primary");
   readonly element: HTMLElement;
 
@@ -142,11 +146,7 @@ class FirstModel {
       {},
       h("h2", {}, "First, a model"),
       this.servers,
-      h(
-        "p",
-        {},
-        "Give the key of a provider, such as Anthropic, OpenAI, Google or OpenRouter; it is kept in the editor's secret storage. Or use a server of your own, such as Ollama.",
-      ),
+      this.about,
       h(
         "div.actions",
         {},
@@ -156,6 +156,7 @@ class FirstModel {
       ),
       h("p", {}, "The demo is a script that needs no key."),
     );
+    this.drawServers([]);
   }
 
   /** Call when it is shown; without an answer, there are just no servers to offer. */
@@ -166,8 +167,12 @@ class FirstModel {
   }
 
   private drawServers(servers: readonly LocalServer[]): void {
-    this.servers.hidden = servers.length === 0;
-    this.key.className = servers.length === 0 ? "primary" : "secondary";
+    const hasAny = servers.length > 0;
+    this.servers.hidden = !hasAny;
+    this.about.textContent = hasAny
+      ? `Or give ${KEY_WORDS}`
+      : `Give ${KEY_WORDS} Or use a server of your own, such as Ollama.`;
+    this.key.className = hasAny ? "secondary" : "primary";
     this.servers.replaceChildren(
       ...servers.map(({ name, address, nModels }, n) =>
         h(
