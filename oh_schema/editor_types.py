@@ -1,4 +1,4 @@
-"""Renders the contract's models as types: protocol.ts and protocol.lua for the editors, plain.py.
+"""Renders the contract's models as types: protocol.ts, protocol.lua, plain.py and methods.pyi.
 
 Fields that the daemon always sends are required; fields that a client may leave out are optional.
 `make schema` writes the files.
@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
-from oh_daemon.contract import events, protocol
+from oh_daemon.contract import connection, events, protocol
 from oh_daemon.contract.base import Contract
 from oh_daemon.contract.protocol import Method
 from oh_daemon.contract.settings import CHOICES
@@ -39,6 +39,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict
 
 if TYPE_CHECKING:
+'''
+_METHODS_HEAD = '''"""What crosses the wire, as plain dicts, and each request as a method.
+
+Written by `make schema`, explained in protocol.md. Only type checkers read it.
+"""
+
+from typing import Any, Literal, NotRequired, TypedDict, Unpack
+
 '''
 # In TypeScript, `Record` is a built-in type.
 _RENAMED = {"Record": "LogRecord"}
@@ -71,7 +79,7 @@ _LUA = Language(
     "oh.protocol.",
 )
 _PYTHON = Language(
-    {kind: kind.__name__ for kind in (str, int, float, bool)} | {Any: "Any"},
+    {kind: kind.__name__ for kind in (str, int, float, bool)} | {SecretStr: "str", Any: "Any"},
     "list[{}]",
     "dict[str, {}]",
     literal="Literal[{}]",
@@ -95,8 +103,6 @@ def render_typescript() -> str:
         lines += ["", f"export interface {title} {{"]
         lines += [f'  "{method.name}": {_ts_method(method)};' for method in methods]
         lines += ["}"]
-    lines += ["", "/** What a client can say in `initialize` that it does. */"]
-    lines += [f"export type Feature = {_union(Literal[protocol.FEATURES], _TS)};"]
     keys = " ".join(f"readonly {option}: readonly Choice[];" for option in CHOICES)
     lines += ["", f"/** {_CHOICES} */", f"export const CHOICES: {{ {keys} }} = {{"]
     lines += _choices("{}: [", 'value: "{}", label: "{}"', "]")
@@ -151,6 +157,35 @@ def render_python() -> str:
     return formatted(_PYTHON_HEAD + indent("\n".join([text, *aliases]), "    "))
 
 
+def render_python_methods() -> str:
+    """Render all of the wire as `TypedDict`s, and each request as a method, for both clients."""
+    lines = [_METHODS_HEAD]
+    for model, fields in _models().items():
+        own = {name: _presence(name, t, always) for name, t, always in fields}
+        if any(map(iskeyword, own)):
+            typed = {name: text.partition(": ")[2] for name, text in own.items()}
+            lines += [f"{_name(model)} = TypedDict({_name(model)!r}, {typed})"]
+        else:
+            lines += [f"class {_name(model)}(TypedDict):"]
+            lines += [f"    {text}" for text in own.values()] or ["    ..."]
+    lines += [f"{name} = {_union(alias, _PYTHON)}" for name, alias in _aliases().items()]
+    for title, word in (("Methods", "def"), ("AsyncMethods", "async def")):
+        lines += [f"class {title}:"]
+        for method in protocol.REQUESTS:
+            result = _name(method.result) if method.result else "None"
+            name = protocol.function_name(method.name)
+            lines += [
+                f"    {word} {name}(self, **params: Unpack[{_name(method.params)}]) -> {result}:"
+            ]
+            lines += [f'        """{method.doc}"""']
+    return formatted("\n".join(lines), "--stdin-filename=methods.pyi")
+
+
+def _presence(name: str, annotation: Any, always: bool) -> str:
+    kind = _typed(annotation, _PYTHON)
+    return f"{name}: {kind if always else f'NotRequired[{kind}]'}"
+
+
 def _bases(model: type[Contract]) -> list[type[Contract]]:
     """Return the models that this one extends, and at the end this one."""
     line = reversed(model.__mro__)
@@ -171,9 +206,10 @@ def _python_class(model: type[Contract]) -> str:
     return "\n    ".join([f"class {model.__name__}({bases}):", *own])
 
 
-def formatted(code: str) -> str:
+def formatted(code: str, *options: str) -> str:
     """Return Python as our formatter writes it."""
-    command = (sys.executable, "-m", "ruff", "format", "--isolated", "--line-length=100", "-")
+    ruff = (sys.executable, "-m", "ruff", "format", "--isolated", "--line-length=100")
+    command = (*ruff, *options, "-")
     return subprocess.run(command, input=code, capture_output=True, text=True, check=True).stdout
 
 
@@ -222,12 +258,15 @@ def _models() -> dict[type[Contract], list[Field]]:
     from_client: set[type[Contract]] = set()
     for method in (*protocol.REQUESTS, *protocol.CLIENT_NOTIFICATIONS):
         from_client |= _reached(method.params, models)
+    from_client |= _reached(connection.ClientBlock, models)
     for method in protocol.CLIENT_REQUESTS:
         from_client |= _reached(method.result, models)
     for _title, methods in _registry():
         for method in methods:
             _reached(method.params, models)
             _reached(method.result, models)
+    for block in connection.MODELS:
+        _reached(block, models)
     return {model: list(_fields(model, may_omit=model in from_client)) for model in models}
 
 

@@ -24,7 +24,12 @@ from oh_daemon.contract.settings import (
     Settings,
 )
 from oh_schema.acp_types import render_acp
-from oh_schema.editor_types import render_lua, render_python, render_typescript
+from oh_schema.editor_types import (
+    render_lua,
+    render_python,
+    render_python_methods,
+    render_typescript,
+)
 from oh_schema.meanings import meanings
 from oh_schema.pages import all_tables, render_page
 from oh_schema.schema import as_text, schema_document
@@ -51,6 +56,7 @@ def write_schema(root: Path, *, check: bool) -> int:
         root / "oh_daemon" / "contract" / "version.py": render_version(),
         root / "oh_daemon" / "conformance" / "rules.txt": render_rules(),
         root / "oh_daemon" / "fronts" / "acp" / "schema.py": render_acp(),
+        root / "oh_daemon" / "fronts" / "client" / "methods.pyi": render_python_methods(),
         root / "clients" / "typescript" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }

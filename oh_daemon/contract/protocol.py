@@ -6,6 +6,7 @@ loaded at first use, so that `initialize` is answered without importing pydantic
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -38,6 +39,11 @@ class Method:
     def doc(self) -> str:
         """What the method does: the first line of its parameters' docstring."""
         return (self.params.__doc__ or "").partition("\n")[0]
+
+
+def function_name(method: str) -> str:
+    """Return `conversation_send_message` for `conversation/sendMessage`."""
+    return re.sub(r"[A-Z]", lambda upper: f"_{upper[0].lower()}", method.replace("/", "_"))
 
 
 MODULES = (

@@ -21,7 +21,6 @@ from oh_daemon.contract import composing, content, forms, items, messages, proto
 from oh_daemon.contract.settings import Settings
 from oh_daemon.core import delivery
 from oh_daemon.fronts.lsp import methods, sync
-from oh_daemon.fronts.lsp.method_calls import handler_name
 from oh_daemon.fronts.wire import dispatch, framing
 from oh_daemon.workspace import output
 
@@ -272,14 +271,16 @@ def test_each_method_has_a_handler_that_takes_what_its_row_gives() -> None:
     for module, rows in methods.METHODS.items():
         handlers = vars(import_module(f"{PACKAGE}.fronts.lsp.{module}"))
         for name, needs in rows.items():
-            takes = set(signature(handlers[handler_name(name)]).parameters)
+            takes = set(signature(handlers[protocol.function_name(name)]).parameters)
             of = needs.conversation
             is_history, is_live = of == "history", of not in {"none", "new", "history"}
             if takes - HANDLERS_TAKE or ("history" in takes, "live" in takes) != (
                 is_history,
                 is_live,
             ):
-                problems.append(f"{handler_name(name)} takes {takes}, its row says {of!r}")
+                problems.append(
+                    f"{protocol.function_name(name)} takes {takes}, its row says {of!r}"
+                )
     _check(problems)
 
 

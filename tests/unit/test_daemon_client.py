@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -11,8 +12,10 @@ from typing import Any
 import pytest
 
 from oh_daemon.contract.errors import DaemonError, UserError
+from oh_daemon.fronts.client.async_connection import AsyncDaemonClient
 from oh_daemon.fronts.client.child import start_daemon
 from oh_daemon.fronts.client.connection import DaemonClient
+from oh_daemon.fronts.client.line import Descriptors
 from oh_daemon.fronts.wire.framing import ContentLength, message_of, read_frames
 
 Json = dict[str, Any]
@@ -57,17 +60,64 @@ def record(seq: int) -> Json:
     return {"seq": seq, "event": {"type": "notice"}}
 
 
-def test_events_that_a_slow_connection_left_out_are_asked_for_and_come_in_order() -> None:
-    daemon, head = Scripted(), {"conversationId": "c", "epoch": "e"}
-    daemon.say(method="conversation/event", params={**head, **record(1)})
+HEAD = {"conversationId": "c", "epoch": "e"}
+IN_ORDER = [{**HEAD, **record(seq)} for seq in range(1, 6)]
+
+
+def leave_out(daemon: Scripted) -> None:
+    daemon.say(method="conversation/event", params={**HEAD, **record(1)})
     gap = {"conversationId": "c", "fromSeq": 2, "toSeq": 4}
     daemon.say(method="conversation/gap", params=gap)
-    daemon.say(method="conversation/event", params={**head, **record(5)})
+    daemon.say(method="conversation/event", params={**HEAD, **record(5)})
+
+
+def test_events_that_a_slow_connection_left_out_are_asked_for_and_come_in_order() -> None:
+    leave_out(daemon := Scripted())
     with DaemonClient(daemon) as client:
         events = client.events()
-        shown = [next(events) for _ in range(5)]
-    assert shown == [{**head, **record(seq)} for seq in range(1, 6)]
+        assert [next(events) for _ in range(5)] == IN_ORDER
     assert [*events] == []
+
+
+async def test_so_they_are_by_an_async_client() -> None:
+    leave_out(daemon := Scripted())
+    async with AsyncDaemonClient(daemon) as client:
+        events = client.events()
+        assert [await anext(events) for _ in range(5)] == IN_ORDER
+    assert [each async for each in events] == []
+
+
+def hung_up(far: socket.socket) -> threading.Thread:
+    """Let the other end answer all requests, and end when its input does."""
+
+    def serve() -> None:
+        for request in map(message_of, read_frames(far.fileno(), FRAMING)):
+            if "id" in request:
+                body = {"jsonrpc": "2.0", "id": request["id"], "result": request["method"]}
+                far.sendall(FRAMING.framed(json.dumps(body).encode()))
+        far.close()
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_client_speaks_over_a_socket_and_its_end_is_heard_there() -> None:
+    near, far = socket.socketpair()
+    served, end = hung_up(far), near.detach()
+    with DaemonClient(Descriptors(end, end)) as client:
+        assert client.request("daemon/status") == "daemon/status"
+        assert client.close()
+    served.join()
+
+
+async def test_an_async_client_does_so_too_whatever_it_sends() -> None:
+    near, far = socket.socketpair()
+    served, end = hung_up(far), near.detach()
+    async with AsyncDaemonClient(Descriptors(end, end)) as client:
+        # More than the socket takes at once, which asyncio has made one that does not block.
+        assert await client.conversation_ask(conversationId="c", question="x" * (4 << 20))
+    served.join()
 
 
 def test_whoever_waits_hears_of_it_when_what_comes_cannot_be_taken() -> None:

@@ -209,6 +209,7 @@ def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) 
         "oh_daemon/contract",
         "oh_daemon/conformance",
         "oh_daemon/fronts/acp",
+        "oh_daemon/fronts/client",
         "clients/typescript/src",
         "editors/neovim/lua/oh",
     ):

@@ -6,12 +6,14 @@
 import { Conversation, partsOf } from "./conversation.js";
 import { frame, messages } from "./framing.js";
 import type {
+  ClientBlock,
   ClientNotifications,
   ClientRequests,
-  Feature,
+  ErrorData,
   Notifications,
   Part,
   Requests,
+  ServerBlock,
   StartParams,
 } from "./protocol.js";
 
@@ -33,16 +35,10 @@ export interface End {
   reason?(): Promise<string>;
 }
 
-/** What `initialize` says of this client; the block `ohDaemon` of the protocol has more fields. */
-export interface Hello {
+/** What `initialize` says of this client. */
+export interface Hello extends ClientBlock {
   /** Absolute paths, or URIs. */
   folders?: readonly string[];
-  client?: { name?: string; version?: string; kind?: string };
-  features?: Partial<Record<Feature, boolean>>;
-  trust?: readonly { folder: string; trusted: boolean }[];
-  settings?: Record<string, unknown>;
-  events?: { deltas?: boolean; optOut?: readonly string[] };
-  [more: string]: unknown;
 }
 
 /** An error that the daemon answered. `data` has its `kind`, a `hint` and whether it is `retryable`. */
@@ -51,7 +47,7 @@ export class DaemonError extends Error {
   constructor(
     message: string,
     readonly code: number,
-    readonly data: { readonly kind?: string; readonly hint?: string; readonly retryable?: boolean } = {},
+    readonly data: Partial<ErrorData> = {},
   ) {
     super(message);
   }
@@ -63,7 +59,7 @@ interface Message {
   method?: string;
   params?: unknown;
   result?: unknown;
-  error?: { message: string; code: number; data?: DaemonError["data"] };
+  error?: { message: string; code: number; data?: ErrorData };
 }
 interface Open {
   resolve: (result: unknown) => void;
@@ -74,6 +70,8 @@ type Handler = (params: unknown, signal: AbortSignal) => unknown;
 export class DaemonClient {
   /** Settles when there is no connection any more, with why if nobody closed it. */
   readonly closed: Promise<Error | undefined>;
+  /** Whether events do not come that this client does not want, so that their numbers have gaps. */
+  leavesOut = false;
   private isClosed = false;
   private isClosing = false;
   private nextId = 1;
@@ -92,7 +90,8 @@ export class DaemonClient {
   }
 
   /** Says hello, as every client must first. Returns what the daemon can do. */
-  async initialize({ folders = [], client, ...block }: Hello = {}): Promise<unknown> {
+  async initialize({ folders = [], client, ...block }: Hello = {}): Promise<ServerBlock> {
+    this.leavesOut = (block.events?.optOut ?? []).length > 0;
     const answer = await this.call("initialize", {
       processId: null,
       capabilities: { general: { positionEncodings: ["utf-16"] } },
@@ -100,7 +99,8 @@ export class DaemonClient {
       initializationOptions: { ohDaemon: { client: { kind: "script", ...client }, ...block } },
     });
     this.write({ method: "initialized", params: {} });
-    return answer;
+    // Data enters here, as in `request`.
+    return (answer as { capabilities: { experimental: { ohDaemon: ServerBlock } } }).capabilities.experimental.ohDaemon;
   }
 
   /** Begins a conversation. Its events come from the first one, whenever somebody begins to read them. */

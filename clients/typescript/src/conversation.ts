@@ -70,7 +70,7 @@ export class Conversation {
         const next = live.shift();
         if (next && next.seq > lastSeq) {
           // An event is in the log before anybody hears of it, so this one is read as well.
-          isBehind = next.seq > lastSeq + 1;
+          isBehind = next.seq > lastSeq + 1 && !this.daemon.leavesOut;
           if (isBehind) continue;
           lastSeq = next.seq;
           yield next;

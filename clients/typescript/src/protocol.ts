@@ -690,6 +690,74 @@ export interface ModelRetryPart {
   model?: string;
 }
 
+/** What the client says of itself: `ohDaemon` in `initializationOptions`. */
+export interface ClientBlock {
+  protocolVersion?: ProtocolVersion;
+  client?: ClientInfo;
+  features?: Features;
+  events?: EventChoice;
+  trust?: readonly FolderVerdict[];
+  settings?: Record<string, unknown>;
+  models?: ModelOffer;
+  plain?: boolean;
+  experimental?: readonly string[];
+}
+
+/** A version of this protocol. */
+export interface ProtocolVersion {
+  major: number;
+  minor?: number;
+}
+
+/** Who the client is. */
+export interface ClientInfo {
+  name?: string;
+  kind?: "panel" | "buffer" | "script" | "unattended";
+}
+
+/** The requests that the client answers; one that is missing counts as `false`. */
+export interface Features {
+  applyEdit2?: boolean;
+  saveDocument?: boolean;
+  readDocument?: boolean;
+  diagnostics?: boolean;
+  languageRequests?: boolean;
+  openDiff?: boolean;
+  approvalRequests?: boolean;
+  inputRequests?: boolean;
+  modelRequests?: boolean;
+}
+
+/** What the client does not want to receive. */
+export interface EventChoice {
+  deltas?: boolean;
+  optOut?: readonly string[];
+}
+
+/** Whether the editor trusts a folder, for this connection. */
+export interface FolderVerdict {
+  folder: string;
+  trusted?: boolean;
+}
+
+/** All models that the client can reach, as `models` in the block of `initialize`. */
+export interface ModelOffer {
+  default?: string;
+  listed?: readonly OfferedModel[];
+}
+
+/** A model that the client can reach. */
+export interface OfferedModel {
+  id: string;
+  label: string;
+  kind?: "model" | "profile" | "router";
+  contextWindow?: number;
+  available: boolean;
+  reason?: string;
+  efforts?: readonly string[];
+  editsByPatch?: boolean;
+}
+
 export interface ApplyEditResult {
   applied: boolean;
   saved?: boolean;
@@ -2042,6 +2110,49 @@ export interface ModelCompleteParams {
   purpose?: Purpose;
 }
 
+/** What the server says of itself: `ohDaemon` in `capabilities.experimental` of its answer. */
+export interface ServerBlock {
+  protocolVersion: ProtocolVersion;
+  daemon: DaemonInfo;
+  methods: readonly string[];
+  notifications: readonly string[];
+  limits: Record<string, number>;
+  sandbox?: SandboxInfo;
+  understood?: Understood;
+  experimental: readonly string[];
+}
+
+/** The process at the other end. */
+export interface DaemonInfo {
+  name: string;
+  version: string;
+  pid: number;
+}
+
+/** What the server has made of the client's block. */
+export interface Understood {
+  features: readonly string[];
+  unknown: readonly string[];
+}
+
+/** `error.data` of every error. */
+export interface ErrorData {
+  kind: string;
+  retryable: boolean;
+  hint?: string;
+  retryAfterMs?: number;
+  httpStatus?: number;
+  reference?: string;
+  errors?: readonly FieldError[];
+}
+
+/** What is wrong with one field. */
+export interface FieldError {
+  path: string;
+  code: string;
+  message: string;
+}
+
 export interface Requests {
   "conversation/start": [StartParams, StartResult];
   "conversation/open": [OpenParams, OpenResult];
@@ -2131,9 +2242,6 @@ export interface ClientRequests {
   "model/describe": [ModelDescribeParams, ModelDescribeResult];
   "model/complete": [ModelCompleteParams, ModelCompleteResult];
 }
-
-/** What a client can say in `initialize` that it does. */
-export type Feature = "applyEdit2" | "saveDocument" | "readDocument" | "diagnostics" | "languageRequests" | "openDiff" | "approvalRequests" | "inputRequests" | "modelRequests";
 
 /** Values of the options, for pickers; an open conversation brings its own. */
 export const CHOICES: { readonly mode: readonly Choice[]; readonly approval: readonly Choice[]; } = {

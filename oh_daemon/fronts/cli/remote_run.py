@@ -41,7 +41,8 @@ from oh_daemon.fronts.cli.process import say
 from oh_daemon.fronts.cli.status_line import status_line
 from oh_daemon.fronts.cli.terminal_user import TerminalUser
 from oh_daemon.fronts.cli.turn_watch import INTERRUPTED, TurnWatch
-from oh_daemon.fronts.client.connection import DaemonClient, hello
+from oh_daemon.fronts.client.connection import DaemonClient
+from oh_daemon.fronts.client.peer import hello
 from oh_daemon.fronts.remote.carrier import Carrier
 from oh_daemon.fronts.remote.connect import connect
 from oh_daemon.fronts.remote.target import Target, parse_target

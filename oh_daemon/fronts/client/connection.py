@@ -1,8 +1,4 @@
-"""The client's end of a connection to a daemon: requests out, notifications and requests in.
-
-It knows frames and messages, and nothing of what a daemon is made of. What the daemon asks is
-answered by the client's `methods`; what has none, such as `editor/*` without an editor, is refused.
-"""
+"""A synchronous client: a thread reads what the daemon sends, and answers what it asks."""
 
 from __future__ import annotations
 
@@ -12,51 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from oh_daemon.contract.errors import DaemonError
 from oh_daemon.core.cancel import CancelToken
-from oh_daemon.fronts.wire.client import Client, error_of
-from oh_daemon.fronts.wire.dispatch import Dispatcher, Method
-from oh_daemon.fronts.wire.framing import (
-    ContentLength,
-    FramingLost,
-    encode,
-    message_of,
-    read_frames,
-)
-from oh_daemon.fronts.wire.outbox import Notifications, Outbox
-from oh_daemon.fronts.wire.reading import Json, object_in
-
-_OUTGOING = Notifications(cancel="$/cancelRequest", cancel_params=lambda number: {"id": number})
-_END_S = 5.0
+from oh_daemon.fronts.client.line import Line
+from oh_daemon.fronts.client.methods import Methods
+from oh_daemon.fronts.client.peer import END_S, Missing, Peer, hello, missing_in
+from oh_daemon.fronts.wire.dispatch import Method
+from oh_daemon.fronts.wire.framing import ContentLength, FramingLost, read_frames
+from oh_daemon.fronts.wire.reading import Json
 
 
-class Line(Protocol):
-    """What connects to one daemon: a child process, or whatever else has two descriptors."""
-
-    @property
-    def inbound(self) -> int:
-        """Reads what the daemon writes. The client closes it at the end."""
-        ...
-
-    @property
-    def outbound(self) -> int:
-        """Is the daemon's input."""
-        ...
-
-    def close_input(self) -> None:
-        """Let the daemon end. Called once."""
-
-    def failure(self) -> DaemonError:
-        """Return why there is no connection any more, and what to do; may wait for the reason."""
-        ...
-
-    def kill(self) -> None:
-        """End what is left of the connection, and what it started."""
-
-
-class DaemonClient:
+class DaemonClient(Methods):
     """One daemon. Any thread may ask, but those of `methods`; a context manager that closes it."""
 
     def __init__(
@@ -68,19 +32,8 @@ class DaemonClient:
         longer returns a `Future`.
         """
         self._line = line
-        self._outbox = Outbox(line.outbound, ContentLength(), _OUTGOING)
-        self._requests = Client(self._outbox)
-        of_ours = dict(methods or {})
-        self._dispatcher = Dispatcher(
-            self._outbox,
-            self._requests,
-            lambda _method: None,
-            (_OUTGOING.cancel, "id"),
-            frozenset(of_ours),
-            of_ours,
-        )
         self._inbox: SimpleQueue[tuple[str, Json] | None] = SimpleQueue()
-        self._hang_up_once = threading.Lock()
+        self._peer = Peer(line, methods or {}, self._inbox.put)
         self._is_closing = False
         self._reader = threading.Thread(
             target=self._read, args=(unread,), name="reader", daemon=True
@@ -103,21 +56,17 @@ class DaemonClient:
         Raises the daemon's own error, `TimeoutError`, or a `DaemonError` that says why the
         connection has ended.
         """
-        answer = self._requests.request(
-            method, params or {}, deadline_s=within_s or threading.TIMEOUT_MAX, cancel=CancelToken()
+        return self._peer.result_of(
+            self._peer.requests.request(
+                method,
+                params or {},
+                deadline_s=within_s or threading.TIMEOUT_MAX,
+                cancel=CancelToken(),
+            )
         )
-        match answer.outcome:
-            case "answered":
-                return answer.result
-            case "refused":
-                raise error_of(answer.error, DaemonError)
-            case "deadline":
-                raise TimeoutError(answer.message)
-            case "gone":
-                raise self._line.failure()
 
     def notify(self, method: str, params: object) -> None:
-        self._outbox.notify(method, encode(params))
+        self._peer.notify(method, params)
 
     def notifications(self) -> Iterator[tuple[str, Json]]:
         """Yield method and params of all that come, in order; for one thread.
@@ -127,8 +76,7 @@ class DaemonClient:
         """
         while (each := self._inbox.get()) is not None:
             if each[0] == "conversation/gap":
-                gap = each[1]
-                for params in self.read(gap["conversationId"], gap["fromSeq"], gap["toSeq"]):
+                for params in self._read_log(missing_in(each[1])):
                     yield "conversation/event", params
             else:
                 yield each
@@ -136,18 +84,16 @@ class DaemonClient:
             raise self._line.failure()
 
     def events(self) -> Iterator[Any]:
-        """Yield each `conversation/event`, a `plain.Record` with more; see `notifications`."""
+        """Yield each `conversation/event`, `EventParams`; see `notifications`."""
         return (params for name, params in self.notifications() if name == "conversation/event")
 
     def read(self, conversation_id: str, first_seq: int, last_seq: int) -> Iterator[Any]:
         """Yield these events as they are in the log, in the form of `events`."""
-        named, after = {"conversationId": conversation_id}, first_seq - 1
-        while after < last_seq:
-            page = self.request("conversation/events", {**named, "afterSeq": after})
-            for record in page["events"]:
-                if record["seq"] <= last_seq:
-                    yield {**named, "epoch": page["epoch"], **record}
-            after = page["lastSeq"] if page["events"] else last_seq
+        return self._read_log(Missing(conversation_id, first_seq, last_seq))
+
+    def _read_log(self, missing: Missing) -> Iterator[Any]:
+        while missing.params is not None:
+            yield from missing.take(self.request("conversation/events", missing.params))
 
     def deliver(
         self, take: Callable[[str, Any], object], at_end: Callable[[DaemonError], object]
@@ -176,20 +122,18 @@ class DaemonClient:
 
     def hang_up(self) -> None:
         """End the daemon's input, and so the daemon. Any thread may call, also more than once."""
-        if self._hang_up_once.acquire(blocking=False):
-            self._outbox.close(_END_S)
-            self._line.close_input()
+        self._peer.hang_up()
 
     def close(self) -> bool:
         """End the daemon, within seconds; return whether it ended by itself, in order."""
         self._is_closing = True
         was_told = False
         with suppress(DaemonError, TimeoutError):
-            self.request("shutdown", within_s=_END_S)
+            self.request("shutdown", within_s=END_S)
             self.notify("exit", {})
             was_told = True
         self.hang_up()
-        self._reader.join(_END_S)
+        self._reader.join(END_S)
         has_ended = not self._reader.is_alive()
         self._line.kill()
         return was_told and has_ended
@@ -204,23 +148,7 @@ class DaemonClient:
         inbound = self._line.inbound
         with suppress(OSError, FramingLost):
             for frame in read_frames(inbound, ContentLength(), unread=unread):
-                message = message_of(frame)
-                method = message.get("method")
-                if isinstance(method, str) and "id" not in message and method != _OUTGOING.cancel:
-                    self._inbox.put((method, object_in(message, "params")))
-                else:
-                    self._dispatcher.dispatch(frame)
+                self._peer.take(frame)
         os.close(inbound)
-        self._dispatcher.abandon()
-        self._requests.on_gone()
+        self._peer.on_gone()
         self._inbox.put(None)
-
-
-def hello(folders: Sequence[Path], block: Json) -> Json:
-    """Return the params of `initialize` for a client with these folders, and no editor."""
-    return {
-        "processId": os.getpid(),
-        "workspaceFolders": [{"uri": each.as_uri(), "name": each.name} for each in folders],
-        "capabilities": {"general": {"positionEncodings": ["utf-32"]}},
-        "initializationOptions": {"ohDaemon": {"client": {"kind": "script"}, **block}},
-    }

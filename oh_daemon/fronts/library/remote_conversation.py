@@ -33,7 +33,7 @@ from oh_daemon.core.journal import History
 from oh_daemon.core.ports import Json
 from oh_daemon.core.state import State
 from oh_daemon.core.turns import turn_end
-from oh_daemon.fronts.client.connection import hello
+from oh_daemon.fronts.client.peer import hello
 from oh_daemon.fronts.library.callbacks import (
     part_of,
     waited,

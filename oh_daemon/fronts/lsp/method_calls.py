@@ -7,7 +7,6 @@ module: these run in the order of arrival.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -44,11 +43,6 @@ def bind(daemon: Daemon) -> dict[str, Method]:
     return {name: method.call for name, method in bound.items()}
 
 
-def handler_name(method: str) -> str:
-    """Return `conversation_send_message` for `conversation/sendMessage`."""
-    return re.sub(r"[A-Z]", lambda upper: f"_{upper[0].lower()}", method.replace("/", "_"))
-
-
 @dataclass(slots=True)
 class _Call:
     """One request on its way to its handler."""
@@ -80,7 +74,7 @@ class _Bound:
         # The model is built here too, since that takes as long as an import.
         self.method.params.model_rebuild()
         module = import_module(f"oh_daemon.fronts.lsp.{self.module}")
-        self.handler = vars(module)[handler_name(self.method.name)]
+        self.handler = vars(module)[protocol.function_name(self.method.name)]
         code = self.handler.__code__
         self.takes = code.co_varnames[: code.co_argcount]
         self.is_loaded = True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import threading
 import time
 from collections import Counter, defaultdict, deque
@@ -305,7 +306,12 @@ class Outbox:
     def _write(self, data: bytes) -> None:
         n_written = 0
         while n_written < len(data):
-            n_written += os.write(self._descriptor, data[n_written:])
+            try:
+                n_written += os.write(self._descriptor, data[n_written:])
+            except BlockingIOError:  # A socket that another part of this program reads from.
+                room = select.poll()
+                room.register(self._descriptor, select.POLLOUT)
+                room.poll()
         with self._counting:
             before_bytes = self._queued_bytes
             self._queued_bytes -= len(data)

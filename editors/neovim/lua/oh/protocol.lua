@@ -601,6 +601,66 @@
 ---@field error table<string, any>
 ---@field model? string
 
+--- What the client says of itself: `ohDaemon` in `initializationOptions`.
+---@class (exact) oh.protocol.ClientBlock
+---@field protocolVersion? oh.protocol.ProtocolVersion
+---@field client? oh.protocol.ClientInfo
+---@field features? oh.protocol.Features
+---@field events? oh.protocol.EventChoice
+---@field trust? oh.protocol.FolderVerdict[]
+---@field settings? table<string, any>
+---@field models? oh.protocol.ModelOffer
+---@field plain? boolean
+---@field experimental? string[]
+
+--- A version of this protocol.
+---@class (exact) oh.protocol.ProtocolVersion
+---@field major integer
+---@field minor? integer
+
+--- Who the client is.
+---@class (exact) oh.protocol.ClientInfo
+---@field name? string
+---@field kind? "panel" | "buffer" | "script" | "unattended"
+
+--- The requests that the client answers; one that is missing counts as `false`.
+---@class (exact) oh.protocol.Features
+---@field applyEdit2? boolean
+---@field saveDocument? boolean
+---@field readDocument? boolean
+---@field diagnostics? boolean
+---@field languageRequests? boolean
+---@field openDiff? boolean
+---@field approvalRequests? boolean
+---@field inputRequests? boolean
+---@field modelRequests? boolean
+
+--- What the client does not want to receive.
+---@class (exact) oh.protocol.EventChoice
+---@field deltas? boolean
+---@field optOut? string[]
+
+--- Whether the editor trusts a folder, for this connection.
+---@class (exact) oh.protocol.FolderVerdict
+---@field folder string
+---@field trusted? boolean
+
+--- All models that the client can reach, as `models` in the block of `initialize`.
+---@class (exact) oh.protocol.ModelOffer
+---@field default? string
+---@field listed? oh.protocol.OfferedModel[]
+
+--- A model that the client can reach.
+---@class (exact) oh.protocol.OfferedModel
+---@field id string
+---@field label string
+---@field kind? "model" | "profile" | "router"
+---@field contextWindow? integer
+---@field available boolean
+---@field reason? string
+---@field efforts? string[]
+---@field editsByPatch? boolean
+
 ---@class (exact) oh.protocol.ApplyEditResult
 ---@field applied boolean
 ---@field saved? boolean
@@ -1785,6 +1845,44 @@
 ---@field toolChoice "auto" | "required" | "none"
 ---@field cacheKey? string
 ---@field purpose? oh.protocol.Purpose
+
+--- What the server says of itself: `ohDaemon` in `capabilities.experimental` of its answer.
+---@class (exact) oh.protocol.ServerBlock
+---@field protocolVersion oh.protocol.ProtocolVersion
+---@field daemon oh.protocol.DaemonInfo
+---@field methods string[]
+---@field notifications string[]
+---@field limits table<string, integer>
+---@field sandbox? oh.protocol.SandboxInfo
+---@field understood? oh.protocol.Understood
+---@field experimental string[]
+
+--- The process at the other end.
+---@class (exact) oh.protocol.DaemonInfo
+---@field name string
+---@field version string
+---@field pid integer
+
+--- What the server has made of the client's block.
+---@class (exact) oh.protocol.Understood
+---@field features string[]
+---@field unknown string[]
+
+--- `error.data` of every error.
+---@class (exact) oh.protocol.ErrorData
+---@field kind string
+---@field retryable boolean
+---@field hint? string
+---@field retryAfterMs? integer
+---@field httpStatus? integer
+---@field reference? string
+---@field errors? oh.protocol.FieldError[]
+
+--- What is wrong with one field.
+---@class (exact) oh.protocol.FieldError
+---@field path string
+---@field code string
+---@field message string
 
 local M = {}
 
