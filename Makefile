@@ -54,6 +54,8 @@ EXTENSION := editors/vscode
 MODULES := $(EXTENSION)/node_modules/.made-$(call hash,$(EXTENSION)/package-lock.json)
 CLIENT := clients/typescript
 CLIENT_SOURCES := $(wildcard $(addprefix $(CLIENT)/,*.json *.md src/*))
+PAGE := oh_daemon/fronts/serve/page/main.js
+PAGE_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs src/*.ts webview/* page/*)) $(CLIENT_SOURCES)
 VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/* walkthrough/*)) $(CLIENT_SOURCES)
 # The extension brings the daemon along: its wheel, and the list of what that needs.
 DAEMON_SOURCES := pyproject.toml requirements.lock README.md LICENSE $(shell find oh_daemon -type f -not -path '*/__pycache__/*')
@@ -70,7 +72,7 @@ ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_client
 RAY := .venv/.ray-$(call hash,tests/ray.lock requirements-dev.lock)
 HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
-.PHONY: help setup system clients editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
+.PHONY: help setup system page clients editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -112,6 +114,8 @@ check-promises:
 	npm --prefix $(EXTENSION) run --silent check
 	node .ci/lua/format.mjs editors/neovim
 
+page: $(PAGE) ## the page of `oh-daemon serve --web`, which goes into the wheel
+
 clients: $(CLIENT)/oh-daemon-client.tgz ## the client for TypeScript as it is published, clients/typescript/oh-daemon-client.tgz
 
 vsix: $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, editors/vscode/oh.vsix
@@ -152,11 +156,11 @@ lock: $(DEV) ## write the lock files anew from pyproject.toml; LOCK_ARGS=--upgra
 compile = $(UV) pip compile pyproject.toml --quiet --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-annotate --no-header $(LOCK_ARGS) -o $(1)
 
-wheel: $(DEV) ## dist/*.whl, with the locked build tools
+wheel: $(DEV) $(PAGE) ## dist/*.whl, with the locked build tools
 	$(call build_wheel,dist)
 	@ls dist/*.whl
 
-release-check: $(DEV) clients ## build what is released twice, install it where nothing else is, run the demo there; the image too
+release-check: $(DEV) clients $(PAGE) ## build what is released twice, install it where nothing else is, run the demo there; the image too
 	@.ci/release-check
 
 version: $(DEV) ## VERSION=1.0.0rc1: write it everywhere, with today's date in the changelog
@@ -177,7 +181,7 @@ mcp-servers: $(MCP_SERVERS)
 acp-clients: $(ACP_CLIENTS) $(HARBOR)
 
 # What the tests of the panel drive: a VS Code with the extension, and a browser to show it.
-editors: system browser $(HOST) $(EXTENSION)/oh.vsix
+editors: system browser $(HOST) $(PAGE) $(EXTENSION)/oh.vsix
 
 # Playwright's own Node needs a library that otherwise only compilers bring along.
 # Debian has the package, Ubuntu has none of any Chromium: there a person installs Google's.
@@ -187,7 +191,11 @@ browser: $(DEV)
 		.ci/system-packages chromium-headless-shell:chromium-headless-shell || \
 		{ echo "the panel's tests need one of $(BROWSERS) on the PATH" >&2; [ "$${OH_INSTALL:-}" ] && [ -z "$${CI:-}" ]; }
 
-$(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(VSIX_SOURCES) $(DAEMON_SOURCES)
+# The panel's own code, with a host that is no editor.
+$(PAGE): $(MODULES) $(PAGE_SOURCES)
+	@cd $(EXTENSION) && node esbuild.mjs --production --page
+
+$(EXTENSION)/oh.vsix: $(DEV) $(MODULES) $(PAGE) $(VSIX_SOURCES) $(DAEMON_SOURCES)
 	@cp LICENSE $(EXTENSION)/LICENSE
 	@rm -rf $(EXTENSION)/daemon && mkdir $(EXTENSION)/daemon && cp requirements.lock $(EXTENSION)/daemon/
 	@$(call build_wheel,$(EXTENSION)/daemon)
@@ -226,7 +234,7 @@ $(HOST):
 	@touch $@
 
 clean: ## remove what was made here
-	rm -rf .venv build dist .ruff_cache .pytest_cache .hypothesis .coverage \
+	rm -rf .venv build dist $(dir $(PAGE)) .ruff_cache .pytest_cache .hypothesis .coverage \
 		$(EXTENSION)/{node_modules,dist,daemon,oh.vsix,LICENSE} $(CLIENT)/{dist,oh-daemon-client.tgz,LICENSE} $(CODE_SERVER)/node_modules tests/{mcp_servers,acp_clients}/node_modules
 LUA_FORMAT := .ci/lua/node_modules/.made-$(call hash,.ci/lua/package-lock.json)
 

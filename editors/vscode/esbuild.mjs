@@ -1,4 +1,5 @@
 // Three bundles: the extension and its thread for Node, the panel for the browser. `--production` makes them small.
+// With `--page` only a fourth one: the panel as the page of `oh-daemon serve`, which goes into the daemon's package.
 import { build } from "esbuild";
 
 const production = process.argv.includes("--production");
@@ -8,7 +9,9 @@ const common = {
   sourcemap: production ? false : "linked",
   logLevel: "warning",
 };
-await Promise.all([
+const browser = { ...common, platform: "browser", target: "es2022", format: "iife" };
+const page = { ...browser, entryPoints: ["page/main.ts", "page/page.css"], outdir: "../../oh_daemon/fronts/serve/page" };
+const extension = () => [
   build({
     ...common,
     entryPoints: ["src/extension.ts", "src/tokens.mts"],
@@ -20,12 +23,6 @@ await Promise.all([
     format: "cjs",
     external: ["vscode"],
   }),
-  build({
-    ...common,
-    entryPoints: ["webview/main.ts", "webview/panel.css"],
-    outdir: "dist/webview",
-    platform: "browser",
-    target: "es2022",
-    format: "iife",
-  }),
-]);
+  build({ ...browser, entryPoints: ["webview/main.ts", "webview/panel.css"], outdir: "dist/webview" }),
+];
+await Promise.all(process.argv.includes("--page") ? [build(page)] : extension());

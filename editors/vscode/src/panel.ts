@@ -1,5 +1,4 @@
-/** The side panel's webview: passes its requests to the daemon and notifications back, in batches.
- * Of a conversation it keeps only the text of items that still stream, which is not in the log yet. */
+/** The side panel's webview: passes its requests to the daemon and notifications back. */
 
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
@@ -12,12 +11,11 @@ import type { EditorContext } from "./context";
 import type { Diffs } from "./diff";
 import { hostHandlers } from "./host";
 import type { FromPanel, HostRequests, PanelMemory, ToPanel } from "./messages";
-import type { Notification } from "oh-daemon-client/store";
 import type { LeftOut } from "./proposal";
-import type { ErrorInfo, Item, OpenResult, Requests } from "oh-daemon-client/protocol";
+import type { OpenResult, Requests } from "oh-daemon-client/protocol";
+import { errorInfo, Relay } from "./relay";
 import { formatCount } from "./words";
 
-const BATCH_MS = 16;
 /** A daemon that hangs must not keep the panel empty. */
 const MAX_WAIT_MS = 5000;
 const MEMORY = "oh.panel";
@@ -64,11 +62,8 @@ export class Panel implements WebviewViewProvider, Disposable {
   private nPages = 0;
   /** Settles when the messages on their way to the daemon have arrived, or cannot. */
   private sending: Promise<unknown> = Promise.resolve();
-  private batch: Notification[] = [];
-  private timer: NodeJS.Timeout | undefined;
+  private readonly relay = new Relay((batch) => this.post({ type: "notifications", batch }));
   private unsent: ToPanel[] = [];
-  /** The text so far of each item that is streaming, by item id. */
-  private readonly live = new Map<string, string>();
   private readonly listeners: Disposable[];
   private asked: string | undefined;
   private readonly host: ReturnType<typeof hostHandlers>;
@@ -83,10 +78,10 @@ export class Panel implements WebviewViewProvider, Disposable {
     this.host = hostHandlers(agent, diffs, editors, colors);
     this.listeners = [
       colors,
-      agent.onNotification((notification) => this.forward(notification)),
+      agent.onNotification((notification) => this.relay.take(notification, this.isReady)),
       editors.onLooking((looking) => this.post({ type: "looking", ...(looking && { looking }) })),
       agent.onState((daemon) => {
-        if (daemon.kind !== "running") this.live.clear();
+        if (daemon.kind !== "running") this.relay.forget();
         this.post({ type: "daemon", daemon });
       }),
     ];
@@ -149,7 +144,7 @@ export class Panel implements WebviewViewProvider, Disposable {
 
   dispose(): void {
     for (const each of this.listeners) each.dispose();
-    clearTimeout(this.timer);
+    this.relay.dispose();
   }
 
   private get memory(): PanelMemory {
@@ -201,8 +196,8 @@ export class Panel implements WebviewViewProvider, Disposable {
       : this.agent.request(method as keyof Requests, params as Requests[keyof Requests][0]);
     if (SENDING.has(method)) this.sending = Promise.allSettled([this.sending, answered]);
     const result = await answered;
-    this.flush();
-    return method === "conversation/open" ? this.withLiveText(result as OpenResult) : result;
+    this.relay.flush();
+    return method === "conversation/open" ? this.relay.withLiveText(result as OpenResult) : result;
   }
 
   /** If the page has gone when the message arrives, the message is no longer the draft of the next one. */
@@ -220,50 +215,6 @@ export class Panel implements WebviewViewProvider, Disposable {
     return result;
   }
 
-  private withLiveText(opened: OpenResult): OpenResult {
-    const items = (opened.items ?? []).map((item): Item => {
-      const text = this.live.get(item.id);
-      if (text === undefined) return item;
-      if ("text" in item) return { ...item, text };
-      return item.kind === "command" ? { ...item, content: [{ type: "text", text }] } : item;
-    });
-    return { ...opened, items };
-  }
-
-  private forward(notification: Notification): void {
-    this.remember(notification);
-    if (!this.isReady) return;
-    const last = this.batch.at(-1);
-    // Consecutive pieces of the same text are merged into one.
-    if (
-      notification.method === "conversation/delta" &&
-      last?.method === "conversation/delta" &&
-      last.params.itemId === notification.params.itemId &&
-      last.params.channel === notification.params.channel
-    ) {
-      last.params = { ...last.params, text: last.params.text + notification.params.text };
-    } else {
-      this.batch.push(notification);
-    }
-    this.timer ??= setTimeout(() => this.flush(), BATCH_MS);
-  }
-
-  private remember({ method, params }: Notification): void {
-    if (method === "conversation/delta") {
-      this.live.set(params.itemId, (this.live.get(params.itemId) ?? "") + params.text);
-    }
-    if (method === "conversation/event" && params.event.type === "item.completed")
-      this.live.delete(params.event.item.id);
-  }
-
-  private flush(): void {
-    clearTimeout(this.timer);
-    this.timer = undefined;
-    const batch = this.batch;
-    this.batch = [];
-    if (batch.length > 0) this.post({ type: "notifications", batch });
-  }
-
   private post(message: ToPanel): void {
     if (this.isReady) void this.view?.webview.postMessage(message);
   }
@@ -271,14 +222,6 @@ export class Panel implements WebviewViewProvider, Disposable {
 
 function draftIn({ draft, attached }: PanelMemory): string {
   return JSON.stringify([draft, attached]);
-}
-
-function errorInfo(error: unknown): ErrorInfo {
-  if (!(error instanceof Error)) return { code: 0, kind: "client", message: String(error), retryable: false };
-  const data = "data" in error ? (error.data as Partial<ErrorInfo> | undefined) : undefined;
-  const code = "code" in error && typeof error.code === "number" ? error.code : 0;
-  const info = { code, kind: data?.kind ?? "client", message: error.message, retryable: data?.retryable ?? false };
-  return { ...info, ...(data?.hint && { hint: data.hint }) };
 }
 
 /** Script and style are inlined: the page appears sooner, and need not be allowed to load anything. */

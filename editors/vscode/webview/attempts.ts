@@ -6,7 +6,7 @@ import type { ConversationInfo, Item, ReviewedFile } from "oh-daemon-client/prot
 import { formatCount } from "../src/words";
 import { counts } from "./diff";
 import { h, icon, type IconName } from "./dom";
-import { call, report, run } from "./host";
+import { call, hasEditor, report, run } from "./host";
 import { doing } from "./list";
 import { isWaiting } from "oh-daemon-client/store";
 
@@ -148,7 +148,7 @@ export class Attempts {
         h(
           "div.attempt-actions",
           {},
-          button("Open diff", hasFiles, () => run("host/openTurn", { conversationId, changes: files })),
+          button("Open diff", hasFiles && hasEditor, () => run("host/openTurn", { conversationId, changes: files })),
           button("Land", hasFiles && !isBusy, () => this.settle(attempt, "landed")),
           button("Discard", !way.outcome, () => this.settle(attempt, "discarded")),
         ),

@@ -2,7 +2,7 @@
 
 import type { Part, UserMessageItem } from "oh-daemon-client/protocol";
 import { h, type IconName, icon } from "./dom";
-import { call, report } from "./host";
+import { call, hasEditor, report } from "./host";
 
 export interface BranchActions {
   open: (conversationId: string) => Promise<void>;
@@ -21,7 +21,7 @@ export class Branches {
     return h(
       "div.message-actions",
       {},
-      button("undo", "Go back to before this message", () => this.goBack(item, conversationId)),
+      hasEditor && button("undo", "Go back to before this message", () => this.goBack(item, conversationId)),
       button("fork", "Fork: say it differently in a copy of the conversation up to here", () =>
         this.fork(item, conversationId),
       ),

@@ -15,7 +15,7 @@ import { color } from "./colors";
 import { diffRows, facts, fileDiff, fileLink, fileName, middleCut } from "./diff";
 import { h, type IconName, icon } from "./dom";
 import { type ImageSource, imageView } from "./images";
-import { run } from "./host";
+import { hasEditor, run } from "./host";
 import { markdown, updateMarkdown } from "./markdown";
 
 export const STATUS: Record<Item["status"], { icon: IconName; label: string }> = {
@@ -168,7 +168,7 @@ export function textOf(content: readonly Part[]): string {
 
 /** Files and conversation logs can be opened; any other resource is only named. */
 function fileChip(uri: string, label: string, range?: Range): HTMLElement {
-  if (!/^(file|oh-log):/.test(uri)) return h("span.chip", { title: uri }, icon("file"), label);
+  if (!hasEditor || !/^(file|oh-log):/.test(uri)) return h("span.chip", { title: uri }, icon("file"), label);
   const open = () => run("host/openFile", { uri, ...(range && { range }) });
   return h("button.chip", { type: "button", title: uri, onclick: open }, icon("file"), label);
 }
@@ -249,6 +249,7 @@ function toolBody(item: ToolItem, conversationId: string): HTMLElement[] {
   const pre = h("pre.output", { tabindex: 0, role: "group", "aria-label": "Output" }, ...numbered(item, text));
   const { outputRef } = item;
   const whole =
+    hasEditor &&
     outputRef !== undefined &&
     h(
       "button.quiet",

@@ -5,7 +5,7 @@ import type { ChangesDiffResult, FileChange, Hunk } from "oh-daemon-client/proto
 import { decoded } from "../src/words";
 import { color, type Piece } from "./colors";
 import { h } from "./dom";
-import { run } from "./host";
+import { hasEditor, run } from "./host";
 import { wrap } from "./spans";
 
 export const CONTEXT_LINES = 2;
@@ -54,7 +54,7 @@ export function facts(change: FileChange, onOpen: () => void): HTMLElement[] {
   if (unsaved === true)
     found.push(h("span.badge", { title: "The change is in the editor and not on disk yet." }, "unsaved"));
   // The patch of a moved file is between two names, so it fits the text of neither.
-  if (patch === undefined || op === "delete" || isMove(patch)) return found;
+  if (!hasEditor || patch === undefined || op === "delete" || isMove(patch)) return found;
   return [
     ...found,
     h(
@@ -184,6 +184,7 @@ function markRows(rows: readonly Row[], parts: readonly { value: string; added: 
 
 export function fileLink(uri: string, label: string | readonly HTMLElement[]): HTMLElement {
   const parts = typeof label === "string" ? [label] : label;
+  if (!hasEditor) return h("span", { title: uri }, ...parts);
   return h("button.link", { title: uri, onclick: () => run("host/openFile", { uri }) }, ...parts);
 }
 

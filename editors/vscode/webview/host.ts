@@ -3,9 +3,11 @@
 import type { Calls, FromPanel, PanelMemory, ToPanel } from "../src/messages";
 import type { ErrorInfo } from "oh-daemon-client/protocol";
 
-declare function acquireVsCodeApi(): { postMessage(message: FromPanel): void };
+declare function acquireVsCodeApi(): { postMessage(message: FromPanel): void; hasEditor?: false };
 
 const vscode = acquireVsCodeApi();
+/** Whether there is an editor around the panel; what only an editor can do is not offered without one. */
+export const hasEditor = vscode.hasEditor ?? true;
 const waiting = new Map<string, { resolve: (value: unknown) => void; reject: (error: CallError) => void }>();
 
 export class CallError extends Error {

@@ -15,7 +15,7 @@ import { showPathsFrom } from "./diff";
 import { h, replace } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
-import { CallError, call, listen, report, reportTo, run } from "./host";
+import { CallError, call, hasEditor, listen, report, reportTo, run } from "./host";
 import { ConversationList } from "./list";
 import { Memory } from "./memory";
 import { Meter } from "./meter";
@@ -125,14 +125,14 @@ const commands = new SlashCommands([
   {
     name: "ways",
     description: "Try a task several ways, each apart, and land one",
-    isPossible: () => true,
+    isPossible: () => hasEditor,
     needsText: true,
     run: (task) => run("host/startAttempts", { task }),
   },
   {
     name: "mcp",
     description: "Show the MCP servers",
-    isPossible: () => true,
+    isPossible: () => hasEditor,
     run: () => run("host/command", { command: "oh.mcp" }),
   },
 ]);
@@ -290,6 +290,8 @@ function toPlace(): void {
 }
 
 function focusHome(): void {
+  // The keyboard of a touch screen would cover what was asked for.
+  if (matchMedia("(pointer: coarse)").matches) return;
   if (view === "list") list.focus();
   else composer.focus();
 }

@@ -3,7 +3,7 @@
 import { marked, type Token, type Tokens } from "marked";
 import { color, grow } from "./colors";
 import { h } from "./dom";
-import { call, run } from "./host";
+import { call, hasEditor, run } from "./host";
 import { codeSpan, withPlaces } from "./places";
 
 /** The source of each element's blocks. */
@@ -136,7 +136,7 @@ function link(href: string, ...children: (Node | string)[]): HTMLElement {
 }
 
 function linkTo(href: string, children: (Node | string)[]): HTMLElement {
-  if (isFile(href))
+  if (hasEditor && isFile(href))
     return h("button.link", { title: href, onclick: () => run("host/openLink", { href }) }, ...children);
   if (!/^https?:\/\//i.test(href)) return h("span", { title: href }, ...children);
   // VS Code opens it in the browser.
@@ -166,11 +166,12 @@ function codeBlock(text: string, info: string | undefined): HTMLElement {
       {},
       h("span", {}, language),
       copyButton(now),
-      h(
-        "button.quiet",
-        { title: "Insert at the cursor", onclick: () => run("host/insert", { text: now() }) },
-        "Insert",
-      ),
+      hasEditor &&
+        h(
+          "button.quiet",
+          { title: "Insert at the cursor", onclick: () => run("host/insert", { text: now() }) },
+          "Insert",
+        ),
     ),
     h("pre", { tabindex: 0, role: "group", "aria-label": `${language} code`.trim() }, code),
   );

@@ -2,7 +2,7 @@
 
 import type { Choice, ModelInfo, Option } from "oh-daemon-client/protocol";
 import { h, icon } from "./dom";
-import { call, report, run } from "./host";
+import { call, hasEditor, report, run } from "./host";
 
 interface Row {
   id: string;
@@ -89,9 +89,9 @@ export class ModelPicker {
     const isMeant = ({ id, label }: ModelInfo) => words.every((word) => `${id} ${label}`.toLowerCase().includes(word));
     const choices = this.models.map(({ id, label }) => ({ value: id, label }));
     const known = this.models.filter(isMeant);
-    const rows = [...known.filter((each) => each.available), ...known.filter((each) => !each.available)].map((each) =>
-      this.rowOf(each, choices),
-    );
+    const missing = known.filter((each) => !each.available && hasEditor);
+    const rows = [...known.filter((each) => each.available), ...missing].map((each) => this.rowOf(each, choices));
+    if (!hasEditor) return this.drawRows(rows);
     const { addServer } = this.actions;
     this.drawRows([
       ...rows,

@@ -2,7 +2,7 @@
 
 import type { OpenPort, PortChangedParams } from "oh-daemon-client/protocol";
 import { h } from "./dom";
-import { call, report } from "./host";
+import { call, hasEditor, report } from "./host";
 
 export class PortsBox {
   readonly element = h("div.ports", { role: "status", hidden: true });
@@ -39,6 +39,6 @@ function row(conversationId: string, { port, address }: OpenPort): HTMLElement {
     "div.strip",
     {},
     h("span", {}, `A command listens on port ${port}${address === undefined ? "" : `, open at ${address}`}`),
-    h("button.secondary", { "data-port": String(port), onclick: () => void open().catch(report) }, "Open"),
+    hasEditor && h("button.secondary", { "data-port": String(port), onclick: () => void open().catch(report) }, "Open"),
   );
 }

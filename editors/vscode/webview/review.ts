@@ -7,7 +7,7 @@ import type { ChangesDiffResult, FileChange, Hunk, Conflict } from "oh-daemon-cl
 import { formatCount } from "../src/words";
 import { counts, diffLines, hunkCard, hunkLines, middleCut, pathIn } from "./diff";
 import { h, icon } from "./dom";
-import { call, report, run } from "./host";
+import { call, hasEditor, report, run } from "./host";
 import { isWaiting, type Store } from "oh-daemon-client/store";
 import type { ChangesItem } from "oh-daemon-client/turns";
 
@@ -83,7 +83,9 @@ export class Review {
         h(
           "span.changes-actions",
           {},
-          changes.length > 0 && h("button.quiet", { title: "All changes in one diff", onclick: open }, "Review"),
+          hasEditor &&
+            changes.length > 0 &&
+            h("button.quiet", { title: "All changes in one diff", onclick: open }, "Review"),
           hasAll && h("button.quiet", { onclick: () => all("accept") }, accept),
           hasAll && h("button.quiet", { onclick: () => all("revert") }, revert),
         ),
@@ -159,7 +161,7 @@ export class Review {
   private async open(item: ChangesItem, store: Store, uri: string): Promise<void> {
     if (store.canReview && !store.reviews.has(uri)) await this.load(store);
     if (this.isPendingHere(item, store, uri)) await this.toggle(store, uri);
-    else await call("host/openFile", { uri });
+    else if (hasEditor) await call("host/openFile", { uri });
   }
 
   private settle(store: Store, decision: Decision, uris: readonly string[], hunks: readonly Named[] = []): void {

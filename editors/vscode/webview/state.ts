@@ -5,7 +5,7 @@ import type { ErrorInfo, Part } from "oh-daemon-client/protocol";
 import { formatCount } from "../src/words";
 import { noticeCard, part } from "./cards";
 import { dots, h } from "./dom";
-import { call, run } from "./host";
+import { call, hasEditor, run } from "./host";
 import { markdown } from "./markdown";
 import type { Retry, Store } from "oh-daemon-client/store";
 import type { Welcome } from "./welcome";
@@ -72,7 +72,7 @@ export class StateBox {
     const cards: HTMLElement[] = [];
     if (sending) cards.push(...sendingView(sending));
     else if (!store && daemon.kind === "running" && !failure)
-      cards.push(hasModel ? loaded(this.welcome) : loaded(this.firstModel));
+      cards.push(hasModel ? loaded(this.welcome) : hasEditor ? loaded(this.firstModel) : modelElsewhere());
     if (store?.retry) cards.push(retryNotice(store.retry));
     if (store?.error) cards.push(problem(store.error, [...remedies(store.error), button("Try again", resume)]));
     return [...cards, ...failed];
@@ -87,8 +87,7 @@ function loaded(card: Welcome | FirstModel): HTMLElement {
 function daemonProblem({ message, details }: Extract<DaemonState, { kind: "failed" }>): HTMLElement {
   return problem({ message, hint: details }, [
     host("Try again", "oh.restart"),
-    host("Settings", "oh.settings"),
-    host("Log", "oh.log"),
+    ...(hasEditor ? [host("Settings", "oh.settings"), host("Log", "oh.log")] : []),
   ]);
 }
 
@@ -125,6 +124,13 @@ function installing(step: string): HTMLElement {
     dots(),
     h("p.step", {}, step),
   );
+}
+
+/** Before there is a model, where none can be added. */
+function modelElsewhere(): HTMLElement {
+  const where = " where the daemon runs, or set a key in an editor.";
+  const how = h("p", {}, "Run ", h("code", {}, "oh-daemon login"), where);
+  return h("div.welcome", {}, h("h2", {}, "There is no model yet"), how);
 }
 
 const KEY_WORDS =
@@ -187,6 +193,7 @@ class FirstModel {
 
 /** Before the first conversation the demo is a remedy too. */
 function remedies({ kind, hint }: Pick<ErrorInfo, "kind" | "hint">, onDemo?: () => void): HTMLElement[] {
+  if (!hasEditor) return [];
   if (kind !== "authRequired") return hint?.includes("the setting `") ? [host("Settings", "oh.settings")] : [];
   return [host("Set an API key", "oh.setKey", "primary"), ...(onDemo ? [button("Use the demo", onDemo)] : [])];
 }
@@ -196,7 +203,7 @@ function problem(
   actions: HTMLElement[],
 ): HTMLElement {
   // The hint says how to set a key elsewhere; here there is a button for it.
-  const isSaid = kind === "authRequired" || hint === undefined;
+  const isSaid = (hasEditor && kind === "authRequired") || hint === undefined;
   return h(
     "div.problem",
     { role: "alert" },

@@ -4,7 +4,7 @@ import type { Looking } from "../src/messages";
 import type { ConversationInfo, Part } from "oh-daemon-client/protocol";
 import { formatAgo, formatCount } from "../src/words";
 import { h, icon, type IconName } from "./dom";
-import { call, report } from "./host";
+import { call, hasEditor, report } from "./host";
 
 const N_RECENT = 3;
 
@@ -30,7 +30,9 @@ export class Welcome {
     h(
       "p",
       {},
-      "The agent reads the files you have open, with what you have not saved, edits them in place, and asks before anything risky.",
+      hasEditor
+        ? "The agent reads the files you have open, with what you have not saved, edits them in place, and asks before anything risky."
+        : "The agent works in the folder on your computer, and asks here before anything risky.",
     ),
     this.ideas,
     this.recent,
