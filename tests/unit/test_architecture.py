@@ -79,6 +79,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "yaml": ("core/front_matter", "workspace/skill_files"),
     "tree_sitter": ("core/risk/script",),
     "tree_sitter_bash": ("core/risk/script",),
+    "websockets": ("fronts/serve/door_web",),
     **dict.fromkeys(("subprocess", "pty", "multiprocessing"), PROCESSES),
 }
 """Library -> the folders (with a slash) or modules (the start of their path) that may import it."""

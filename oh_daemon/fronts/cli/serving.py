@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from oh_daemon.contract.errors import InvalidParamsError
+from oh_daemon.fronts.cli.options import Folder
 
 serving = typer.Typer(rich_markup_mode=None)
 
@@ -15,14 +19,29 @@ def serve_clients(
     idle: Annotated[
         float, typer.Option(min=0, help="End so many minutes after the last client.")
     ] = 10.0,
+    web: Annotated[
+        bool, typer.Option("--web", help="Serve a page too, on 127.0.0.1, and print its link.")
+    ] = False,
+    port: Annotated[
+        int, typer.Argument(min=0, max=65535, help="For --web; default: any that is free.")
+    ] = 0,
+    public_url: Annotated[
+        str, typer.Option(metavar="URL", help="For --web: the address of your own tunnel to it.")
+    ] = "",
+    workspace: Folder = Path(),
 ) -> int:
     """Serve several clients, which come with `oh-daemon attach`.
 
     It ends when none is left and nothing runs.
     """
-    from oh_daemon.fronts.serve.main import serve  # noqa: PLC0415
+    from oh_daemon.fronts.serve.door_web import Page  # noqa: PLC0415 - for this command.
+    from oh_daemon.fronts.serve.main import serve  # noqa: PLC0415 - as above.
+    from oh_daemon.fronts.serve.web_gate import parse_public_url  # noqa: PLC0415 - as above.
 
-    return serve(dict(os.environ), idle * 60)
+    if not web and (port or public_url):
+        raise InvalidParamsError("a port and --public-url are for the page: add --web")
+    page = Page(workspace, port, public_url and parse_public_url(public_url)) if web else None
+    return serve(dict(os.environ), idle * 60, page)
 
 
 @serving.command("attach")

@@ -11,18 +11,21 @@ from contextlib import suppress
 
 from oh_daemon.app.places import Places
 from oh_daemon.fronts.serve.door_unix import UnixDoor
+from oh_daemon.fronts.serve.door_web import Page, WebDoor
 from oh_daemon.fronts.serve.hub import Hub
 from oh_daemon.fronts.wire.stdio import signal_numbers
 
 
-def serve(environment: Mapping[str, str], idle_s: float) -> int:
+def serve(environment: Mapping[str, str], idle_s: float, page: Page | None = None) -> int:
     """Serve the user's clients until a signal, or `idle_s` after the last one if nothing runs.
 
-    Says on stdout where, once clients can connect. Raises `UserError` when another one serves.
+    Says on stdout where, once clients can connect. Raises `UserError` when another one serves, or
+    when the page cannot be.
     """
     path = Places(environment).serve_socket
     hub = Hub(environment)
     UnixDoor(hub, path)
+    web = page and WebDoor(hub, page)
     changes, on_change = os.pipe()
     os.set_blocking(on_change, False)
 
@@ -33,6 +36,8 @@ def serve(environment: Mapping[str, str], idle_s: float) -> int:
     hub.on_quiet = note_change
     signals = signal_numbers()
     sys.stdout.write(f"oh-daemon serves clients at {path}\n")
+    if web is not None:
+        sys.stdout.write(f"and a page; whoever has this link can use your agent:\n{web.link}\n")
     sys.stdout.flush()
     while True:
         wait_s = idle_s if hub.is_quiet else None
