@@ -2,7 +2,7 @@
 
 import type { DaemonState, FromPanel, HostRequests, PanelMemory, ToPanel } from "../src/messages";
 import { errorInfo, Relay } from "../src/relay";
-import { type DaemonClient, DaemonError } from "oh-daemon-client/connection";
+import { type DaemonClient, DaemonError, type Hello } from "oh-daemon-client/connection";
 import type { OpenResult, Requests } from "oh-daemon-client/protocol";
 import { connectTo } from "./connection";
 
@@ -120,7 +120,7 @@ function connect(): void {
   address.protocol = address.protocol.replace("http", "ws");
   client = connectTo(address, (notification) => relay.take(notification, true));
   void client.closed.then(onClosed);
-  const hello = {
+  const hello: Hello = {
     folders: JSON.parse(document.body.dataset.folders ?? "[]") as readonly string[],
     protocolVersion: { major: 1, minor: 0 },
     client: { name: "page", kind: "panel" },
