@@ -1,5 +1,6 @@
 """What protocol.md shows a client author to copy: the session and the program do what they say."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -7,10 +8,13 @@ import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
+import jsonschema
 import pytest
+from raw_client import RawClient
 from world import World, text, wait_for_status
 
-DOCUMENT = (Path(__file__).parents[2] / "protocol.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "protocol.md").read_text("utf-8")
 TASK = "The test fails. Make the code follow RULES.md and run the tests."
 
 
@@ -40,6 +44,24 @@ def test_the_session_of_the_document_has_the_events_that_a_client_gets(world: Wo
         # The numbers that the document leaves out depend on what Python leaves beside the tests.
         assert any(event == (seq or event[0], name) for event in seen), (seq, name)
     assert [*seen] == []
+    _check_against_schema(client)
+
+
+def _check_against_schema(client: RawClient) -> None:
+    """Each notification and request of the daemon, and its block, fit docs/schema.json."""
+    schema = json.loads((ROOT / "docs/schema.json").read_text("utf-8"))
+    sent = {"initialize": [client.capabilities["experimental"]["ohDaemon"]]}
+    for message in client.messages:
+        if message.get("method") in schema["methods"]:
+            sent.setdefault(message["method"], []).append(message["params"])
+    assert {"initialize", "conversation/event", "approval/request"} <= sent.keys()
+    names = {name: each["params"] for name, each in schema["methods"].items()}
+    for method, values in sent.items():
+        name = {**names, "initialize": "ServerBlock"}[method]
+        wanted = {"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}
+        validator = jsonschema.Draft202012Validator(wanted)
+        for value in values:
+            validator.validate(value)
 
 
 def test_the_minimal_client_of_the_document_runs_as_it_stands(world: World) -> None:
