@@ -191,6 +191,8 @@ class Bench:
         self.within_s = within_s
         self.project = home / "project"
         self.project.mkdir(parents=True, exist_ok=True)
+        self.has_heard = False
+        """Whether anything has come from a server."""
         self._popen = popen
         self._env = _environment(home, model.url)
         self._shared: Server | None = None
@@ -260,7 +262,11 @@ class Bench:
         return outcome
 
     def trace(self) -> list[str]:
-        return list(self._servers[-1].trace)[-N_SHOWN:] if self._servers else []
+        """Return what went over the wire last, and what the server said on stderr."""
+        if not self._servers:
+            return []
+        words = self._servers[-1].stderr.strip()[-MAX_SHOWN_CHARS:]
+        return [*self._servers[-1].trace][-N_SHOWN:] + ([f"stderr: {words}"] if words else [])
 
     def tidy(self, *, has_failed: bool) -> None:
         """End what the check has begun; after a failure, the next one finds a new server."""
@@ -268,6 +274,7 @@ class Bench:
         self._talks.clear()
         keeps = [self._shared] if is_whole and self._shared else []
         for server in self._servers:
+            self.has_heard |= bool(server.messages)
             server.answer_nothing()
             if server not in keeps:
                 server.kill()

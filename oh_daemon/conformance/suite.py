@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from oh_daemon.conformance.acp_checks import ACP
@@ -79,7 +80,7 @@ def run(
     within_s: float = 20,
     popen: Popen | None = None,
 ) -> Iterator[Outcome]:
-    """Run the checks of a suite, or one of them.
+    """Run the checks of a suite, or one of them; only the first if nothing at all comes.
 
     Raises `LookupError` if there is no such check, and `OSError` if there is no such program.
     """
@@ -99,17 +100,20 @@ def run(
                 outcome = _run_check(check, bench)
                 bench.tidy(has_failed=outcome.status == "failed")
                 yield outcome
+                if outcome.status == "failed" and not bench.has_heard and suite != "client":
+                    return
         finally:
             bench.tidy(has_failed=True)
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    counts = Counter(outcome.status for outcome in outcomes)
-    seconds = sum(outcome.seconds for outcome in outcomes)
-    return (
-        ", ".join(f"{counts[name]} {name}" for name in ("passed", "failed", "skipped"))
-        + f" in {seconds:.1f} s"
-    )
+    """Return a line for each profile, with what came of its checks."""
+    lines: list[str] = []
+    for profile, group in groupby(outcomes, key=lambda outcome: outcome.profile):
+        counts = Counter(outcome.status for outcome in group)
+        parts = (f"{counts[name]} {name}" for name in ("passed", "failed", "skipped"))
+        lines.append(f"{profile}: {', '.join(parts)}")
+    return "\n".join([*lines, f"{sum(outcome.seconds for outcome in outcomes):.1f} s"])
 
 
 def _run_check(check: Check, bench: Bench) -> Outcome:

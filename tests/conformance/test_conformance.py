@@ -31,6 +31,12 @@ def test_our_own_programs_keep_all_rules(name: str) -> None:
     assert [each.id for each in ran if not each.rule] == []
 
 
+def test_a_command_that_says_nothing_fails_once_with_its_own_words() -> None:
+    [only] = suite.run("server", ["sh", "-c", "echo no such option >&2"], within_s=PATIENT_S)
+    assert only.status == "failed"
+    assert "no such option" in only.as_text()
+
+
 def test_the_client_of_the_document_keeps_the_rules_that_it_comes_to(tmp_path: Path) -> None:
     [program, *_] = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
     client = tmp_path / "client.py"
