@@ -223,12 +223,11 @@ class Bench:
 
     def process(self) -> subprocess.Popen[bytes]:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return self._popen(self.argv, cwd=self.project, env=self._env, bufsize=0, **pipes)
+        return self._popen(self.argv, env=self._env, bufsize=0, **pipes)
 
     def run_beside(self, variables: dict[str, str]) -> subprocess.Popen[bytes]:
-        """Start the command as a client, which its user may see and answer, in the project."""
-        env = {**self._env, **variables}
-        return self._popen(self.argv, cwd=self.project, env=env, stdout=2)
+        """Start the command as a client, which its user may see and answer."""
+        return self._popen(self.argv, env={**self._env, **variables}, stdout=2)
 
     def connection(self, process: subprocess.Popen[bytes]) -> Connection:
         """Return our end of the line to a client, which reads from `read_on` on."""
