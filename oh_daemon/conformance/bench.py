@@ -10,6 +10,7 @@ import os
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -264,8 +265,12 @@ class Bench:
         """Return what went over the wire last, and what the server said on stderr."""
         if not self._servers:
             return []
-        words = self._servers[-1].stderr.strip()[-MAX_SHOWN_CHARS:]
-        return [*self._servers[-1].trace][-N_SHOWN:] + ([f"stderr: {words}"] if words else [])
+        server = self._servers[-1]
+        # What one that has just ended has said may still be under way.
+        with suppress(subprocess.TimeoutExpired):
+            server.exit_code(within_s=0.5)
+        words = server.stderr.strip()[-MAX_SHOWN_CHARS:]
+        return [*server.trace][-N_SHOWN:] + ([f"stderr: {words}"] if words else [])
 
     def tidy(self, *, has_failed: bool) -> None:
         """End what the check has begun; after a failure, the next one finds a new server."""
