@@ -1,5 +1,5 @@
 /**
- * A second server of the oh-daemon protocol, written from its documents alone, with Node's own modules:
+ * A second server of the oh-daemon protocol, written from its documents, with Node's own modules only:
  * `node server.ts --stdio`. What it leaves out is in README.md.
  *
  * [I3] and the like cite the rule of docs/protocol/ that a line keeps. This file has the life of the process,
