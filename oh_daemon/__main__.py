@@ -27,7 +27,7 @@ def main() -> None:
     _use_no_plugins()
     if sys.argv[1:] == ["acp"]:
         _serve(_serve_acp)
-    if sys.argv[1:2] == ["attach"] and {*sys.argv[2:]} <= {"--start", "--stdio"}:
+    if sys.argv[1:2] == ["attach"] and {*sys.argv[2:]} <= {"--start", "--or-alone", "--stdio"}:
         _serve(_attach)
     record = _parse_serving([word for word in sys.argv[1:] if word != "--stdio"])
     if record is not None:
@@ -78,9 +78,12 @@ def _serve_acp() -> int:
 
 
 def _attach() -> int:
-    from oh_daemon.fronts.serve.attach import attach  # noqa: PLC0415 - not for other commands.
+    from oh_daemon.fronts.serve import attach as to  # noqa: PLC0415 - not for other commands.
 
-    return attach(os.environ, starts="--start" in sys.argv)
+    if "--or-alone" in sys.argv:
+        code = to.attach(os.environ, starts=False)
+        return _serve_lsp("") if code is None else code
+    return to.attach_or_say_why(os.environ, starts="--start" in sys.argv)
 
 
 def _serve_lsp(record: str) -> int:

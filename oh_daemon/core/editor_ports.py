@@ -20,6 +20,8 @@ class OpenDocument:
     path: Path
     version: int
     text: str
+    rival: str | None = None
+    """A hash of the unsaved texts that other clients show of the file, if any differs from this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from oh_daemon.workspace.text_changes import with_newlines
 
 Source = Literal["buffer", "disk"]
 Route = Literal["editor", "editorAndSave", "disk"]
-Doubt = Literal["conflict", "onlyBuffer", "staleBuffer", "unsaved"]
+Doubt = Literal["conflict", "rivals", "onlyBuffer", "staleBuffer", "unsaved"]
 """Why editor, disk and what the agent saw differ."""
 
 UNSAVED = "The editor shows unsaved changes, and so does this; commands still see the older file."
@@ -31,8 +31,13 @@ CONFLICT = (
     "Both the editor's text and the file on disk changed. This is the editor's; it is unsaved, and"
     " commands see the other one. Ask the user which one counts."
 )
+RIVALS = (
+    "Another editor of the user shows other unsaved text of this file. This is the text of the one"
+    " from which you were asked. Ask the user which one counts."
+)
 _NOTES: dict[Doubt, str] = {
     "conflict": CONFLICT,
+    "rivals": RIVALS,
     "onlyBuffer": ONLY_BUFFER,
     "staleBuffer": STALE_BUFFER,
     "unsaved": UNSAVED,
@@ -50,6 +55,8 @@ class Seen:
     """False when the text also holds changes by others that the agent was not shown."""
     read: bool = True
     """False when the agent changed lines of it without having read it."""
+    rival: str | None = None
+    """What other editors held; see `OpenDocument.rival`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +140,18 @@ def as_the_editor_reads(file: FileText | None, document: OpenDocument | None) ->
     return None if is_guess and fingerprint(file) != fingerprint(document) else file
 
 
-def arbitrate(buffer: str | None, disk: str | None, sighting: Seen | None) -> Truth:
+def rival_of(document: OpenDocument | None) -> str | None:
+    return document.rival if document is not None else None
+
+
+def arbitrate(
+    buffer: str | None, disk: str | None, sighting: Seen | None, rival: str | None = None
+) -> Truth:
     """Decide which text counts, by content and never by time. None means that there is no text."""
     if buffer is None:
         return Truth("disk")
+    if rival not in {None, sighting.rival if sighting else None}:
+        return Truth("buffer", "rivals")
     if buffer == disk:
         return Truth("buffer")
     if disk is None:

@@ -17,7 +17,6 @@ from oh_daemon.contract.items import FileForm
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
 from oh_daemon.workspace.arbiter import (
-    CONFLICT,
     MOVED_ON,
     REBASED,
     UNSAVED,
@@ -32,6 +31,7 @@ from oh_daemon.workspace.arbiter import (
     choose_route,
     doubt_of,
     fingerprint,
+    rival_of,
 )
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.edit_history import EditHistory
@@ -99,7 +99,8 @@ class Documents:
         """Return the newest text and where it is; it does not count as read. Raises `ToolError`."""
         document = self.document(path)
         file = self._file(path, document)
-        truth = arbitrate(fingerprint(document), fingerprint(file), self._sightings.get(path))
+        seen = self._sightings.get(path)
+        truth = arbitrate(fingerprint(document), fingerprint(file), seen, rival_of(document))
         return Look(path, document, file, truth)
 
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
@@ -156,8 +157,7 @@ class Documents:
 
     def unsaved_texts(self) -> Mapping[Path, str]:
         """Return the unsaved texts that count over the disk's, by real path inside the folders."""
-        states = map(self.look, self.open_texts())
-        return {state.path: state.text or "" for state in states if state.is_unsaved}
+        return {x.path: x.text or "" for x in map(self.look, self.open_texts()) if x.is_unsaved}
 
     def open_texts(self) -> Mapping[Path, str]:
         """Return what the editor shows of files that tools may touch, by real path."""
@@ -180,8 +180,8 @@ class Documents:
         """Return why the agent may not know the text as it is. Raises `ToolError` without one."""
         if state.text is None:
             raise ToolError(f"there is no {self._name(state.path)!r}; glob finds files by name")
-        if state.truth.doubt == "conflict":
-            raise self._stale(state, CONFLICT)
+        if state.truth.doubt in {"conflict", "rivals"}:
+            raise self._stale(state, str(state.truth.note))
         return doubt_of(state.text, self._sightings.get(state.path), self._earlier.get(state.path))
 
     def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
@@ -219,10 +219,9 @@ class Documents:
         )
 
     def _saw(self, state: Look) -> None:
-        text = fingerprint(state.text) or ""
-        self._sightings[state.path] = Seen(
-            text, fingerprint(state.document), fingerprint(state.file)
-        )
+        texts = fingerprint(state.document), fingerprint(state.file)
+        own, rival = fingerprint(state.text) or "", rival_of(state.document)
+        self._sightings[state.path] = Seen(own, *texts, rival=rival)
 
     def _stale(self, state: Look, why: str, place: int = 1) -> StaleDocumentError:
         """Return an error that shows the text around a line, so that the next attempt can fit."""
@@ -391,6 +390,7 @@ class Documents:
             read=before is None
             or path in self._earlier
             or (sighting is not None and sighting.read),
+            rival=rival_of(document),
         )
         unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
         if unsaved and not self.commands_see_buffers:

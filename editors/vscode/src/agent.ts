@@ -16,7 +16,7 @@ import {
   type StaticFeature,
   TransportKind,
 } from "vscode-languageclient/node";
-import { commandSetting, findDaemon, pythonsOfWindow } from "./command";
+import { attaching, commandSetting, findDaemon, pythonsOfWindow } from "./command";
 import { type ApplyEditParams, applyEdit, openDiff, readDocument, saveDocuments } from "./editor";
 import { answerLanguageRequest, readDiagnostics } from "./language";
 import { FOR_COMMANDS, lendChanged, lendSecrets } from "./lent";
@@ -208,7 +208,7 @@ export class Agent implements Disposable {
       return;
     }
     const target = targetOf(this.context.workspaceState);
-    const args = target ? [...daemon.args, "remote", target] : daemon.args;
+    const args = [...daemon.args, ...(target ? ["remote", target] : attaching())];
     this.log.info(`starting ${[daemon.command, ...args].join(" ")}`);
     const folder = workspace.workspaceFolders?.[0]?.uri;
     const options = folder?.scheme === "file" ? { cwd: folder.fsPath } : {};

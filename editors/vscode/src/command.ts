@@ -14,7 +14,12 @@ export interface DaemonCommand {
 
 /** The user's own command, as text to compare. */
 export function commandSetting(): string {
-  return JSON.stringify(workspace.getConfiguration("oh").get("daemon.command", []));
+  return JSON.stringify([workspace.getConfiguration("oh").get("daemon.command", []), attaching()]);
+}
+
+/** The arguments with which the daemon for several clients is used, if that runs. */
+export function attaching(): string[] {
+  return workspace.getConfiguration("oh").get("attach") === "auto" ? ["attach", "--or-alone"] : [];
 }
 
 export async function findDaemon(managed: ManagedDaemon): Promise<DaemonCommand | undefined> {

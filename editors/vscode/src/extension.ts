@@ -54,7 +54,7 @@ export function activate(context: ExtensionContext): void {
     window.registerUriHandler({ handleUri: (uri) => openLink(uri, panel) }),
     workspace.onDidGrantWorkspaceTrust(() => agent.restart()),
     workspace.onDidChangeConfiguration((change) => {
-      if (change.affectsConfiguration("oh.daemon")) void agent.restartIfCommandChanged();
+      if (["oh.daemon", "oh.attach"].some((name) => change.affectsConfiguration(name))) void agent.restartIfCommandChanged();
       else if (change.affectsConfiguration("ohDaemon")) void agent.sendSettings();
     }),
     ...trackProgress(agent),

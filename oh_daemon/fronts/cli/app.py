@@ -14,9 +14,11 @@ import typer
 
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.fronts.cli.conformance import conformance
+from oh_daemon.fronts.cli.looking import looking
 from oh_daemon.fronts.cli.options import (
     ApiKey,
     AsJson,
+    Attach,
     Folder,
     Id,
     Images,
@@ -50,6 +52,7 @@ app.add_typer(unattended)
 app.add_typer(remote)
 app.add_typer(conformance)
 app.add_typer(serving)
+app.add_typer(looking)
 
 
 def run() -> None:
@@ -115,14 +118,11 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     max_cost: MaxCost = None,
     on: On = "",
     program: Program = "",
+    attach: Attach = False,
     api_key: ApiKey = None,  # noqa: ARG001 - always refused.
 ) -> int:
     """Work on a task without an editor. It runs on this machine and with your permissions."""
-    from oh_daemon.fronts.cli.headless import (  # noqa: PLC0415 - slow.
-        Request,
-        read_schema,
-        run_headless,
-    )
+    from oh_daemon.fronts.cli.headless import Request, read_schema, run_headless  # noqa: PLC0415
 
     approval = ask and f"ask{ask.capitalize()}"
     request = Request(
@@ -139,10 +139,10 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         secrets=tuple(secret or ()),
         isolated=isolated,
     )
-    if on:
-        from oh_daemon.fronts.cli.remote_run import run_on  # noqa: PLC0415 - for few.
+    if on or attach:
+        from oh_daemon.fronts.cli.remote_run import run_elsewhere  # noqa: PLC0415 - for few.
 
-        return run_on(request, on, program)
+        return run_elsewhere(request, on, program, attaches=attach)
     return run_headless(request)
 
 
@@ -201,19 +201,6 @@ def demo(
     return run_demo(keep)
 
 
-@app.command("log")
-def show_log(
-    conversation: Id,
-    workspace: Folder = Path(),
-    as_json: AsJson = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as the log grows.")] = False,
-) -> None:
-    """Show a conversation from its log, even while it runs."""
-    from oh_daemon.fronts.cli.logs import print_log  # noqa: PLC0415
-
-    print_log(workspace, conversation, as_json=as_json, follow=follow)
-
-
 @app.command("list")
 def list_conversations(workspace: Folder = Path(), as_json: AsJson = False) -> None:
     """List the conversations of a project, newest first."""
@@ -237,18 +224,6 @@ def show_usage(
     from oh_daemon.fronts.cli.logs import print_usage  # noqa: PLC0415
 
     print_usage(workspace, since, as_json=as_json)
-
-
-@app.command("ask")
-def ask_aside(
-    conversation: Id,
-    question: Annotated[str, typer.Argument(help="What you want to know.")],
-    workspace: Folder = Path(),
-) -> None:
-    """Ask about a conversation; it goes on as if nobody had asked."""
-    from oh_daemon.fronts.cli.conversation_commands import print_answer  # noqa: PLC0415
-
-    print_answer(workspace, conversation, question)
 
 
 @app.command("condense")

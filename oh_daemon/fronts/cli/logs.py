@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import orjson
@@ -38,8 +38,12 @@ _AT_WORK = frozenset({"running", "pausing", "interrupting"})
 def print_log(folder: Path, start_of_id: str, *, as_json: bool, follow: bool) -> None:
     """Print a log; with `follow`, go on as it grows until Ctrl-C."""
     place = find_log(folder, start_of_id)
+    print_records(_follow(place) if follow else read_log(place), as_json=as_json)
+
+
+def print_records(records: Iterable[plain.Record], *, as_json: bool) -> None:
     printer = EventPrinter(Console(highlight=False))
-    for record in _follow(place) if follow else read_log(place):
+    for record in records:
         if as_json:
             _print_json(record)
         else:

@@ -56,6 +56,7 @@ IsIsolated = Annotated[
 ]
 On = Annotated[str, typer.Option(metavar="TARGET", help="Work there, as `oh-daemon remote` does.")]
 Program = Annotated[str, typer.Option(help="With --on: the daemon there.")]
+Attach = Annotated[bool, typer.Option("--attach", help="In the daemon of `oh-daemon serve`.")]
 IsAutoresumed = Annotated[
     bool, typer.Option("--autoresume", help="Continue the newest conversation.")
 ]

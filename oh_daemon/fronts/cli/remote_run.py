@@ -1,15 +1,16 @@
-"""`oh-daemon run --on TARGET`: one turn of a daemon elsewhere, shown and asked about here.
+"""`oh-daemon run --on TARGET`, or `--attach`: one turn of another daemon, shown and asked about.
 
-The models are those of here. What the command line and its settings file say goes along as the
-settings of an editor would; trust in the folder is asked for and kept there.
+With a target, the models are those of here. What the command line and its settings file say goes
+along as the settings of an editor would; trust in the folder is asked for and kept there.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -21,6 +22,7 @@ from oh_daemon.contract.branches import ChangesListResult
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.core.ports import Json
 from oh_daemon.core.skills import typed
+from oh_daemon.fronts.cli.attached import attach_to, ids_of
 from oh_daemon.fronts.cli.conversation_commands import lines_at_end
 from oh_daemon.fronts.cli.desk_there import DeskThere
 from oh_daemon.fronts.cli.headless import (
@@ -49,26 +51,54 @@ from oh_daemon.fronts.remote.target import Target, parse_target
 from oh_daemon.store.logins import Logins
 
 
+def run_elsewhere(request: Request, target: str, program: str, *, attaches: bool) -> int:
+    """Work at a target, or in the daemon for several clients; return the exit code."""
+    if target and attaches:
+        raise InvalidParamsError("--attach and --on exclude each other")
+    return run_attached(request) if attaches else run_on(request, target, program)
+
+
 def run_on(request: Request, text: str, program: str) -> int:
     """Work at a target until the turn ends; return the exit code."""
-    signals, watch = Signals(), TurnWatch()
     target, folder = _place(request, text)
+    again = f"--on {shlex.quote(text)}{f' --program {shlex.quote(program)}' if program else ''}"
+    start = partial(_daemon_at, target, program, folder, request)
+    return _run(request, folder, start, (f"at {target.text}, with your permissions there", again))
+
+
+def run_attached(request: Request) -> int:
+    """Work in the daemon for several clients until the turn ends; return the exit code."""
+    _require_no_choice(request, "--attach")
+    sources = sources_of(request, Places(os.environ))
+    heed_problems(sources.merged())
+    block = {**_block(request), "settings": sources.of_command()}
+    kind = block.pop("client")["kind"]
+    start = partial(attach_to, request.workspace, "oh-daemon run", kind, **block)
+    where = "in the daemon of `oh-daemon serve`, with your permissions"
+    return _run(request, request.workspace, start, (where, "--attach"))
+
+
+def _run(
+    request: Request, folder: Path, start: Callable[[], DaemonClient], words: tuple[str, str]
+) -> int:
+    """Work there; `words` say where that is, and by which options it is named."""
+    signals, watch = Signals(), TurnWatch()
+    where, options = words
     console = Console(highlight=False, force_terminal=False if request.as_json else None)
     with ExitStack() as last_words, ExitStack() as ending:
         with status_line("starting", console):
             images = inline_images(read_images(request.images))
             secrets = secrets_of(request, os.environ)
-            daemon = ending.enter_context(_daemon_at(target, program, folder, request))
+            daemon = ending.enter_context(start())
             for name, value in secrets.items():
                 lent = {"name": name, "value": value, "forCommands": True}
                 daemon.request("secret/set", lent)
             desk = DeskThere(daemon, watch)
             waiting = _open(request, daemon, desk, folder)
-        say(f"works in {folder} at {target.text}, with your permissions there")
+        say(f"works in {folder} {where}")
         announce_cost(desk.model)
-        again = f"oh-daemon run --on {shlex.quote(text)} --resume {desk.id[:12]}"
-        more = f" --program {shlex.quote(program)}" if program else ""
-        last_words.callback(say, f"this was conversation {desk.id[:12]}, for `{again}{more}`")
+        again = f"oh-daemon run {options} --resume {desk.id[:12]}"
+        last_words.callback(say, f"this was conversation {desk.id[:12]}, for `{again}`")
         signals.desk = desk
         user = TerminalUser(desk, console, is_there=can_ask(request))
         if signals.came:
@@ -97,11 +127,20 @@ def _say_what_waits(request: Request, desk: DeskThere, folder: Path) -> None:
 def _place(request: Request, text: str) -> tuple[Target, Path]:
     """Return the target and the folder there. Raises `InvalidParamsError`."""
     target = parse_target(text)
-    if request.tool_choice != "auto":
-        raise InvalidParamsError("--tool-choice is for runs here: leave it out with --on")
+    _require_no_choice(request, "--on")
     if target.folder and request.workspace != Path.cwd().resolve():
         raise InvalidParamsError(f"--workspace: {text} already names the folder")
     return target, Path(target.folder) if target.folder else request.workspace
+
+
+def _require_no_choice(request: Request, option: str) -> None:
+    if request.tool_choice != "auto":
+        raise InvalidParamsError(f"--tool-choice is for runs here: leave it out with {option}")
+
+
+def _block(request: Request) -> Json:
+    kind = "panel" if can_ask(request) else "unattended"
+    return {"client": {"name": "oh-daemon run", "kind": kind}, "events": {"deltas": False}}
 
 
 def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> DaemonClient:
@@ -115,19 +154,14 @@ def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> 
     is_new = request.resume is None and not request.autoresume
     if is_new or "model" in request.options:
         models.check(merged.settings.model or models.require_default())
-    kind = "panel" if can_ask(request) else "unattended"
-    block = {
-        "client": {"name": "oh-daemon run", "kind": kind},
-        "events": {"deltas": False},
-        "settings": sources.of_command(),
-    }
+    block = {**_block(request), "settings": sources.of_command()}
     carrier = Carrier(target, program, os.environ)
     return connect(carrier, models, merged.settings, hello([folder], block))
 
 
 def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path) -> list[str]:
     """Start or open the conversation to work in; return the ids of what waits in it already."""
-    if (resumed := resumed_id(request, _ids(daemon, folder))) is None:
+    if (resumed := resumed_id(request, ids_of(daemon, folder))) is None:
         require_task(request)
         more = {} if request.result_schema is None else {"resultSchema": request.result_schema}
         params = {"isolated": request.isolated, **more}
@@ -142,12 +176,3 @@ def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path)
     for name, value in options.items():
         desk.ask("conversation/setOption", optionId=name, value=value)
     return [each["id"] for each in opened["pending"]]
-
-
-def _ids(daemon: DaemonClient, folder: Path) -> Iterator[str]:
-    """Yield the ids of the folder's conversations, newest first."""
-    page: Json = {"nextCursor": None}
-    while "nextCursor" in page:
-        cursor = {"cursor": page["nextCursor"]} if page["nextCursor"] else {}
-        page = daemon.request("conversation/list", {"folder": folder.as_uri(), **cursor})
-        yield from (each["id"] for each in page["conversations"])

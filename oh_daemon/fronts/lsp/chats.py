@@ -94,6 +94,7 @@ class Chats:
         self._lock = threading.Lock()
         self._opening = threading.Lock()
         self._by_path: dict[Path, Chat] = {}
+        daemon.leaving.append(self._leave)
         self.last: Chat | None = None
         """The one that was named or shown last."""
 
@@ -197,6 +198,14 @@ class Chats:
                 chat.writer.put(lambda text: plan_sent(text, words, live.id))
             if missing := missing_of(text, records, journal.state, chat.files.home):
                 chat.put(missing)
+
+    def _leave(self) -> None:
+        """Follow no conversation any more: without its client, nobody shows the files."""
+        chats = [*self._by_path.values()]
+        for live in self._daemon.conversations.all_live():
+            journal = live.conversation.journal
+            with journal.changed:
+                journal.listeners[:] = [each for each in journal.listeners if each not in chats]
 
     def send(self, chat: Chat) -> Json:
         """Send the draft. Raises `InvalidStateError` if there is none."""

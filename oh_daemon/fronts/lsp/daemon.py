@@ -57,6 +57,8 @@ class Daemon:
     """Entered, with the conversation locked, while a message of this client is taken."""
     has_others: Callable[[str], bool] = lambda _conversation_id: False
     """Whether other clients take part in a conversation, so that it stays open without this one."""
+    leaving: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    """What is to be done when this client leaves others alone."""
     started_at: float = field(default_factory=time.monotonic)
     version: str = field(default_factory=lambda: version("oh-daemon"))
 

@@ -87,6 +87,9 @@ class OpenDocuments:
             opened = self._open.items()
             return tuple(uri for uri, (_, now) in opened if now.text != self._clean_texts.get(uri))
 
+    def is_unsaved(self, path: Path) -> bool:
+        return self.uri_of(path) in self.unsaved_uris()
+
     def note_saves(self) -> Callable[[], Mapping[Path, str]]:
         """Note what the client saves from now on.
 

@@ -21,12 +21,11 @@ _AT_ONCE = 1 << 16
 _NONE_RUNS = 4
 
 
-def attach(environment: Mapping[str, str], *, starts: bool) -> int:
-    """Pass everything on until either side has ended; return the exit code.
+def attach(environment: Mapping[str, str], *, starts: bool) -> int | None:
+    """Pass everything on until either side has ended; return the exit code, None if none runs.
 
     With `starts`, a daemon is started if none runs; it goes on without this process.
     """
-    inbound, outbound = claim_stdio()
     path = Places(environment).serve_socket
     peer = connect(path)
     if peer is None and starts:
@@ -35,11 +34,19 @@ def attach(environment: Mapping[str, str], *, starts: bool) -> int:
         start_apart([sys.executable, "-P", "-m", "oh_daemon", "serve"], environment)
         peer = connect(path)
     if peer is None:
+        return None
+    pass_on(peer, *claim_stdio())
+    return 0
+
+
+def attach_or_say_why(environment: Mapping[str, str], *, starts: bool) -> int:
+    code = attach(environment, starts=starts)
+    if code is None:
         hint = "its log file says why" if starts else "start it with `oh-daemon serve`"
+        path = Places(environment).serve_socket
         sys.stderr.write(f"oh-daemon: no daemon serves at {path}; {hint}\n")
         return _NONE_RUNS
-    pass_on(peer, inbound, outbound)
-    return 0
+    return code
 
 
 def pass_on(peer: socket.socket, inbound: int, outbound: int) -> None:

@@ -6,6 +6,7 @@ Of several that have it open, that is the one whose client acts in the conversat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from oh_daemon.core.editor_ports import (
 )
 from oh_daemon.core.ports import Json
 from oh_daemon.fronts.lsp.composition import Window
+from oh_daemon.workspace.files import sha256_of
 
 
 class Present(Protocol):
@@ -73,7 +75,16 @@ class EditorOfMany:
         return any(each.saves_with_edits for each in self._editors())
 
     def document(self, path: Path) -> OpenDocument | None:
-        return next(filter(None, (each.document(path) for each in self._editors())), None)
+        document = next(filter(None, (each.document(path) for each in self._editors())), None)
+        if document is None:
+            return None
+        unsaved = (
+            each.text
+            for window in self._present.windows()
+            if (each := window.documents.document(path)) and window.documents.is_unsaved(path)
+        )
+        rivals = sorted({sha256_of(text) for text in unsaved if text != document.text})
+        return replace(document, rival=" ".join(rivals) or None)
 
     def documents(self) -> tuple[OpenDocument, ...]:
         shown = {doc.path: doc for each in reversed(self._editors()) for doc in each.documents()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import socket
 import stat
 import threading
@@ -42,6 +43,8 @@ from oh_daemon.sandbox.levels import Sandbox
 log = logging.getLogger(__name__)
 
 MAX_CLIENTS = 64
+_HELLO_S = 30.0
+"""How long a connection may say nothing at all."""
 _STOP_S = 2.0
 
 
@@ -71,6 +74,7 @@ class Hub:
         self._lock = threading.Lock()
         self._windows: tuple[Window, ...] = ()
         self._servers: dict[Server, threading.Thread] = {}
+        self._leaving: dict[Server, Sequence[Callable[[], object]]] = {}
         self._acting: dict[str, Acting] = {}
         self._listeners: tuple[Callable[[Path], None], ...] = ()
 
@@ -94,10 +98,14 @@ class Hub:
     def _serve(self, server: Server, inbound: int, outbound: int) -> None:
         self.on_quiet()
         try:
-            server.serve()
+            # What connects and stays silent would else keep a place, and the process from ending.
+            if select.select([inbound], [], [], _HELLO_S)[0]:
+                server.serve()
         finally:
             for descriptor in {inbound, outbound}:
                 _shut(descriptor)
+            for leave in self._leaving.pop(server, ()):
+                leave()
             with self._lock:
                 del self._servers[server]
                 self._windows = tuple(each for each in self._windows if each.server is not server)
@@ -150,6 +158,7 @@ class Hub:
         with self._lock:
             if server in self._servers:
                 self._windows += (window,)
+                self._leaving[server] = daemon.leaving
         yield window.service(daemon, sources)
 
     def _is_watched(self, conversation_id: str) -> bool:

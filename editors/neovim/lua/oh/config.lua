@@ -4,6 +4,7 @@ local M = {}
 
 ---@class oh.Config
 ---@field cmd string[] The command that starts the daemon.
+---@field attach "never"|"auto" Whether `oh-daemon serve` is used, with its other clients, if it runs.
 ---@field env table<string, string> Added to the daemon's environment.
 ---@field root? fun(buf: integer): string? The folder that the agent works in.
 ---@field trust? boolean|fun(folder: string): boolean? Without it the daemon asks, once per folder.
@@ -30,6 +31,7 @@ local M = {}
 ---@type oh.Config
 local defaults = {
   cmd = { "oh-daemon", "--stdio" },
+  attach = "never",
   env = {},
   settings = {},
   inline = true,
@@ -84,6 +86,12 @@ local checks = {
     "name a program",
     function(words)
       return type(words[1]) == "string" and words[1] ~= ""
+    end,
+  },
+  attach = {
+    'be "never" or "auto"',
+    function(how)
+      return how == "never" or how == "auto"
     end,
   },
   ["chat.width"] = {

@@ -245,17 +245,17 @@ function Daemon:launch()
 end
 
 ---@private
----@param cmd string[]
+---@param options oh.Config
 ---@return string[]
-function Daemon:argv(cmd)
-  if not self.remote then
-    return cmd
+function Daemon:argv(options)
+  if not self.remote and options.attach == "never" then
+    return options.cmd
   end
-  local words = vim.list_slice(cmd)
+  local words = vim.list_slice(options.cmd)
   if words[#words] == "--stdio" then
     table.remove(words)
   end
-  return vim.list_extend(words, { "remote", self.remote })
+  return vim.list_extend(words, self.remote and { "remote", self.remote } or { "attach", "--or-alone" })
 end
 
 ---@private
@@ -326,7 +326,7 @@ function Daemon:connect(options, dispatchers)
     end)
   end
   return vim.lsp.rpc.start(
-    self:argv(options.cmd),
+    self:argv(options),
     dispatchers,
     { cwd = self.root, env = options.env }
   )
