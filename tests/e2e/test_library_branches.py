@@ -70,8 +70,9 @@ def test_files_go_back_to_before_one_action_and_what_was_said_stays(
     fake.add(say("Done."), say("Yes."))
     with Conversation(agent, tmp_path) as conversation:
         conversation.run("Make both.")
-        first, second = conversation.checkpoints
-        assert (first.title, second.title) == ("Run touch one", "Run touch two")
+        titles = [each.title for each in conversation.checkpoints]
+        assert titles == ["Run touch one", "Run touch two"], conversation.export()
+        second = conversation.checkpoints[1]
         assert conversation.restore(second.id, dry_run=True).restored
         assert (tmp_path / "two").exists()
         assert conversation.restore(second.id).restored == ((tmp_path / "two").as_uri(),)
