@@ -4,7 +4,7 @@ local M = {}
 
 ---@class oh.Config
 ---@field cmd string[] The command that starts the daemon.
----@field attach "never"|"auto" Whether `oh-daemon serve` is used, with its other clients, if it runs.
+---@field attach "never"|"auto" Whether `oh-daemon serve` is used, if it runs.
 ---@field env table<string, string> Added to the daemon's environment.
 ---@field root? fun(buf: integer): string? The folder that the agent works in.
 ---@field trust? boolean|fun(folder: string): boolean? Without it the daemon asks, once per folder.

@@ -255,7 +255,8 @@ function Daemon:argv(options)
   if words[#words] == "--stdio" then
     table.remove(words)
   end
-  return vim.list_extend(words, self.remote and { "remote", self.remote } or { "attach", "--or-alone" })
+  local how = self.remote and { "remote", self.remote } or { "attach", "--or-alone" }
+  return vim.list_extend(words, how)
 end
 
 ---@private
