@@ -54,7 +54,8 @@ export function activate(context: ExtensionContext): void {
     window.registerUriHandler({ handleUri: (uri) => openLink(uri, panel) }),
     workspace.onDidGrantWorkspaceTrust(() => agent.restart()),
     workspace.onDidChangeConfiguration((change) => {
-      if (["oh.daemon", "oh.attach"].some((name) => change.affectsConfiguration(name))) void agent.restartIfCommandChanged();
+      if (["oh.daemon", "oh.attach"].some((name) => change.affectsConfiguration(name)))
+        void agent.restartIfCommandChanged();
       else if (change.affectsConfiguration("ohDaemon")) void agent.sendSettings();
     }),
     ...trackProgress(agent),
