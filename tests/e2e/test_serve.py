@@ -274,3 +274,12 @@ def test_an_editor_that_would_attach_is_served_alone_when_no_daemon_serves(world
     daemon = world.serve()
     world.product = (*PRODUCT[:-1], "attach", "--or-alone", "--stdio")
     assert world.daemon().request("daemon/status")["pid"] == daemon.pid
+
+
+def test_the_first_client_starts_the_daemon_if_it_is_told_to(world: World) -> None:
+    world.product = (*PRODUCT[:-1], "attach", "--start")
+    one, other = world.daemon(), world.daemon()
+    pids = [each.request("daemon/status")["pid"] for each in (one, other)]
+    assert pids[0] == pids[1] not in {one.process.pid, other.process.pid}
+    os.kill(pids[0], signal.SIGTERM)
+    assert (one.exit_code(), other.exit_code()) == (0, 0)
