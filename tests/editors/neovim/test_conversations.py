@@ -1,5 +1,8 @@
 """Steering, queueing, pausing, stopping; resuming a conversation in another editor."""
 
+import os
+import subprocess
+import sys
 import threading
 
 from desk import Desk
@@ -407,3 +410,26 @@ def test_the_end_of_a_conversation_is_seen_while_it_is_being_opened(desk: Desk) 
     editor.lua("_G.arrive()")
     editor.wait_for_chat("And more.")
     assert editor.chat().count("The answer.") == 1
+
+
+def test_two_editors_that_attach_to_one_daemon_write_into_one_conversation(desk: Desk) -> None:
+    desk.script(say("One."), say("Two."))
+    argv = (sys.executable, "-m", "oh_daemon", "serve")
+    environment = {**os.environ, **desk.environment}
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        assert b"serves clients" in server.stdout.readline()
+        first, second = desk.start(attach="auto"), desk.start(attach="auto")
+        first.edit(desk.file)
+        first.command("Oh of the first")
+        first.wait_for_chat("One.")
+        second.edit(desk.file)
+        second.lua(_CHOOSE_FIRST)
+        second.command("Oh conversations")
+        second.wait_for_chat("One.")
+        second.command("Oh of the second")
+        for editor in (first, second):
+            editor.wait_for_chat("of the second")
+            editor.wait_for_chat("Two.")
+            editor.quit()
+        server.terminate()
