@@ -228,7 +228,14 @@ class ViewLandings:
             self._step.drop()
 
     def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
-        return LandingTool(self._documents, self._watch, landing, self._git.land, asks=asks)
+        return LandingTool(
+            self._documents,
+            self._watch,
+            landing,
+            self._git.land,
+            asks=asks,
+            on_end=self._step.on_landed,
+        )
 
     def _collect(self, observed: Json, keep: Keep, *, with_unfinished: bool = False) -> bool:
         with self._shared.changing:

@@ -19,7 +19,7 @@ from oh_daemon.contract.checkpoints import LandingPlanned
 from oh_daemon.contract.items import FileChange
 from oh_daemon.core.ports import Json
 from oh_daemon.sandbox.changed_files import Layers, cannot_land, content, content_on_disk, described
-from oh_daemon.sandbox.changes import Change, Collected
+from oh_daemon.sandbox.changes import SLACK_NS, Change, Collected
 from oh_daemon.sandbox.folder_landing import keep_whole
 from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
 from oh_daemon.sandbox.layer import (
@@ -46,6 +46,8 @@ class CommandStart:
     """What the last command in a view began with, whoever ran it."""
 
     at_ns: int = 0
+    landed_ns: int = 0
+    """When what the command before it made was on the disk."""
     handed_in: Mapping[Path, bytes] = field(default_factory=dict[Path, bytes])
     """Unsaved texts, by real path."""
     open_texts: Mapping[Path, str] = field(default_factory=dict[Path, str])
@@ -99,7 +101,9 @@ class Exchange:
             if self._layers.read(path) != data:
                 self._layers.write(path, data)
         start = self._start
-        start.at_ns, start.handed_in = time.time_ns(), contents
+        # What landed a moment ago is no change of somebody else.
+        start.at_ns = max(time.time_ns(), start.landed_ns + SLACK_NS)
+        start.handed_in = contents
         start.open_texts, start.shown_over = self._documents.open_texts(), {}
 
     def show(self, paths: Collection[Path], *, is_busy: bool) -> None:
@@ -207,6 +211,10 @@ class Exchange:
         if self._has_taken_out:
             self._has_taken_out = False
             self._view.refresh()
+
+    def on_landed(self) -> None:
+        """Know that what was planned is on the disk now: what is newer is somebody else's."""
+        self._start.landed_ns = time.time_ns()
 
     def keep_whole(self, path: Path) -> None:
         """Give the disk what the view has there, and take it out of the view."""

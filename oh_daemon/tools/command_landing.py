@@ -95,6 +95,7 @@ class LandingTool:
         land_git: Callable[[Sequence[RepositoryLanding]], None],
         *,
         asks: bool,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
         """If nobody is asked, protected files are left out and named.
 
@@ -108,6 +109,7 @@ class LandingTool:
         self._land_git = land_git
         self._git = [model_of(RepositoryLanding, each) for each in landing.get("git", ())]
         self._asks = asks
+        self._on_end = on_end
 
     def plan(self, args: Json) -> Intent:
         plan = self._plan
@@ -152,6 +154,12 @@ class LandingTool:
         )
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
+        try:
+            return self._run(args, context)
+        finally:
+            self._on_end()
+
+    def _run(self, args: Json, context: ToolContext) -> ToolResult:
         plan = self._plan
         why_no_git = self._why_no_git(plan, args)
         for path in {path.parent: path for path, _ in plan.in_place}.values():

@@ -4,6 +4,7 @@ import json
 import re
 import threading
 from collections.abc import Generator
+from contextlib import closing
 from http.client import HTTPConnection, HTTPResponse
 from urllib.parse import urlsplit
 
@@ -32,28 +33,29 @@ def served(world: World) -> str:
     return process.stdout.readline().decode().strip()
 
 
-def get(link: str, path: str, **headers: str) -> HTTPResponse:
-    connection = HTTPConnection(urlsplit(link).netloc)
-    connection.request("GET", path, headers=headers)
-    return connection.getresponse()
+def get(link: str, path: str, **headers: str) -> tuple[HTTPResponse, str]:
+    with closing(HTTPConnection(urlsplit(link).netloc)) as connection:
+        connection.request("GET", path, headers=headers)
+        response = connection.getresponse()
+        return response, response.read().decode()
 
 
 def test_only_the_link_lets_in_and_only_under_our_own_names(world: World) -> None:
     link = served(world)
     url = urlsplit(link)
-    first = get(link, f"/?{url.query}")
+    first, text = get(link, f"/?{url.query}")
     cookie = (first.getheader("Set-Cookie") or "").partition(";")[0]
-    goal = re.search("url=(/[^/]+/)", first.read().decode())
+    goal = re.search("url=(/[^/]+/)", text)
     assert first.status == 200
     assert goal
-    page = get(link, goal[1], Cookie=cookie)
+    page, _ = get(link, goal[1], Cookie=cookie)
     assert page.status == 200
     policy = page.getheader("Content-Security-Policy") or ""
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
-    assert get(link, goal[1]).status == 403
-    assert get(link, "/?token=of-another-start").status == 403
-    assert get(link, f"/?{url.query}", Host="rebound.example").status == 403
+    assert get(link, goal[1])[0].status == 403
+    assert get(link, "/?token=of-another-start")[0].status == 403
+    assert get(link, f"/?{url.query}", Host="rebound.example")[0].status == 403
 
     def opened(cookie: str = cookie, origin: str = f"http://{url.netloc}") -> ClientConnection:
         address = f"ws://{url.netloc}{goal[1]}socket" if goal else ""

@@ -1,14 +1,16 @@
 """What the agent learns from the editor around it, and where the editor offers the agent."""
 
+import contextlib
 import json
 import re
 import subprocess
 
 import pytest
+from code_server import WAIT_MS
 from common_window import CALC
 from fake_llm import call, calls, say
 from playwright.async_api import Locator, expect
-from window import VSCode
+from window import N_TRIES, VSCode
 
 pytestmark = pytest.mark.one_window
 
@@ -135,8 +137,13 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     await expect(bulb).to_be_hidden()
     await line.filter(has_text="return").click(click_count=3)
     await expect(bulb).to_be_visible()
-    await vscode.page.keyboard.press("Control+.")
     offered = vscode.page.locator(".action-widget", has_text="Explain")
+    for _ in range(N_TRIES):
+        # VS Code drops what is asked while the answer for the bulb is on its way.
+        await vscode.page.keyboard.press("Control+.")
+        with contextlib.suppress(AssertionError):
+            await expect(offered).to_be_visible(timeout=WAIT_MS / N_TRIES)
+            break
     await expect(offered).to_contain_text("Write a test")
     await offered.get_by_text("Explain", exact=True).hover()
     await vscode.page.keyboard.press("Enter")

@@ -218,6 +218,7 @@ async def test_a_question_is_readable_and_accessible_in_every_theme_and_width(
     await look(vscode, "path")
     await vscode.set_width(300)
     title = vscode.panel.locator(".card").last
+    await title.scroll_into_view_if_needed()
     for each in (title.locator(".cut .to"), vscode.approval.locator(".cut .to")):
         await expect(each).to_be_in_viewport(ratio=1)
 
