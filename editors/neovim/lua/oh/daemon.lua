@@ -326,11 +326,7 @@ function Daemon:connect(options, dispatchers)
       self:on_exit(code, signal)
     end)
   end
-  return vim.lsp.rpc.start(
-    self:argv(options),
-    dispatchers,
-    { cwd = self.root, env = options.env }
-  )
+  return vim.lsp.rpc.start(self:argv(options), dispatchers, { cwd = self.root, env = options.env })
 end
 
 --- Approvals and questions also come as events, and are answered with `approval/respond` and
