@@ -63,7 +63,7 @@ export class Approvals implements Disposable {
     if (!option) return;
     // The panel adds what was typed there: a note, or a changed command.
     // The panel's buttons are inert at first.
-    if (shown.id === this.panel.askedId) return this.panel.tell({ type: "press", optionId: option.id });
+    if (shown.id === this.panel.askedId) return this.panel.press(option.id);
     if (Date.now() - this.since < INERT_MS) return;
     const leftOut = this.panel.leftOut(shown.id);
     if (!canAnswer(option, proposalOf(shown), leftOut)) return this.review(shown);
@@ -94,7 +94,7 @@ export class Approvals implements Disposable {
     const meant = waiting.find(({ id }) => id === this.panel.askedId) ?? waiting[0];
     if (!meant) return;
     await this.review(meant);
-    if (meant.id === this.panel.askedId) this.panel.tell({ type: "press", optionId: "note" });
+    if (meant.id === this.panel.askedId) this.panel.press("note");
   }
 
   dispose(): void {

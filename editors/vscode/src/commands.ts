@@ -57,6 +57,7 @@ export function registerCommands(parts: Parts): Disposable[] {
     "oh.new": () => show("new"),
     "oh.newIsolated": () => show("newIsolated"),
     "oh.list": () => show("list"),
+    "oh.openInEditor": (conversationId?: string) => panel.openInEditor(conversationId),
     "oh.pause": () => ofPanel(parts, (conversationId) => agent.request("conversation/pause", { conversationId })),
     "oh.resume": () => ofPanel(parts, (conversationId) => agent.request("conversation/resume", { conversationId })),
     "oh.stop": () => ofPanel(parts, (conversationId) => agent.request("conversation/interrupt", { conversationId })),
@@ -124,6 +125,7 @@ export async function openLink(uri: Uri, panel: Panel): Promise<void> {
 }
 
 export async function showConversation(conversationId: string, panel: Panel): Promise<void> {
+  if (panel.reveal(conversationId)) return;
   await focusPanel();
   panel.tell({ type: "open", conversationId });
 }
@@ -144,7 +146,7 @@ async function focusPanel(): Promise<void> {
   await commands.executeCommand("oh.chat.focus");
 }
 
-/** Runs a command on the conversation in the panel. */
+/** Runs a command on the conversation that the user is in. */
 async function ofPanel({ panel }: Parts, action: (conversationId: string) => Promise<unknown>): Promise<void> {
   const { conversationId } = panel;
   if (conversationId !== undefined) await told(() => action(conversationId));

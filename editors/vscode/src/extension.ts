@@ -14,7 +14,7 @@ import { InlineEdits } from "./inlineedit";
 import { askForKey } from "./keys";
 import { askForSecret } from "./lent";
 import { Notices } from "./notices";
-import { Panel } from "./panel";
+import { Panel, TAB } from "./panel";
 import { trackProgress } from "./progress";
 import { ProposedEdits } from "./proposededits";
 import { StatusItem } from "./status";
@@ -51,6 +51,7 @@ export function activate(context: ExtensionContext): void {
     approvals.onCount(showBadge),
     notices.onEnded(showBadge),
     window.registerWebviewViewProvider("oh.chat", panel),
+    window.registerWebviewPanelSerializer(TAB, panel),
     window.registerUriHandler({ handleUri: (uri) => openLink(uri, panel) }),
     workspace.onDidGrantWorkspaceTrust(() => agent.restart()),
     workspace.onDidChangeConfiguration((change) => {

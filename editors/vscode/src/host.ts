@@ -16,7 +16,7 @@ import type { HostRequests } from "./messages";
 
 const COMMANDS = ["oh.setKey", "oh.restart", "oh.log", "oh.settings", "oh.install", "oh.mcp", "workbench.trust.manage"];
 
-type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
+export type Handlers = { [M in keyof HostRequests]: (params: HostRequests[M][0]) => Promise<HostRequests[M][1]> };
 
 export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext, colors: Colors): Handlers {
   return {
@@ -29,6 +29,9 @@ export function hostHandlers(agent: Agent, diffs: Diffs, editors: EditorContext,
       show(Uri.from({ scheme: "oh-output", path: `/${conversationId}/${outputRef}` })),
     "host/goBack": ({ conversationId, itemId }) => goBack(agent, conversationId, itemId),
     "host/export": ({ conversationId }) => exportConversation(agent, conversationId),
+    "host/openInEditor": async ({ conversationId }) => {
+      await commands.executeCommand("oh.openInEditor", conversationId);
+    },
     "host/startAttempts": async ({ task }) => {
       await commands.executeCommand("oh.startAttempts", task);
     },

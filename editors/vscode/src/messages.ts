@@ -70,6 +70,8 @@ export interface HostRequests {
   /** Asks the user first, and answers whether they went back. */
   "host/goBack": [{ conversationId: string; itemId: string }, boolean];
   "host/export": [{ conversationId: string }, void];
+  /** Shows the conversation in a tab of its own. */
+  "host/openInEditor": [{ conversationId: string }, void];
   /** Asks in which ways, starts the attempts and shows them. */
   "host/startAttempts": [{ task: string }, void];
   "host/openLink": [{ href: string }, void];
@@ -138,7 +140,7 @@ export interface HalfAnswer {
   leftOut?: LeftOut;
 }
 
-/** What the window remembers for the panel while that is hidden or reloaded. */
+/** What is remembered for a page while that is hidden or reloaded. */
 export interface PanelMemory {
   conversationId?: string;
   draft?: string;
@@ -170,4 +172,6 @@ export type FromPanel =
   | { type: "call"; id: string; method: keyof Calls; params: unknown }
   /** The id of the approval or question that the panel shows. */
   | { type: "asks"; id?: string }
-  | { type: "memory"; memory: PanelMemory };
+  | { type: "memory"; memory: PanelMemory }
+  /** The title of the conversation that the page shows; empty for none. */
+  | { type: "title"; title: string };

@@ -3,7 +3,11 @@
 import type { Calls, FromPanel, PanelMemory, ToPanel } from "../src/messages";
 import type { ErrorInfo } from "oh-daemon-client/protocol";
 
-declare function acquireVsCodeApi(): { postMessage(message: FromPanel): void; hasEditor?: false };
+declare function acquireVsCodeApi(): {
+  postMessage(message: FromPanel): void;
+  setState?(memory: PanelMemory): void;
+  hasEditor?: false;
+};
 
 const vscode = acquireVsCodeApi();
 /** Whether there is an editor around the panel; what only an editor can do is not offered without one. */
@@ -44,10 +48,16 @@ export function run<M extends keyof Calls>(method: M, params: Calls[M][0]): void
 
 export function remember(memory: PanelMemory): void {
   vscode.postMessage({ type: "memory", memory });
+  // A tab gets it back after a reload.
+  vscode.setState?.(memory);
 }
 
 export function tellAsked(id: string | undefined): void {
   vscode.postMessage({ type: "asks", ...(id !== undefined && { id }) });
+}
+
+export function tellTitle(title: string): void {
+  vscode.postMessage({ type: "title", title });
 }
 
 export function listen(onMessage: (message: Exclude<ToPanel, { type: "answer" }>) => void): void {

@@ -3,7 +3,7 @@
 import type { ChangedParams, ConversationInfo, ListResult } from "oh-daemon-client/protocol";
 import { formatAgo, formatCost, formatCount } from "../src/words";
 import { h, icon, type IconName } from "./dom";
-import { call, report, run } from "./host";
+import { call, hasEditor, report, run } from "./host";
 
 const PAGE = 50;
 const WORDS: Partial<Record<ConversationInfo["status"], string>> = {
@@ -157,6 +157,7 @@ export class ConversationList {
         {},
         action("pencil", "Rename", () => this.rename(item, info)),
         action("box", info.archived ? "Unarchive" : "Archive", () => this.archive(item, info)),
+        hasEditor && action("editor", "Open in an Editor", () => run("host/openInEditor", { conversationId: info.id })),
         action("share", "Export", () => run("host/export", { conversationId: info.id })),
         action("trash", "Delete", () => this.confirmDelete(item, info)),
       ),
@@ -254,7 +255,7 @@ export class ConversationList {
     else if (key === "Escape") target.closest(".confirm")?.querySelector<HTMLElement>(".secondary")?.click();
     else if (key === "ArrowDown" || key === "ArrowUp") this.focusRow(at + (key === "ArrowDown" ? 1 : -1));
     else if (target.matches(".row") && key === "F2") this.press(at, 0);
-    else if (target.matches(".row") && key === "Delete") this.press(at, 3);
+    else if (target.matches(".row") && key === "Delete") this.press(at, -1);
     else return;
     event.preventDefault();
   }
@@ -265,7 +266,8 @@ export class ConversationList {
   }
 
   private press(at: number, action: number): void {
-    this.items[at]?.querySelectorAll<HTMLElement>(".row-actions button")[action]?.click();
+    const buttons = this.items[at]?.querySelectorAll<HTMLElement>(".row-actions button") ?? [];
+    [...buttons].at(action)?.click();
   }
 }
 

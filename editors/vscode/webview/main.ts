@@ -15,7 +15,7 @@ import { showPathsFrom } from "./diff";
 import { h, replace } from "./dom";
 import { Elsewhere } from "./elsewhere";
 import { Header } from "./header";
-import { CallError, call, hasEditor, listen, report, reportTo, run } from "./host";
+import { CallError, call, hasEditor, listen, report, reportTo, run, tellTitle } from "./host";
 import { ConversationList } from "./list";
 import { Memory } from "./memory";
 import { Meter } from "./meter";
@@ -41,6 +41,7 @@ let failure: ErrorInfo | undefined;
 /** Whether the conversation that the next message starts is isolated. */
 let startsIsolated = false;
 let isFrameAsked = false;
+let toldTitle: string | undefined;
 let onStarted = () => {};
 /** Settles when the daemon runs, and opens the conversation again, or when it has failed. */
 let started = starting();
@@ -417,6 +418,10 @@ function drawNow(): void {
   document.body.dataset.busy = String(store?.isBusy ?? false);
   if (store) showPathsFrom(store.info.folders);
   header.draw(store, daemon, isList, startsIsolated);
+  // While a conversation is being opened, the tab keeps the title that it had.
+  const title = store?.info.title ?? (memory.now.conversationId === undefined ? "" : toldTitle);
+  if (title !== undefined && title !== toldTitle) tellTitle(title);
+  toldTitle = title;
   elsewhere.draw(store?.info.id);
   parentLine.draw(isList ? undefined : store?.info);
   transcript.draw(store);

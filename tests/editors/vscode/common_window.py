@@ -51,7 +51,7 @@ MODEL_WITH_EFFORTS = {"model": "openai/gpt-5.1"}
 COMMAND = "oh.daemon.command"
 PYTHON_CHOSEN = "chosen-python"
 """A file in the server's home: the Python that the window's Python extension says is chosen."""
-NAME_OF_NONE = "no conversation has this name"
+NAME_OF_NONE = "no-conversation-has-this-name"
 PROFILES = {PATCHES: MODEL_OF_PATCHES, PRICED: MODEL_WITH_PRICE, THINKING: MODEL_WITH_EFFORTS}
 N_CLEARINGS = 30
 _marks = map(str, itertools.count())

@@ -127,3 +127,44 @@ async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
     await vscode.panel.locator('.row[title="first"]').press("Enter")
     await vscode.expect_answers("One.", "More.")
     await expect(vscode.input).to_be_focused()
+
+
+async def test_conversations_in_tabs_have_their_own_input_and_are_there_after_a_reload(
+    vscode: VSCode,
+) -> None:
+    vscode.script(say("One."), say("Two."), say("More of one."))
+    await vscode.hold(("first", "One."), ("second", "Two."))
+    await vscode.page.get_by_role("button", name="Show Conversations").click()
+    await vscode.panel.get_by_role("button", name="Open in an Editor: first").press("Enter")
+    await expect(vscode.panel.locator("html")).to_have_attribute("data-place", "side")
+    await expect(vscode.panel_in_tab.locator("html")).to_have_attribute("data-place", "editor")
+    answers = vscode.panel_in_tab.locator(".agent")
+    await expect(answers).to_have_text(["One."])
+    titles = vscode.page.locator(".tab")
+    await expect(titles).to_have_text(["first"])
+    field = vscode.panel_in_tab.get_by_label("Message to the agent")
+    await expect(field).to_be_focused()
+    await field.fill("more")
+    await field.press("Enter")
+    await expect(answers).to_have_text(["One.", "More of one."])
+    # The side bar still has the list, and behind it the other conversation.
+    await vscode.panel.get_by_label("Search conversations").press("Escape")
+    await vscode.expect_answers("Two.")
+
+    await vscode.page.get_by_role("button", name="Open in an Editor").click()
+    await expect(answers).to_have_text(["Two."])
+    await field.fill("a draft in a tab")
+    await expect(vscode.input).to_have_value("")
+    await vscode.run_command("oh: Open in an Editor")
+    await expect(titles).to_have_count(2)
+    await vscode.expect_kept("a draft in a tab")
+
+    await vscode.page.reload(wait_until="commit")
+    await expect(titles).to_have_text(["first", "second"])
+    await expect(answers).to_have_text(["Two."])
+    await expect(field).to_have_value("a draft in a tab")
+    await titles.first.click()
+    await expect(answers).to_have_text(["One.", "More of one."])
+    await expect(field).to_have_value("")
+    await vscode.show_agent()
+    await vscode.expect_answers("Two.")

@@ -44,6 +44,15 @@ N_TRIES = 10
 N_TABS = 20
 HAS_FOCUS = "(element) => element === document.activeElement"
 
+FIND_BY_PLACE = """{
+  queryAll(root, place) {
+    const inner = (frame) => frame?.contentDocument?.querySelector("#active-frame");
+    const placeOf = (frame) => inner(frame)?.contentDocument?.documentElement.dataset.place;
+    return [...root.querySelectorAll("iframe.webview")].filter((frame) => placeOf(frame) === place);
+  },
+}"""
+"""The webviews whose page says that it is in this place: VS Code lays all in one layer."""
+
 WAIT_UNTIL_KEPT = """async (text) => {
   const result = (request) => new Promise((done, failed) => {
     request.onsuccess = () => done(request.result);
@@ -78,9 +87,15 @@ class VSCode:
 
     @property
     def panel(self) -> FrameLocator:
-        return self.page.frame_locator(
-            'iframe.webview.ready[src*="extensionId=oh-daemon.oh-daemon"]'
-        ).frame_locator("iframe#active-frame")
+        return self._page_in("side")
+
+    @property
+    def panel_in_tab(self) -> FrameLocator:
+        """The page in the one tab with a conversation that is shown."""
+        return self._page_in("editor")
+
+    def _page_in(self, place: str) -> FrameLocator:
+        return self.page.frame_locator(f"place={place}").frame_locator("iframe#active-frame")
 
     def frame(self) -> Frame:
         """Return the panel's own frame, for scripts."""
@@ -337,6 +352,7 @@ async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGen
     complaints: list[str] = []
     try:
         async with async_playwright() as playwright:
+            await playwright.selectors.register("place", FIND_BY_PLACE)
             browser = await playwright.chromium.launch(
                 executable_path=CHROMIUM, args=list(browser_options())
             )
