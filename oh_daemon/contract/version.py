@@ -1,3 +1,3 @@
 """The version of the package; `make schema` generates it."""
 
-VERSION = "1.0.0rc1"
+VERSION = "1.0.0"
