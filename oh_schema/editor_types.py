@@ -1,5 +1,7 @@
 """Renders the contract's models as types: protocol.ts, protocol.lua, plain.py and methods.pyi.
 
+What has the same form in the log and on the wire is in plain.py alone; methods.pyi imports it.
+
 Fields that the daemon always sends are required; fields that a client may leave out are optional.
 `make schema` writes the files.
 """
@@ -79,7 +81,8 @@ _LUA = Language(
     "oh.protocol.",
 )
 _PYTHON = Language(
-    {kind: kind.__name__ for kind in (str, int, float, bool)} | {SecretStr: "str", Any: "Any"},
+    {kind: kind.__name__ for kind in (str, int, float, bool, events.Record)}
+    | {SecretStr: "str", Any: "Any"},
     "list[{}]",
     "dict[str, {}]",
     literal="Literal[{}]",
@@ -144,46 +147,74 @@ def _lua_method(method: Method) -> str:
 
 def render_python() -> str:
     """Render what a line of the log holds as `TypedDict`s, and the unions among them."""
-    models: list[type[Contract]] = []
-    _reached(events.Record, models)
-    with_bases = dict.fromkeys(base for model in models for base in _bases(model))
-    text = "\n".join(map(_python_class, with_bases))
-    aliases: list[str] = []
-    for name, alias in reversed(_aliases().items()):
-        is_used = re.search(rf"\b{name}\b", "\n".join([text, *aliases]))
-        if is_used or set(get_args(alias)) <= {*models}:
-            aliases.insert(0, f"{name} = {_union(alias, _PYTHON)}")
+    classes, aliases = _in_log()
     # To make the classes takes 9 ms, which no start of the daemon must pay.
-    return formatted(_PYTHON_HEAD + indent("\n".join([text, *aliases]), "    "))
+    text = "\n".join([*(_python_class(model, classes) for model in classes), *_unions(aliases)])
+    return formatted(_PYTHON_HEAD + indent(text, "    "))
 
 
 def render_python_methods() -> str:
     """Render all of the wire as `TypedDict`s, and each request as a method, for both clients."""
-    lines = [_METHODS_HEAD]
-    for model, fields in _models().items():
-        own = {name: _presence(name, t, always) for name, t, always in fields}
-        if any(map(iskeyword, own)):
-            typed = {name: text.partition(": ")[2] for name, text in own.items()}
-            lines += [f"{_name(model)} = TypedDict({_name(model)!r}, {typed})"]
-        else:
-            lines += [f"class {_name(model)}(TypedDict):"]
-            lines += [f"    {text}" for text in own.values()] or ["    ..."]
-    lines += [f"{name} = {_union(alias, _PYTHON)}" for name, alias in _aliases().items()]
+    in_log, log_aliases = _in_log()
+    wire = _models()
+    alike = _alike(wire, in_log)
+    own = {model: fields for model, fields in wire.items() if model not in alike}
+    classes = _with_bases(own) | alike
+    lines = [_python_class(model, classes) for model in classes if model not in alike]
+    is_alike = {name: {*_reached(t, [])} <= {*alike} for name, t in log_aliases.items()}
+    lines += _unions({name: t for name, t in _aliases().items() if not is_alike.get(name)})
     for title, word in (("Methods", "def"), ("AsyncMethods", "async def")):
         lines += [f"class {title}:"]
         for method in protocol.REQUESTS:
-            result = _name(method.result) if method.result else "None"
+            result = method.result.__name__ if method.result else "None"
             name = protocol.function_name(method.name)
             lines += [
-                f"    {word} {name}(self, **params: Unpack[{_name(method.params)}]) -> {result}:"
+                f"    {word} {name}(self, **params: Unpack[{method.params.__name__}]) -> {result}:"
             ]
             lines += [f'        """{method.doc}"""']
-    return formatted("\n".join(lines), "--stdin-filename=methods.pyi")
+    text = "\n".join(lines)
+    names = [
+        *(model.__name__ for model in alike),
+        *(name for name, alike_too in is_alike.items() if alike_too),
+    ]
+    used = sorted(name for name in names if re.search(rf"\b{name}\b", text))
+    imported = f"from oh_daemon.contract.plain import {', '.join(used)}\n\n"
+    return formatted(_METHODS_HEAD + imported + text, "--stdin-filename=methods.pyi")
 
 
-def _presence(name: str, annotation: Any, always: bool) -> str:
-    kind = _typed(annotation, _PYTHON)
-    return f"{name}: {kind if always else f'NotRequired[{kind}]'}"
+def _in_log() -> tuple[dict[type[Contract], list[Field]], dict[str, Any]]:
+    """Return the models that a line of the log holds, with their fields, and the unions of them."""
+    models: list[type[Contract]] = []
+    _reached(events.Record, models)
+    classes = _with_bases({model: list(_fields(model, may_omit=False)) for model in models})
+    text = "\n".join(_python_class(model, classes) for model in classes)
+    aliases: dict[str, Any] = {}
+    for name, alias in reversed(_aliases().items()):
+        is_used = re.search(rf"\b{name}\b", "\n".join([text, *_unions(aliases)]))
+        if is_used or {*get_args(alias)} <= {*models}:
+            aliases = {name: alias, **aliases}
+    return classes, aliases
+
+
+def _alike(
+    wire: Mapping[type[Contract], list[Field]], in_log: Mapping[type[Contract], list[Field]]
+) -> dict[type[Contract], list[Field]]:
+    """Return the models of the wire that are the same in the log, down to all that is in them."""
+    differing = {model for model, fields in wire.items() if in_log.get(model) != fields}
+    return {
+        model: fields for model, fields in wire.items() if differing.isdisjoint(_reached(model, []))
+    }
+
+
+def _with_bases(models: Mapping[type[Contract], list[Field]]) -> dict[type[Contract], list[Field]]:
+    """Add what the models extend, with those fields of theirs, before them."""
+    classes: dict[type[Contract], list[Field]] = {}
+    for model, fields in models.items():
+        for base in _bases(model):
+            names = {name for name, *_ in _fields(base, may_omit=False)}
+            inherited = [field for field in fields if field[0] in names]
+            classes.setdefault(base, models.get(base, inherited))
+    return classes
 
 
 def _bases(model: type[Contract]) -> list[type[Contract]]:
@@ -192,18 +223,29 @@ def _bases(model: type[Contract]) -> list[type[Contract]]:
     return [base for base in line if issubclass(base, Contract) and base is not Contract]
 
 
-def _python_class(model: type[Contract]) -> str:
-    fields = {
-        name: _typed(t, _PYTHON) if always else f"NotRequired[{_typed(t, _PYTHON)}]"
-        for name, t, always in _fields(model, may_omit=False)
-    }
-    *above, _own = _bases(model)
-    if any(map(iskeyword, fields)):
-        return f"{model.__name__} = TypedDict({model.__name__!r}, {fields})"
-    inherited = {name for base in above for name, *_ in _fields(base, may_omit=False)}
-    own = [f"{name}: {kind}" for name, kind in fields.items() if name not in inherited]
-    bases = ", ".join(base.__name__ for base in above[-1:]) or "TypedDict"
-    return "\n    ".join([f"class {model.__name__}({bases}):", *own])
+def _python_class(model: type[Contract], classes: Mapping[type[Contract], Sequence[Field]]) -> str:
+    """Render a model; what it extends is extended here if its fields are the same there."""
+    fields = classes[model]
+    above = (base for base in reversed(_bases(model)[:-1]) if base in classes)
+    base = next((b for b in above if all(field in fields for field in classes[b])), None)
+    inherited = classes[base] if base else ()
+    own = {name: _presence(t, always) for name, t, always in fields}
+    if any(map(iskeyword, own)):
+        return f"{model.__name__} = TypedDict({model.__name__!r}, {own})"
+    for name, *_ in inherited:
+        del own[name]
+    lines = [f"{name}: {kind}" for name, kind in own.items()] or ["..."]
+    above_it = base.__name__ if base else "TypedDict"
+    return "\n    ".join([f"class {model.__name__}({above_it}):", *lines])
+
+
+def _presence(annotation: Any, always: bool) -> str:
+    kind = _typed(annotation, _PYTHON)
+    return kind if always else f"NotRequired[{kind}]"
+
+
+def _unions(aliases: Mapping[str, Any]) -> list[str]:
+    return [f"{name} = {_union(alias, _PYTHON)}" for name, alias in aliases.items()]
 
 
 def formatted(code: str, *options: str) -> str:

@@ -5,6 +5,78 @@ Written by `make schema`, explained in protocol.md. Only type checkers read it.
 
 from typing import Any, Literal, NotRequired, TypedDict, Unpack
 
+from oh_daemon.contract.plain import (
+    ActionDecided,
+    AgentChanged,
+    AgentMessageItem,
+    ApprovalOption,
+    Cause,
+    ChangesReviewed,
+    CommandSubject,
+    CondensationItem,
+    CondensationRequested,
+    ConversationClosed,
+    ConversationCreated,
+    ConversationRolledBack,
+    ConversationState,
+    ConversationUpdated,
+    Cost,
+    Delivery,
+    ErrorInfo,
+    ErrorRaised,
+    ForkOrigin,
+    GitChange,
+    HostSubject,
+    Hunk,
+    InputAction,
+    InputRequest,
+    InputRequested,
+    InputResolved,
+    InterruptRequested,
+    Isolation,
+    ItemStatus,
+    ItemUpdated,
+    Location,
+    MessageDequeued,
+    MessageEdited,
+    MessageQueued,
+    MessageRefused,
+    ModelCall,
+    NamedHunk,
+    Notice,
+    NoticeItem,
+    OptionsChanged,
+    Part,
+    PathSubject,
+    PauseReason,
+    PauseRequested,
+    PlanItem,
+    Purpose,
+    QueuedMessage,
+    Range,
+    ReasoningItem,
+    RepositoryLanding,
+    RetryScheduled,
+    Risk,
+    SaveDocumentsSubject,
+    Scope,
+    StatusChanged,
+    StuckDetected,
+    SubagentItem,
+    ToolCallItem,
+    ToolKind,
+    ToolSubject,
+    TrustSubject,
+    Turn,
+    TurnCompleted,
+    TurnPaused,
+    TurnResumed,
+    TurnStarted,
+    Usage,
+    UsageUpdated,
+    UserMessageItem,
+)
+
 class StartParams(TypedDict):
     folders: NotRequired[list[str]]
     title: NotRequired[str]
@@ -22,63 +94,6 @@ class StartParams(TypedDict):
     metadata: NotRequired[dict[str, Any]]
     clientRequestId: NotRequired[str]
 
-class TextPart(TypedDict):
-    type: Literal["text"]
-    text: str
-
-class ImagePart(TypedDict):
-    type: Literal["image"]
-    mimeType: str
-    data: NotRequired[str]
-    attachmentId: NotRequired[str]
-    outputRef: NotRequired[str]
-
-class ResourceLinkPart(TypedDict):
-    type: Literal["resourceLink"]
-    uri: str
-    name: NotRequired[str]
-    range: NotRequired[Range]
-    text: NotRequired[str]
-    fetch: NotRequired[bool]
-
-class Range(TypedDict):
-    start: Position
-    end: Position
-
-class Position(TypedDict):
-    line: int
-    character: int
-
-class ResourcePart(TypedDict):
-    type: Literal["resource"]
-    uri: str
-    mimeType: NotRequired[str]
-    text: str
-
-class SelectionPart(TypedDict):
-    type: Literal["selection"]
-    uri: str
-    range: Range
-    text: str
-    version: NotRequired[int]
-
-class DiagnosticsPart(TypedDict):
-    type: Literal["diagnostics"]
-    uri: str
-    items: list[dict[str, Any]]
-
-class CommandPart(TypedDict):
-    type: Literal["command"]
-    name: str
-    args: NotRequired[str]
-    prompt: NotRequired[str]
-
-class SkillPart(TypedDict):
-    type: Literal["skill"]
-    name: str
-    args: NotRequired[str]
-    prompt: NotRequired[str]
-
 class ToolFilter(TypedDict):
     allow: NotRequired[list[str]]
     deny: NotRequired[list[str]]
@@ -90,26 +105,25 @@ class ClientTool(TypedDict):
     annotations: NotRequired[dict[str, Any]]
     timeoutS: NotRequired[float]
 
-class OpenParams(TypedDict):
+class OfConversation(TypedDict):
     conversationId: str
+
+class OpenParams(OfConversation):
     afterSeq: NotRequired[int]
     replay: NotRequired[Literal["none", "items", "events"]]
     limit: NotRequired[int]
     clientTools: NotRequired[list[ClientTool]]
 
-class CloseParams(TypedDict):
-    conversationId: str
+class CloseParams(OfConversation):
     ifRunning: NotRequired[Literal["error", "interrupt", "pause"]]
 
-class UpdateParams(TypedDict):
-    conversationId: str
+class UpdateParams(OfConversation):
     title: NotRequired[str]
     archived: NotRequired[bool]
     tags: NotRequired[list[str]]
     metadata: NotRequired[dict[str, Any]]
 
-class DeleteParams(TypedDict):
-    conversationId: str
+class DeleteParams(OfConversation):
     permanent: NotRequired[bool]
 
 class ListParams(TypedDict):
@@ -121,36 +135,32 @@ class ListParams(TypedDict):
     cursor: NotRequired[str]
     limit: NotRequired[int]
 
-class ReadParams(TypedDict):
-    conversationId: str
+class ReadParams(OfConversation):
     before: NotRequired[str]
     limit: NotRequired[int]
 
-class EventsParams(TypedDict):
-    conversationId: str
+class EventsParams(OfConversation):
     afterSeq: NotRequired[int]
     beforeSeq: NotRequired[int]
     limit: NotRequired[int]
     types: NotRequired[list[str]]
 
-class ExportParams(TypedDict):
-    conversationId: str
+class ExportParams(OfConversation):
     format: NotRequired[Literal["jsonl", "markdown", "html", "atif"]]
 
-class ForkParams(TypedDict):
-    conversationId: str
+class ForkParams(OfConversation):
     atItemId: NotRequired[str]
     title: NotRequired[str]
 
-class RollbackParams(TypedDict):
-    conversationId: str
+class RollbackParams(OfConversation):
     toItemId: str
     files: NotRequired[Literal["keep", "restore"]]
     dryRun: NotRequired[bool]
 
-class SendMessageParams(TypedDict):
-    conversationId: str
+class StartsWork(OfConversation):
     clientRequestId: NotRequired[str]
+
+class SendMessageParams(StartsWork):
     content: list[Part]
     overrides: NotRequired[Overrides]
     delivery: NotRequired[Delivery]
@@ -162,48 +172,34 @@ class SendMessageParams(TypedDict):
 class Overrides(TypedDict):
     options: NotRequired[dict[str, str]]
 
-class PauseParams(TypedDict):
-    conversationId: str
-    clientRequestId: NotRequired[str]
+class PauseParams(StartsWork):
     when: NotRequired[Literal["step", "now"]]
 
-class ResumeParams(TypedDict):
-    conversationId: str
-    clientRequestId: NotRequired[str]
+class ResumeParams(StartsWork):
     message: NotRequired[list[Part]]
 
-class InterruptParams(TypedDict):
-    conversationId: str
+class InterruptParams(OfConversation):
     turnId: NotRequired[str]
     clearQueue: NotRequired[bool]
 
-class CondenseParams(TypedDict):
-    conversationId: str
-    clientRequestId: NotRequired[str]
+class CondenseParams(StartsWork):
     instructions: NotRequired[str]
 
-class QueueParams(TypedDict):
-    conversationId: str
+class QueueParams(OfConversation):
     op: NotRequired[Literal["list", "edit", "remove", "move", "sendNow"]]
     messageId: NotRequired[str]
     content: NotRequired[list[Part]]
     position: NotRequired[int]
 
-class AskParams(TypedDict):
-    conversationId: str
+class AskParams(OfConversation):
     question: str
 
-class SetOptionParams(TypedDict):
-    conversationId: str
-    clientRequestId: NotRequired[str]
+class SetOptionParams(StartsWork):
     optionId: str
     value: str
 
-class SubscribeParams(TypedDict):
-    conversationId: str
-
-class UnsubscribeParams(TypedDict):
-    conversationId: str
+class SubscribeParams(OfConversation): ...
+class UnsubscribeParams(OfConversation): ...
 
 class ApprovalListParams(TypedDict):
     conversationId: NotRequired[str]
@@ -219,12 +215,6 @@ class ApprovalRespondParams(TypedDict):
 class Decision(TypedDict):
     effect: Literal["allow", "reject"]
     scope: NotRequired[Scope]
-
-class CommandSubject(TypedDict):
-    kind: Literal["command"]
-    command: str
-    cwd: str
-    outside: NotRequired[str]
 
 class FileChangeSubject(TypedDict):
     kind: Literal["fileChange"]
@@ -252,84 +242,27 @@ class FileForm(TypedDict):
     bom: NotRequired[bool]
     mode: NotRequired[int]
 
-class NamedHunk(TypedDict):
-    oldStart: int
-    oldLines: int
-    newStart: int
-    newLines: int
-    uri: str
-
-class GitChange(TypedDict):
-    repository: str
-    title: str
-    ref: NotRequired[str]
-    before: NotRequired[str]
-    after: NotRequired[str]
-
-class ToolSubject(TypedDict):
-    kind: Literal["tool"]
-    tool: str
-    args: dict[str, Any]
-    definition: NotRequired[str]
-
-class PathSubject(TypedDict):
-    kind: Literal["path"]
-    uri: str
-    access: Literal["read", "write"]
-
-class TrustSubject(TypedDict):
-    kind: Literal["trust"]
-    folder: str
-    runs: NotRequired[list[SelfRun]]
-    isTrusted: NotRequired[bool]
-
-class SelfRun(TypedDict):
-    kind: Literal["hook", "skillCommand", "server"]
-    command: str
-    uri: str
-    sha256: str
-
-class SaveDocumentsSubject(TypedDict):
-    kind: Literal["saveDocuments"]
-    uris: list[str]
-
-class HostSubject(TypedDict):
-    kind: Literal["host"]
-    host: str
-    port: int
-    isPrivate: NotRequired[bool]
-    group: NotRequired[str]
-    hosts: NotRequired[list[str]]
-
 class InputRespondParams(TypedDict):
     inputId: str
     action: InputAction
     content: NotRequired[str]
 
-class ChangesListParams(TypedDict):
-    conversationId: str
+class ChangesListParams(OfConversation):
     turnId: NotRequired[str]
 
-class ChangesDiffParams(TypedDict):
-    conversationId: str
+class ChangesDiffParams(OfConversation):
     uri: str
     turnId: NotRequired[str]
 
-class AcceptParams(TypedDict):
-    conversationId: str
+class ReviewParams(OfConversation):
     uris: NotRequired[list[str]]
     hunks: NotRequired[list[NamedHunk]]
 
-class RevertParams(TypedDict):
-    conversationId: str
-    uris: NotRequired[list[str]]
-    hunks: NotRequired[list[NamedHunk]]
+class AcceptParams(ReviewParams): ...
+class RevertParams(ReviewParams): ...
+class CheckpointListParams(OfConversation): ...
 
-class CheckpointListParams(TypedDict):
-    conversationId: str
-
-class CheckpointRestoreParams(TypedDict):
-    conversationId: str
+class CheckpointRestoreParams(OfConversation):
     checkpointId: str
     dryRun: NotRequired[bool]
 
@@ -341,36 +274,28 @@ class AttachmentPutParams(TypedDict):
     data: str
     sha256: NotRequired[str]
 
-class OutputReadParams(TypedDict):
-    conversationId: str
+class OutputReadParams(OfConversation):
     outputRef: str
     offset: NotRequired[int]
     limit: NotRequired[int]
     encoding: NotRequired[Literal["utf-8", "base64"]]
 
-class TerminalListParams(TypedDict):
-    conversationId: str
+class TerminalListParams(OfConversation): ...
 
-class TerminalReadParams(TypedDict):
-    conversationId: str
+class OfTerminal(OfConversation):
     terminalId: str
+
+class TerminalReadParams(OfTerminal):
     offset: NotRequired[int]
     limit: NotRequired[int]
 
-class TerminalWriteParams(TypedDict):
-    conversationId: str
-    terminalId: str
+class TerminalWriteParams(OfTerminal):
     data: str
 
-class TerminalKillParams(TypedDict):
-    conversationId: str
-    terminalId: str
+class TerminalKillParams(OfTerminal): ...
+class PortListParams(OfConversation): ...
 
-class PortListParams(TypedDict):
-    conversationId: str
-
-class PortOpenParams(TypedDict):
-    conversationId: str
+class PortOpenParams(OfConversation):
     port: int
 
 class ToolListParams(TypedDict):
@@ -393,7 +318,8 @@ class SkillListParams(TypedDict):
     conversationId: NotRequired[str]
     folder: NotRequired[str]
 
-class ModelListParams(TypedDict): ...
+class Empty(TypedDict): ...
+class ModelListParams(Empty): ...
 
 class ModelCheckParams(TypedDict):
     model: NotRequired[str]
@@ -421,7 +347,7 @@ class SecretSetParams(TypedDict):
 class SecretRemoveParams(TypedDict):
     name: str
 
-class SecretListParams(TypedDict): ...
+class SecretListParams(Empty): ...
 class McpListParams(TypedDict): ...
 
 class McpSetEnabledParams(TypedDict):
@@ -434,11 +360,13 @@ class McpRestartParams(TypedDict):
 class McpAuthenticateParams(TypedDict):
     server: str
 
-class DaemonStatusParams(TypedDict): ...
+class DaemonStatusParams(Empty): ...
 
-class SetTrustParams(TypedDict):
+class FolderTrust(TypedDict):
     folder: str
     trusted: Trust
+
+class SetTrustParams(FolderTrust): ...
 
 class ContextChangedParams(TypedDict):
     activeUri: NotRequired[str]
@@ -514,6 +442,15 @@ class ModelOffer(TypedDict):
     default: NotRequired[str]
     listed: NotRequired[list[OfferedModel]]
 
+class ModelInfo(TypedDict):
+    id: str
+    label: str
+    kind: Literal["model", "profile", "router"]
+    contextWindow: NotRequired[int]
+    available: bool
+    reason: NotRequired[str]
+    efforts: NotRequired[list[str]]
+
 class OfferedModel(TypedDict):
     id: str
     label: str
@@ -549,8 +486,6 @@ class Diagnostic(TypedDict):
     severity: NotRequired[int]
     source: NotRequired[str]
     code: NotRequired[int | str]
-
-class Empty(TypedDict): ...
 
 class LanguageRequestResult(TypedDict):
     result: Any
@@ -606,10 +541,6 @@ class CallUsage(TypedDict):
     cost: NotRequired[Cost]
     requests: NotRequired[int]
 
-class Cost(TypedDict):
-    amount: float
-    currency: Literal["USD"]
-
 class StartResult(TypedDict):
     conversation: ConversationInfo
     options: list[Option]
@@ -645,15 +576,6 @@ class ConversationInfo(TypedDict):
     parentId: NotRequired[str]
     isolated: NotRequired[Isolation]
 
-class Usage(TypedDict):
-    inputTokens: int
-    outputTokens: int
-    cacheReadTokens: int
-    cacheWriteTokens: int
-    reasoningTokens: int
-    cost: NotRequired[Cost]
-    requests: int
-
 class ContextInfo(TypedDict):
     used: int
     size: NotRequired[int]
@@ -661,10 +583,6 @@ class ContextInfo(TypedDict):
 class LockInfo(TypedDict):
     mine: bool
     pid: NotRequired[int]
-
-class ForkOrigin(TypedDict):
-    id: str
-    seq: int
 
 class Option(TypedDict):
     id: str
@@ -683,7 +601,7 @@ class OpenResult(TypedDict):
     options: list[Option]
     items: NotRequired[list[Item]]
     plan: NotRequired[PlanItem]
-    events: NotRequired[list[LogRecord]]
+    events: NotRequired[list[Record]]
     firstSeq: int
     lastSeq: int
     hasMore: bool
@@ -691,49 +609,14 @@ class OpenResult(TypedDict):
     queue: list[QueuedMessage]
     repaired: list[str]
 
-class UserMessageItem(TypedDict):
+class ItemBase(TypedDict):
     id: str
     status: ItemStatus
     reason: NotRequired[str]
     startedAt: NotRequired[str]
     endedAt: NotRequired[str]
-    kind: Literal["userMessage"]
-    messageId: str
-    clientMessageId: NotRequired[str]
-    content: list[Part]
-    delivery: Delivery
-    editor: NotRequired[dict[str, str]]
-    environment: NotRequired[dict[str, str]]
 
-class AgentMessageItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    kind: Literal["agentMessage"]
-    messageId: str
-    text: str
-    batch: NotRequired[str]
-
-class ReasoningItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    kind: Literal["reasoning"]
-    text: str
-    batch: NotRequired[str]
-    blocks: list[dict[str, Any]]
-    model: NotRequired[str]
-
-class ToolCallItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
+class ToolItemBase(ItemBase):
     tool: str
     toolKind: ToolKind
     title: str
@@ -747,37 +630,8 @@ class ToolCallItem(TypedDict):
     outputRef: NotRequired[str]
     durationMs: NotRequired[int]
     call: ModelCall
-    kind: Literal["toolCall"]
 
-class Location(TypedDict):
-    uri: str
-    range: NotRequired[Range]
-
-class ModelCall(TypedDict):
-    id: str
-    name: str
-    arguments: str
-    batch: str
-
-class CommandItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    tool: str
-    toolKind: ToolKind
-    title: str
-    args: dict[str, Any]
-    risk: Risk
-    selfRating: NotRequired[Risk]
-    summary: NotRequired[str]
-    locations: list[Location]
-    content: list[dict[str, Any]]
-    meta: NotRequired[dict[str, Any]]
-    outputRef: NotRequired[str]
-    durationMs: NotRequired[int]
-    call: ModelCall
+class CommandItem(ToolItemBase):
     kind: Literal["command"]
     command: str
     cwd: str
@@ -788,25 +642,7 @@ class CommandItem(TypedDict):
     changes: NotRequired[list[FileChange]]
     git: NotRequired[list[GitChange]]
 
-class FileChangeItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    tool: str
-    toolKind: ToolKind
-    title: str
-    args: dict[str, Any]
-    risk: Risk
-    selfRating: NotRequired[Risk]
-    summary: NotRequired[str]
-    locations: list[Location]
-    content: list[dict[str, Any]]
-    meta: NotRequired[dict[str, Any]]
-    outputRef: NotRequired[str]
-    durationMs: NotRequired[int]
-    call: ModelCall
+class FileChangeItem(ToolItemBase):
     kind: Literal["fileChange"]
     changes: list[FileChange]
     route: NotRequired[Literal["editor", "disk"]]
@@ -814,79 +650,7 @@ class FileChangeItem(TypedDict):
     git: NotRequired[list[GitChange]]
     origin: NotRequired[Literal["command"]]
 
-class PlanItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    tool: str
-    toolKind: ToolKind
-    title: str
-    args: dict[str, Any]
-    risk: Risk
-    selfRating: NotRequired[Risk]
-    summary: NotRequired[str]
-    locations: list[Location]
-    content: list[dict[str, Any]]
-    meta: NotRequired[dict[str, Any]]
-    outputRef: NotRequired[str]
-    durationMs: NotRequired[int]
-    call: ModelCall
-    kind: Literal["plan"]
-    entries: list[PlanEntry]
-
-class PlanEntry(TypedDict):
-    id: str
-    text: str
-    status: Literal["pending", "inProgress", "completed"]
-    priority: Literal["high", "medium", "low"]
-
-class SubagentItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    kind: Literal["subagent"]
-    conversationId: str
-    agent: str
-    title: str
-
-class NoticeItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    kind: Literal["notice"]
-    severity: Literal["info", "warning", "error"]
-    code: NotRequired[str]
-    about: NotRequired[str]
-    title: str
-    description: NotRequired[str]
-    note: NotRequired[str]
-    skill: NotRequired[str]
-    skills: NotRequired[list[str]]
-    environment: NotRequired[dict[str, str]]
-    settles: NotRequired[str]
-
-class CondensationItem(TypedDict):
-    id: str
-    status: ItemStatus
-    reason: NotRequired[str]
-    startedAt: NotRequired[str]
-    endedAt: NotRequired[str]
-    kind: Literal["condensation"]
-    keepFrom: NotRequired[str]
-    pruned: list[str]
-    limits: NotRequired[dict[str, int]]
-    contextSize: NotRequired[int]
-    summary: NotRequired[str]
-    tokensBefore: int
-    tokensAfter: int
-
-class LogRecord(TypedDict):
+class Record(TypedDict):
     v: Literal[1]
     seq: int
     ts: str
@@ -895,145 +659,9 @@ class LogRecord(TypedDict):
     cause: NotRequired[Cause]
     event: Event
 
-class Cause(TypedDict):
-    method: str
-    clientRequestId: str
-    bodyHash: str
-    result: dict[str, Any]
-
-class ConversationCreated(TypedDict):
-    type: Literal["conversation.created"]
-    title: str
-    folders: list[str]
-    agent: AgentInfo
-    options: dict[str, str]
-    maxSteps: int
-    maxCostUsd: NotRequired[float]
-    resultSchema: NotRequired[dict[str, Any]]
-    metadata: dict[str, Any]
-    forkedFrom: NotRequired[ForkOrigin]
-    parentId: NotRequired[str]
-    isolated: NotRequired[Isolation]
-
-class AgentInfo(TypedDict):
-    model: str
-    label: str
-    systemPrompt: str
-    contextFiles: NotRequired[list[str]]
-    skills: NotRequired[dict[str, str]]
-    environment: NotRequired[dict[str, str]]
-    tools: list[dict[str, Any]]
-
-class AgentChanged(TypedDict):
-    type: Literal["agent.changed"]
-    agent: AgentInfo
-
-class ConversationUpdated(TypedDict):
-    type: Literal["conversation.updated"]
-    title: NotRequired[str]
-    archived: NotRequired[bool]
-    tags: NotRequired[list[str]]
-    metadata: NotRequired[dict[str, Any]]
-    folders: NotRequired[list[str]]
-
-class ConversationClosed(TypedDict):
-    type: Literal["conversation.closed"]
-
-StatusChanged = TypedDict(
-    "StatusChanged",
-    {
-        "type": 'Literal["status.changed"]',
-        "from": "ConversationState",
-        "to": "ConversationState",
-        "reason": "NotRequired[PauseReason]",
-    },
-)
-
-class MessageQueued(TypedDict):
-    type: Literal["message.queued"]
-    message: QueuedMessage
-
-class QueuedMessage(TypedDict):
-    messageId: str
-    clientMessageId: NotRequired[str]
-    content: list[Part]
-    delivery: Delivery
-    held: NotRequired[bool]
-    options: NotRequired[dict[str, str]]
-    createdAt: str
-
-class MessageEdited(TypedDict):
-    type: Literal["message.edited"]
-    message: QueuedMessage
-    position: int
-
-class MessageDequeued(TypedDict):
-    type: Literal["message.dequeued"]
-    messageId: str
-    outcome: Literal["started", "steered", "removed"]
-
-class MessageRefused(TypedDict):
-    type: Literal["message.refused"]
-    reason: str
-
-class TurnStarted(TypedDict):
-    type: Literal["turn.started"]
-    cause: TurnCause
-    options: NotRequired[dict[str, str]]
-
-class TurnPaused(TypedDict):
-    type: Literal["turn.paused"]
-    reason: PauseReason
-
-class TurnResumed(TypedDict):
-    type: Literal["turn.resumed"]
-
-class TurnCompleted(TypedDict):
-    type: Literal["turn.completed"]
-    turn: Turn
-
-class Turn(TypedDict):
-    id: str
-    status: Literal["running", "completed", "interrupted", "paused", "failed"]
-    stopReason: NotRequired[StopReason]
-    startedAt: str
-    endedAt: NotRequired[str]
-    nSteps: int
-    usage: NotRequired[Usage]
-    error: NotRequired[ErrorInfo]
-    finalText: NotRequired[str]
-    result: NotRequired[Any]
-
-class ErrorInfo(TypedDict):
-    code: int
-    kind: str
-    message: str
-    retryable: bool
-    hint: NotRequired[str]
-
-class PauseRequested(TypedDict):
-    type: Literal["pause.requested"]
-    when: Literal["step", "now"]
-
-class InterruptRequested(TypedDict):
-    type: Literal["interrupt.requested"]
-
-class CondensationRequested(TypedDict):
-    type: Literal["condensation.requested"]
-    instructions: NotRequired[str]
-
 class ItemStarted(TypedDict):
     type: Literal["item.started"]
     item: Item
-
-class ItemUpdated(TypedDict):
-    type: Literal["item.updated"]
-    status: ItemStatus
-    args: NotRequired[dict[str, Any]]
-    title: NotRequired[str]
-    command: NotRequired[str]
-    risk: NotRequired[Risk]
-    summary: NotRequired[str]
 
 class ItemCompleted(TypedDict):
     type: Literal["item.completed"]
@@ -1058,12 +686,6 @@ class Approval(TypedDict):
     editable: bool
     createdAt: str
 
-class ApprovalOption(TypedDict):
-    id: str
-    label: str
-    effect: Literal["allow", "reject"]
-    scope: Scope
-
 class ApprovalResolved(TypedDict):
     type: Literal["approval.resolved"]
     approvalId: str
@@ -1071,36 +693,6 @@ class ApprovalResolved(TypedDict):
     by: Literal["user", "policy", "superseded", "interrupted", "noClient", "changed"]
     feedback: NotRequired[str]
     editedSubject: NotRequired[Subject]
-
-class InputRequested(TypedDict):
-    type: Literal["input.requested"]
-    input: InputRequest
-
-class InputRequest(TypedDict):
-    id: str
-    conversationId: str
-    turnId: str
-    itemId: str
-    kind: Literal["text", "choice"]
-    prompt: str
-    choices: NotRequired[list[str]]
-    createdAt: str
-
-class InputResolved(TypedDict):
-    type: Literal["input.resolved"]
-    inputId: str
-    action: InputAction
-    content: NotRequired[str]
-    by: Literal["user", "message", "interrupted", "changed"]
-
-class ActionDecided(TypedDict):
-    type: Literal["action.decided"]
-    effect: Literal["allow", "reject"]
-    code: NotRequired[RuleCode]
-    rule: str
-    risk: Risk
-    reasons: list[str]
-    digest: str
 
 class LandingPlanned(TypedDict):
     type: Literal["landing.planned"]
@@ -1110,43 +702,10 @@ class LandingPlanned(TypedDict):
     notes: list[str]
     observed: dict[str, Any]
 
-class RepositoryLanding(TypedDict):
-    gitDir: str
-    workTree: NotRequired[str]
-    isNew: NotRequired[bool]
-    refs: list[RefMove]
-    stash: NotRequired[StashMove]
-    index: NotRequired[str]
-    pack: NotRequired[str]
-    ends: list[str]
-    protected: list[str]
-    moved: NotRequired[str]
-    shown: list[GitChange]
-
-class RefMove(TypedDict):
-    ref: str
-    before: NotRequired[str]
-    after: NotRequired[str]
-
-class StashMove(TypedDict):
-    before: list[StashEntry]
-    after: list[StashEntry]
-
-class StashEntry(TypedDict):
-    commit: str
-    message: str
-
 class ChangesUpdated(TypedDict):
     type: Literal["changes.updated"]
     files: list[FileChange]
     bySubagent: NotRequired[list[FileChange]]
-
-class ChangesReviewed(TypedDict):
-    type: Literal["changes.reviewed"]
-    uri: str
-    decision: Literal["accepted", "reverted"]
-    base: NotRequired[str]
-    now: NotRequired[str]
 
 class CheckpointCreated(TypedDict):
     type: Literal["checkpoint.created"]
@@ -1155,49 +714,6 @@ class CheckpointCreated(TypedDict):
     nFiles: int
     saved: NotRequired[dict[str, str]]
     changes: NotRequired[list[FileChange]]
-
-class ConversationRolledBack(TypedDict):
-    type: Literal["conversation.rolledBack"]
-    toSeq: int
-    toItemId: str
-    files: Literal["keep", "restore"]
-
-class UsageUpdated(TypedDict):
-    type: Literal["usage.updated"]
-    usage: Usage
-    model: str
-    latencyMs: int
-    contextUsed: int
-    contextSize: NotRequired[int]
-    purpose: NotRequired[Purpose]
-
-class OptionsChanged(TypedDict):
-    type: Literal["options.changed"]
-    values: dict[str, str]
-
-class RetryScheduled(TypedDict):
-    type: Literal["retry.scheduled"]
-    attempt: int
-    maxAttempts: int
-    delayMs: int
-    error: ErrorInfo
-    dropItemIds: list[str]
-    model: NotRequired[str]
-
-class ErrorRaised(TypedDict):
-    type: Literal["error.raised"]
-    error: ErrorInfo
-
-class Notice(TypedDict):
-    type: Literal["notice"]
-    severity: Literal["info", "warning", "error"]
-    title: str
-    description: NotRequired[str]
-
-class StuckDetected(TypedDict):
-    type: Literal["stuck.detected"]
-    pattern: StuckPattern
-    outcome: Literal["nudged", "stopped"]
 
 class ConversationResult(TypedDict):
     conversation: ConversationInfo
@@ -1213,7 +729,7 @@ class ReadResult(TypedDict):
     nextBefore: NotRequired[str]
 
 class EventsResult(TypedDict):
-    events: list[LogRecord]
+    events: list[Record]
     firstSeq: int
     lastSeq: int
     epoch: str
@@ -1222,9 +738,11 @@ class EventsResult(TypedDict):
 class ExportResult(TypedDict):
     text: str
 
-class RollbackResult(TypedDict):
+class RestoreResult(TypedDict):
     restored: list[str]
     conflicts: list[Conflict]
+
+class RollbackResult(RestoreResult):
     conversation: ConversationInfo
 
 class Conflict(TypedDict):
@@ -1289,19 +807,7 @@ class ChangesListResult(TypedDict):
     leftOut: NotRequired[dict[str, str]]
     git: NotRequired[list[GitChange]]
 
-class ReviewedFile(TypedDict):
-    uri: str
-    op: Literal["add", "modify", "delete"]
-    added: int
-    removed: int
-    patch: NotRequired[str]
-    sha256Before: NotRequired[str]
-    sha256After: NotRequired[str]
-    unsaved: NotRequired[bool]
-    form: NotRequired[FileForm]
-    raw: NotRequired[Literal["bytes", "link", "folder"]]
-    modeBefore: NotRequired[int]
-    modeAfter: NotRequired[int]
+class ReviewedFile(FileChange):
     state: Literal["pending", "accepted", "reverted", "conflict"]
     byCommand: NotRequired[bool]
 
@@ -1310,12 +816,6 @@ class ChangesDiffResult(TypedDict):
     newText: NotRequired[str]
     patch: str
     hunks: list[Hunk]
-
-class Hunk(TypedDict):
-    oldStart: int
-    oldLines: int
-    newStart: int
-    newLines: int
 
 class ReviewResult(TypedDict):
     done: list[str]
@@ -1330,10 +830,6 @@ class Checkpoint(TypedDict):
     createdAt: str
     title: str
     nFiles: int
-
-class RestoreResult(TypedDict):
-    restored: list[str]
-    conflicts: list[Conflict]
 
 class AttachmentPutResult(TypedDict):
     attachmentId: str
@@ -1422,15 +918,6 @@ class ModelListResult(TypedDict):
     models: list[ModelInfo]
     default: NotRequired[str]
 
-class ModelInfo(TypedDict):
-    id: str
-    label: str
-    kind: Literal["model", "profile", "router"]
-    contextWindow: NotRequired[int]
-    available: bool
-    reason: NotRequired[str]
-    efforts: NotRequired[list[str]]
-
 class ModelCheckResult(TypedDict):
     model: str
 
@@ -1501,18 +988,7 @@ class SandboxInfo(TypedDict):
 class SetTrustResult(TypedDict):
     folders: list[FolderTrust]
 
-class FolderTrust(TypedDict):
-    folder: str
-    trusted: Trust
-
-class EventParams(TypedDict):
-    v: Literal[1]
-    seq: int
-    ts: str
-    turnId: NotRequired[str]
-    itemId: NotRequired[str]
-    cause: NotRequired[Cause]
-    event: Event
+class EventParams(Record):
     conversationId: str
     epoch: str
 
@@ -1539,8 +1015,7 @@ class DaemonStatusChangedParams(TypedDict):
     conversationId: NotRequired[str]
     error: NotRequired[ErrorInfo]
 
-class PortChangedParams(TypedDict):
-    conversationId: str
+class PortChangedParams(OfConversation):
     ports: list[OpenPort]
 
 class ApplyEditParams(TypedDict):
@@ -1576,30 +1051,8 @@ class LanguageRequestParams(TypedDict):
     ]
     params: dict[str, Any]
 
-class ApprovalRequestParams(TypedDict):
-    id: str
-    digest: str
-    conversationId: str
-    turnId: str
-    itemId: str
-    title: str
-    description: NotRequired[str]
-    subject: Subject
-    risk: Risk
-    reason: NotRequired[str]
-    options: list[ApprovalOption]
-    editable: bool
-    createdAt: str
-
-class InputRequestParams(TypedDict):
-    id: str
-    conversationId: str
-    turnId: str
-    itemId: str
-    kind: Literal["text", "choice"]
-    prompt: str
-    choices: NotRequired[list[str]]
-    createdAt: str
+class ApprovalRequestParams(Approval): ...
+class InputRequestParams(InputRequest): ...
 
 class ToolCallParams(TypedDict):
     conversationId: str
@@ -1652,50 +1105,6 @@ class FieldError(TypedDict):
     code: str
     message: str
 
-Part = (
-    TextPart
-    | ImagePart
-    | ResourceLinkPart
-    | ResourcePart
-    | SelectionPart
-    | DiagnosticsPart
-    | CommandPart
-    | SkillPart
-)
-ConversationState = Literal[
-    "idle", "running", "waiting", "pausing", "paused", "interrupting", "error", "finished", "closed"
-]
-PauseReason = Literal[
-    "user", "budget", "network", "rateLimit", "storage", "daemonRestarted", "stuck"
-]
-Isolation = Literal["view", "worktree"]
-Risk = Literal["low", "medium", "high", "unknown"]
-ItemStatus = Literal[
-    "pending", "awaitingApproval", "running", "completed", "failed", "rejected", "cancelled"
-]
-ToolKind = Literal["read", "edit", "delete", "move", "search", "execute", "think", "fetch", "other"]
-Delivery = Literal["auto", "queue", "steer", "interrupt"]
-Purpose = Literal["condensation", "title", "ask", "subagent"]
-TurnCause = Literal["message", "resume", "condense", "landing"]
-StopReason = Literal[
-    "endTurn",
-    "finished",
-    "maxTokens",
-    "maxSteps",
-    "maxCostUsd",
-    "maxCostUsdPerConversation",
-    "maxCostUsdPerDay",
-    "maxMinutes",
-    "refusal",
-    "cancelled",
-    "noAnswer",
-    "toolErrors",
-    "stuck",
-    "hook",
-    "needsInput",
-    "error",
-]
-Scope = Literal["once", "turn", "conversation", "edits", "folder", "user"]
 ToolItem = ToolCallItem | CommandItem | FileChangeItem | PlanItem
 Item = (
     UserMessageItem
@@ -1709,22 +1118,6 @@ Item = (
     | NoticeItem
     | CondensationItem
 )
-RuleCode = Literal[
-    "askAlways",
-    "autoEdit",
-    "edited",
-    "gate",
-    "hook",
-    "lowRisk",
-    "neverAsks",
-    "outsideSandbox",
-    "planMode",
-    "protectedPlace",
-    "risk",
-    "ruling",
-    "sandbox",
-    "touchesNothing",
-]
 Subject = (
     CommandSubject
     | FileChangeSubject
@@ -1734,8 +1127,6 @@ Subject = (
     | SaveDocumentsSubject
     | HostSubject
 )
-InputAction = Literal["accept", "decline", "cancel"]
-StuckPattern = Literal["wrongCalls", "identicalCalls", "sameError", "alternatingCalls", "monologue"]
 KnownEvent = (
     ConversationCreated
     | AgentChanged
