@@ -23,7 +23,8 @@ def brought(world: World, conversation: str, *edits: tuple[str, str]) -> str:
     """Bring the conversation in as a repository does: other files, with the same or edited text."""
     source = world.log_of(conversation).parent
     target = source.with_name(f"brought-{conversation}")
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns("lock", "*meta.json*"))
+    ignored = shutil.ignore_patterns("lock", "*meta.json*", "partial-*")
+    shutil.copytree(source, target, ignore=ignored)
     log = target / "events.jsonl"
     text = log.read_text()
     for old, new in edits:
