@@ -25,6 +25,9 @@ from oh_daemon.workspace.output import Capture, CleanText, Scrollback
 from oh_daemon.workspace.pty import KEYS, LOST, Pty, channel, drain, has_lost_command
 from oh_daemon.workspace.shell_command import (
     INTERRUPTS,
+    NO_COMMAND,
+    SHELL_ENDED,
+    SHELL_IS_GONE,
     CommandOutcome,
     OnOutput,
     ShellCommand,
@@ -43,7 +46,6 @@ MAX_LIVE_CHARS = 1 << 20
 """Limit of live output per call, so that clients are not flooded; the result has the rest."""
 _MAX_LATE_CHARS = 4096
 _MAX_SHOWN = 200
-_NO_COMMAND = "no command runs in this terminal; call again without is_input"
 _FIRST_LOOK_S, _LAST_LOOK_S, _LOST_LOOK_S = 0.1, 0.4, 0.5
 _MARK_DEADLINE_S = 0.5
 """A program may flush the terminal, and with it the mark; then the status alone counts."""
@@ -127,9 +129,11 @@ class Bash:
         """Start a command; one in the background survives a cancel of those who wait for it.
 
         The `variables` are set for this command only. Raises `ToolError` when another command
-        is running.
+        is running, or the shell has ended.
         """
         with self._changed:
+            if self.is_dead:
+                raise ToolError(SHELL_IS_GONE)
             running = self._command
             if running and running.exit_code is None:
                 raise ToolError(
@@ -165,7 +169,7 @@ class Bash:
         with self._changed:
             command = self._command
             if command is None or command.exit_code is not None:
-                raise ToolError(_NO_COMMAND)
+                raise ToolError(NO_COMMAND)
             command.active = time.monotonic()
             self._pty.write(data)
 
@@ -207,7 +211,7 @@ class Bash:
         """
         command = self._command
         if command is None:
-            raise ToolError(_NO_COMMAND)
+            raise ToolError(NO_COMMAND)
         with cancel.notifying(self._changed):
             state = self._await(command, timeout_s, cancel, needs_output=needs_output)
         if cancel.is_cancelled and not command.is_background:
@@ -246,12 +250,16 @@ class Bash:
             is_quiet = time.monotonic() - command.active >= _FIRST_LOOK_S
             may_wait = is_quiet and (command.active > began or not needs_output)
             # Required twice in a row, since input just typed may not have been read yet.
-            waits = may_wait and self._pty.is_waiting_for_input(self._process.pid)
+            waits = may_wait and self._is_waiting_for_input()
             n_waiting = n_waiting + 1 if waits else 0
             if n_waiting > 1:
                 return "waitingForInput"
             is_calm = is_quiet and not n_waiting
             pause_s = min(2 * pause_s, _LAST_LOOK_S) if is_calm else _FIRST_LOOK_S
+
+    def _is_waiting_for_input(self) -> bool:
+        with self._changed:
+            return not self.is_dead and self._pty.is_waiting_for_input(self._process.pid)
 
     def _outcome(self, command: ShellCommand, state: State) -> CommandOutcome:
         with self._changed:
@@ -270,7 +278,7 @@ class Bash:
         """End the command, gently at first; end the shell itself only when nothing else helps."""
         for number in INTERRUPTS:
             reaper.send_signal({self._process.pid}, signal.SIGUSR2)
-            reaper.send_signal(self._in_front(), number)
+            reaper.send_signal(self._pty.in_front(self._process.pid), number)
             if self._ends_within(command, _INTERRUPT_S / len(INTERRUPTS)):
                 return
         if not self._ends_within(command, _LAST_CHANCE_S):
@@ -280,12 +288,6 @@ class Bash:
     def _ends_within(self, command: ShellCommand, timeout_s: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: command.exit_code is not None, timeout_s)
-
-    def _in_front(self) -> set[int]:
-        """The foreground group and all below it, but neither the shell nor its background jobs."""
-        found = reaper.processes()
-        front = self._pty.foreground(self._process.pid, found) - {self._process.pid}
-        return front | reaper.descendants(front, found)
 
     def _report_exit(self, exit_code: Future[int]) -> None:
         os.write(self._report_write, b"%b %d \0" % (self._exit_mark, exit_code.result()))
@@ -368,14 +370,11 @@ class Bash:
             self.on_job_end()
 
     def _on_exit(self, exit_code: int) -> None:
-        command = self._command
-        self.is_dead = True
+        with self._changed:  # Who finds it alive, holding this, may use its descriptors.
+            command, self.is_dead = self._command, True
         if command and command.exit_code is None:
             command.status = exit_code
-            command.note += (
-                "The shell itself ended with this command; the next one gets a new shell: variables"
-                " that were not exported, functions and options are gone."
-            )
+            command.note += SHELL_ENDED
             self._end(command)
         self._descriptors.close()
 

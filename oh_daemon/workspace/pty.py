@@ -113,6 +113,12 @@ class Pty:
         # and of processes from outside. A freed number may belong to another session by now.
         return {pid for pid, row in among.items() if group and row[1:] == (group, session)}
 
+    def in_front(self, shell: int) -> set[int]:
+        """Return the foreground group and all below it: neither the shell nor background jobs."""
+        found = reaper.processes()
+        front = self.foreground(shell, found) - {shell}
+        return front | reaper.descendants(front, found)
+
     def is_waiting_for_input(self, session: int) -> bool:
         """Return whether a foreground process waits for someone to type, with no input unread."""
         if _n_unread(self.slave):

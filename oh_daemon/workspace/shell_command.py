@@ -25,6 +25,12 @@ OnOutput = Callable[[str], None]
 INTERRUPTS = (signal.SIGINT, 0, 0, 0, signal.SIGTERM, 0, 0, 0, signal.SIGKILL, 0, 0, 0)
 """Signals for the foreground program, in turn; 0 sends none. bash gets SIGUSR2 with each of them,
 since it may miss one while it forks."""
+NO_COMMAND = "no command runs in this terminal; call again without is_input"
+SHELL_IS_GONE = "the shell of this terminal has just ended; run the command again, in a new one"
+SHELL_ENDED = (
+    "The shell itself ended with this command; the next one gets a new shell: variables that were"
+    " not exported, functions and options are gone."
+)
 
 
 def ignore(_text: str) -> None: ...

@@ -10,6 +10,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -691,6 +692,17 @@ def test_a_shell_that_cannot_report_is_replaced_soon_and_the_model_told(
     assert (after.output.head, after.exit_code) == ("after\n", 7)
     assert all(outcome.state == "done" for outcome in told)
     assert any("ended" in outcome.note for outcome in told)
+
+
+def test_a_shell_that_was_killed_while_idle_takes_no_command(shells: Shells, run: Run) -> None:
+    run("true")
+    shell = shells.open()
+    os.kill(shell._process.pid, signal.SIGKILL)
+    with suppress(ToolError):  # It may come before anybody knows, and ends with the shell.
+        shell.run("true", timeout_s=60, cancel=CancelToken())
+    with pytest.raises(ToolError, match="run the command again"):
+        shell.begin("true")
+    assert run("echo after").output.head == "after\n"
 
 
 def test_a_shell_is_replaced_while_nobody_waits_and_a_job_writes(shells: Shells, run: Run) -> None:
