@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from fake_llm import Step, call, held, say
 from raw_client import RawClient
 from test_approvals import ASK, keep_waiting, touch
 from test_cli import begin, run
+from test_methods import wait_for_words
 from test_open_workspace import tool_items
 from world import PRODUCT, Json, World, wait_for_status
 
@@ -242,6 +244,18 @@ def test_clients_that_say_nothing_or_read_nothing_hold_nobody_up(world: World) -
     deaf.kill()
     world.send(one, conversation, "again")
     world.turn(one, nth=2)
+
+
+def test_who_comes_while_no_more_files_can_be_opened_is_let_in_later(world: World) -> None:
+    daemon = world.serve()
+    log = world.home / "daemon.log"
+    limits = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (0, limits[1]))
+    with socket.socket(socket.AF_UNIX) as early:
+        early.connect(str(world.home / "state/serve.sock"))
+        wait_for_words(log, b"Too many open files", 1)
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, limits)
+    assert world.daemon().request("daemon/status")["conversations"] == []
 
 
 def test_commands_take_part_with_attach(world: World) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import threading
 from collections.abc import Generator
 from contextlib import closing
@@ -12,6 +13,7 @@ import pytest
 from fake_llm import held, say
 from playwright.sync_api import Page, expect, sync_playwright
 from test_approvals import ASK, keep_waiting, touch
+from test_methods import wait_for_words
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from window import CHROMIUM, browser_options
@@ -25,12 +27,12 @@ if not (CHROMIUM and is_page_built()):
     pytest.skip("needs a Chromium on the PATH, and what `make page` makes", allow_module_level=True)
 
 
-def served(world: World) -> str:
-    """Start `serve --web`, and return the link that it prints."""
+def served(world: World) -> tuple[str, int]:
+    """Start `serve --web`, and return the link that it prints, and its process id."""
     process = world.serve("--web")
     assert process.stdout is not None
     process.stdout.readline()
-    return process.stdout.readline().decode().strip()
+    return process.stdout.readline().decode().strip(), process.pid
 
 
 def get(link: str, path: str, **headers: str) -> tuple[HTTPResponse, str]:
@@ -41,7 +43,7 @@ def get(link: str, path: str, **headers: str) -> tuple[HTTPResponse, str]:
 
 
 def test_only_the_link_lets_in_and_only_under_our_own_names(world: World) -> None:
-    link = served(world)
+    link, _ = served(world)
     url = urlsplit(link)
     first, text = get(link, f"/?{url.query}")
     cookie = (first.getheader("Set-Cookie") or "").partition(";")[0]
@@ -96,7 +98,7 @@ def test_a_phone_follows_approves_and_interrupts_what_an_editor_has_begun(
     expect.set_options(timeout=WAIT_MS)
     gate = threading.Event()
     world.script(touch("made"), held(say("Now the rest. And more.", n_chunks=2), gate))
-    link = served(world)
+    link, _ = served(world)
     editor = world.daemon()
     editor.answer("approval/request", keep_waiting)
     world.start(editor, "Make the file", **ASK)
@@ -116,3 +118,16 @@ def test_a_phone_follows_approves_and_interrupts_what_an_editor_has_begun(
     gate.set()
     phone.get_by_role("button", name="Conversations").tap()
     expect(phone.locator(".conversation")).to_have_count(1)
+
+
+def test_a_browser_that_comes_while_no_more_files_can_be_opened_is_answered_later(
+    world: World,
+) -> None:
+    link, daemon = served(world)
+    limits = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon, resource.RLIMIT_NOFILE, (0, limits[1]))
+    with closing(HTTPConnection(urlsplit(link).netloc)) as early:
+        early.request("GET", "/")
+        wait_for_words(world.home / "daemon.log", b"no connection of a browser can be taken", 1)
+        resource.prlimit(daemon, resource.RLIMIT_NOFILE, limits)
+        assert early.getresponse().status == 403

@@ -12,6 +12,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from pathlib import Path
 
 from oh_daemon.contract.errors import OverloadedError, UserError
@@ -22,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _CREDENTIALS = struct.Struct("3i")
 """A `struct ucred`: process, user and group."""
+_PAUSE_S = 1.0
 
 
 class UnixDoor:
@@ -49,18 +51,23 @@ class UnixDoor:
 
     def _accept(self) -> None:
         while True:
-            peer, _ = self._socket.accept()
-            with peer:
-                if (why := _refusal(peer)) is not None:
-                    log.warning("a connection was refused: %s", why)
-                    continue
-                inbound, outbound = os.dup(peer.fileno()), os.dup(peer.fileno())
             try:
-                self._hub.connect(inbound, outbound, "the socket")
+                self._let_in_next()
             except OverloadedError as exc:
                 log.warning("a connection was refused: %s", exc)
-                os.close(inbound)
-                os.close(outbound)
+            except OSError as exc:
+                # Who comes waits until somebody has left: see EMFILE in accept(2).
+                log.warning("no connection can be taken: %s", exc)
+                time.sleep(_PAUSE_S)
+
+    def _let_in_next(self) -> None:
+        peer, _ = self._socket.accept()
+        with peer:
+            if (why := _refusal(peer)) is not None:
+                log.warning("a connection was refused: %s", why)
+                return
+            self._hub.connect(peer.fileno(), peer.fileno(), "the socket")
+            peer.detach()
 
 
 def _refusal(peer: socket.socket) -> str | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from oh_daemon.contract.errors import InvalidParamsError, OverloadedError, UserError
 from oh_daemon.fronts.serve.hub import Hub
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
     from websockets.http11 import Request, Response
     from websockets.sync.server import ServerConnection
 
+_PAUSE_S = 1.0
 _NO_TEXT, _TRY_AGAIN = 1003, 1013
 """Codes of https://www.iana.org/assignments/websocket for a connection that is closed."""
 
+log = logging.getLogger(__name__)
 _SILENT = logging.getLogger(f"{__name__}.silent")
 _SILENT.disabled = True
 
@@ -48,8 +51,6 @@ class WebDoor:
 
     def __init__(self, hub: Hub, page: Page) -> None:
         """Take the port. Raises `UserError` if it is taken, or if there is no page."""
-        from websockets.sync.server import serve  # noqa: PLC0415 - only for this door.
-
         if not is_page_built():
             raise InvalidParamsError(
                 "--web: this installation lacks the page; `make page` builds it"
@@ -58,21 +59,30 @@ class WebDoor:
         # A home folder is where things are started that are about no project.
         self._folders = {} if page.folder == Path.home().resolve() else {page.folder: None}
         try:
-            listener = socket.create_server(("127.0.0.1", page.port))
+            self._socket = socket.create_server(("127.0.0.1", page.port))
         except OSError as exc:
             raise UserError(f"no page can be served at port {page.port}: {exc.strerror}") from exc
-        self._gate = Gate(listener.getsockname()[1], page.public_url)
-        server = serve(
-            self._serve,
-            sock=listener,
-            process_request=self._answer,
-            server_header=None,
-            compression=None,
-            max_size=MAX_MESSAGE_BYTES,
-            logger=_SILENT,
-        )
+        self._gate = Gate(self._socket.getsockname()[1], page.public_url)
         # Its threads are as this one: they do not keep the process from ending.
-        threading.Thread(target=server.serve_forever, name="web-door", daemon=True).start()
+        threading.Thread(target=self._listen, name="web-door", daemon=True).start()
+
+    def _listen(self) -> NoReturn:
+        from websockets.sync.server import serve  # noqa: PLC0415 - only for this door.
+
+        while True:
+            # A server ends when it cannot take a connection: see EMFILE in accept(2).
+            with suppress(OSError):
+                serve(
+                    self._serve,
+                    sock=self._socket,
+                    process_request=self._answer,
+                    server_header=None,
+                    compression=None,
+                    max_size=MAX_MESSAGE_BYTES,
+                    logger=_SILENT,
+                ).serve_forever()
+            log.warning("no connection of a browser can be taken")
+            time.sleep(_PAUSE_S)
 
     @property
     def link(self) -> str:
