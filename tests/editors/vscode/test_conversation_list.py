@@ -94,7 +94,6 @@ async def test_a_message_arrives_once_though_the_user_looks_elsewhere_meanwhile(
 ) -> None:
     vscode.script(say("One."), say("More."), say("Two."))
     await vscode.open()
-    await vscode.start_anew()
     daemon = vscode.server.daemon()
     daemon.suspend()
     try:

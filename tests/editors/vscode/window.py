@@ -229,6 +229,7 @@ class VSCode:
         VS Code may draw its buttons anew between the press and the release, and lose the click.
         """
         welcome = self.panel.get_by_role("heading", name="What shall we do?")
+        await expect(welcome, "nothing would say when the panel has heard").to_be_hidden()
         for _ in range(N_TRIES):
             await self.page.get_by_role("button", name="New Conversation").click()
             with contextlib.suppress(AssertionError):
