@@ -6,6 +6,8 @@ It streams if it is asked to, and lists no models. Nothing is sent anywhere else
 from __future__ import annotations
 
 import json
+import select
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -107,6 +109,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self._has_left():
+            self.close_connection = True
+            return
         number, reply = self._model.next_reply(request)
         if reply.is_held:
             self._hold(_events(number, reply)[: len(reply.pieces)])
@@ -125,6 +130,13 @@ class _Handler(BaseHTTPRequestHandler):
     @property
     def _model(self) -> ScriptedModel:
         return cast("_Endpoint", self.server).model
+
+    def _has_left(self) -> bool:
+        """Whether nobody waits any more, so that the next one to ask gets this reply."""
+        is_readable, _, _ = select.select([self.connection], [], [], 0)
+        with suppress(OSError):
+            return bool(is_readable) and not self.connection.recv(1, socket.MSG_PEEK)
+        return True
 
     def _answer(self, body: bytes, kind: str) -> None:
         self.send_response(200)

@@ -2,8 +2,12 @@
 
 import re
 import shlex
+import socket
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,7 @@ import starts
 from broken_servers import BREAKS, PATIENT_S, BrokenBench
 
 from oh_daemon.conformance import suite
-from oh_daemon.conformance.scripted_model import ScriptedModel
+from oh_daemon.conformance.scripted_model import ScriptedModel, say
 
 PRODUCT = (sys.executable, "-m", "oh_daemon")
 HERE = Path(__file__).parent
@@ -46,6 +50,27 @@ def test_the_client_of_the_document_keeps_the_rules_that_it_comes_to(tmp_path: P
     assert [each.as_text() for each in ran if each.status == "failed"] == []
     passed = {each.id for each in ran if each.status == "passed"}
     assert passed >= {"B1", "B14", "B22", "I1", "I10", "X8", "A5", "A7"}
+
+
+def test_a_request_that_nobody_waits_for_takes_no_reply_of_the_model() -> None:
+    with ScriptedModel() as model:
+        model.play(say("first"), say("second"))
+        where = model.url.removeprefix("http://").removesuffix("/v1")
+        gone = HTTPConnection(where)
+        gone.connect()
+        # What is sent leaves with the end of the connection, in one packet: see tcp(7).
+        gone.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        gone.request("POST", "/v1/chat/completions", "{}")
+        gone.close()
+        answers: list[str] = []
+        for _ in range(2):
+            with closing(HTTPConnection(where)) as here:
+                here.request("POST", "/v1/chat/completions", "{}")
+                answers.append(here.getresponse().read().decode())
+            for thread in threading.enumerate():
+                if "process_request_thread" in thread.name:
+                    thread.join()
+        assert ["first" in answers[0], "second" in answers[1]] == [True, True]
 
 
 @pytest.fixture(scope="module")
