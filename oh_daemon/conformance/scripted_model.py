@@ -108,10 +108,12 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(b'{"object":"list","data":[]}', "application/json")
 
     def do_POST(self) -> None:
-        request = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self._has_left():
+        length = int(self.headers["content-length"])
+        body = self.rfile.read(length)
+        if len(body) < length or self._has_left():
             self.close_connection = True
             return
+        request = json.loads(body)
         number, reply = self._model.next_reply(request)
         if reply.is_held:
             self._hold(_events(number, reply)[: len(reply.pieces)])

@@ -14,6 +14,7 @@ from oh_daemon.conformance.connection import frame
 from oh_daemon.contract.errors import InvalidParamsError
 from oh_daemon.fronts.lsp.boot import Opening, answer_first
 from oh_daemon.fronts.lsp.client_facts import parse_client_facts
+from oh_daemon.fronts.lsp.lifecycle import Server
 from oh_daemon.fronts.wire.framing import ContentLength, Message, read_frames
 
 BLOCK = {
@@ -148,6 +149,20 @@ def test_what_was_read_comes_first_and_the_rest_after_it(tmp_path: Path) -> None
     frames = read_frames(rest, ContentLength(), unread=whole[:50])
     read = [each.value for each in frames if isinstance(each, Message)]
     assert [each.get("id") or each["n"] for each in read] == [1, "x" * 100_000, 2]
+
+
+def test_a_signal_that_comes_before_the_first_message_is_read_again_ends_it_all_the_same() -> None:
+    opening = Opening(frame({"id": 1, "method": "initialize", "params": {}}))
+    opening.is_answered = True
+    inbound, client_out = os.pipe()
+    client_in, outbound = os.pipe()
+    server = Server((inbound, outbound), lambda _server, _facts: (), opening=opening)
+    server.stop("SIGINT")
+    assert server.serve() == 0
+    for descriptor in (client_out, client_in, outbound):
+        os.close(descriptor)
+    server.join()
+    os.close(inbound)
 
 
 def test_before_the_first_answer_hardly_anything_is_imported() -> None:

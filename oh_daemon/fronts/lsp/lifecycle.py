@@ -159,7 +159,7 @@ class Server:
                     self._recording.mask = entry.mask
                 waiting = self._waiting.take()
                 yield from (each for each in waiting if not self._waits(each))
-            elif self._is_answered:
+            elif self._is_answered and not isinstance(entry, Stop):
                 self._is_answered = False
                 self._loop.make_room()
                 self._begin(parse_client_facts(message_of(entry)["params"]))

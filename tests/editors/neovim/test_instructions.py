@@ -68,6 +68,7 @@ def test_an_instruction_is_asked_for_and_stopped_in_its_buffer(desk: Desk) -> No
     editor.type("ggVj:Oh edit<CR>make it add<CR>")
     editor.wait(f"#(function() {_MARKS} end)() == 1")
     editor.wait_for_event("TurnStarted")
+    desk.llm.wait_for_requests(1)  # Otherwise the next turn might get this answer.
     editor.command("Oh stop")
     editor.wait_for_message("oh: stopped")
     gate.set()
