@@ -9,8 +9,10 @@ import logging
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -23,7 +25,7 @@ from oh_daemon.workspace.paths import uri_from_path
 if TYPE_CHECKING:
     from websockets.datastructures import Headers
     from websockets.http11 import Request, Response
-    from websockets.sync.server import ServerConnection
+    from websockets.sync.server import Server, ServerConnection
 
 _PAUSE_S = 1.0
 _NO_TEXT, _TRY_AGAIN = 1003, 1013
@@ -51,6 +53,8 @@ class WebDoor:
 
     def __init__(self, hub: Hub, page: Page) -> None:
         """Take the port. Raises `UserError` if it is taken, or if there is no page."""
+        from websockets.sync.server import serve  # noqa: PLC0415 - only for this door.
+
         if not is_page_built():
             raise InvalidParamsError(
                 "--web: this installation lacks the page; `make page` builds it"
@@ -63,24 +67,26 @@ class WebDoor:
         except OSError as exc:
             raise UserError(f"no page can be served at port {page.port}: {exc.strerror}") from exc
         self._gate = Gate(self._socket.getsockname()[1], page.public_url)
+        make_server = partial(
+            serve,
+            self._serve,
+            sock=self._socket,
+            process_request=self._answer,
+            server_header=None,
+            compression=None,
+            max_size=MAX_MESSAGE_BYTES,
+            logger=_SILENT,
+        )
         # Its threads are as this one: they do not keep the process from ending.
-        threading.Thread(target=self._listen, name="web-door", daemon=True).start()
+        threading.Thread(
+            target=self._listen, args=(make_server,), name="web-door", daemon=True
+        ).start()
 
-    def _listen(self) -> NoReturn:
-        from websockets.sync.server import serve  # noqa: PLC0415 - only for this door.
-
+    def _listen(self, make_server: Callable[[], Server]) -> NoReturn:
         while True:
             # A server ends when it cannot take a connection: see EMFILE in accept(2).
             with suppress(OSError):
-                serve(
-                    self._serve,
-                    sock=self._socket,
-                    process_request=self._answer,
-                    server_header=None,
-                    compression=None,
-                    max_size=MAX_MESSAGE_BYTES,
-                    logger=_SILENT,
-                ).serve_forever()
+                make_server().serve_forever()
             log.warning("no connection of a browser can be taken")
             time.sleep(_PAUSE_S)
 

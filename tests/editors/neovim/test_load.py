@@ -36,7 +36,7 @@ def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Des
     n_lines = """
     (function()
       local buf = require("oh.chat").of(require("oh").conversation()).buf
-      return vim.api.nvim_buf_line_count(buf) > 59000
+      return vim.api.nvim_buf_line_count(buf) > 49000
     end)()
     """
     editor.wait(n_lines)
