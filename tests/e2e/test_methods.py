@@ -10,7 +10,7 @@ import pytest
 from fake_llm import call, calls, error, hang, held, say
 from language_server import FEATURES
 from raw_client import RawClient
-from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status
+from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status, wait_for_words
 
 from oh_daemon.conformance.rpc_process import WITHIN_S
 from oh_daemon.contract.base import FIELD_CODES
@@ -664,14 +664,6 @@ def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(wo
     assert found[: gap["toSeq"] - gap["fromSeq"] + 1] == list(
         range(gap["fromSeq"], gap["toSeq"] + 1)
     )
-
-
-def wait_for_words(file: Path, words: bytes, n: int) -> None:
-    """Wait for words in a file, the only sign of what a daemon does while nobody reads from it."""
-    deadline = time.monotonic() + WITHIN_S
-    while not file.exists() or file.read_bytes().count(words) < n:
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.02)
 
 
 def test_a_panel_shows_questions_itself_and_gets_no_events_it_does_not_want(world: World) -> None:

@@ -17,9 +17,8 @@ from fake_llm import Step, call, held, say
 from raw_client import RawClient
 from test_approvals import ASK, keep_waiting, touch
 from test_cli import begin, run
-from test_methods import wait_for_words
 from test_open_workspace import tool_items
-from world import PRODUCT, Json, World, wait_for_status
+from world import PRODUCT, Json, World, wait_for_status, wait_for_words
 
 STRANGER = """
 import os, socket, sys

@@ -13,11 +13,10 @@ import pytest
 from fake_llm import held, say
 from playwright.sync_api import Page, expect, sync_playwright
 from test_approvals import ASK, keep_waiting, touch
-from test_methods import wait_for_words
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 from window import CHROMIUM, browser_options
-from world import World, wait_for_status
+from world import World, wait_for_status, wait_for_words
 
 from oh_daemon.fronts.serve.web_gate import is_page_built
 

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,6 +18,8 @@ from typing import Any
 import starts
 from fake_llm import FakeLLM, Step
 from raw_client import RawClient
+
+from oh_daemon.conformance.rpc_process import WITHIN_S
 
 Json = dict[str, Any]
 PRODUCT = (sys.executable, "-m", "oh_daemon", "--stdio")
@@ -261,3 +265,11 @@ def items(client: RawClient, kind: str) -> list[Json]:
 
 def content_of(item: Json) -> str:
     return "\n".join(part.get("text", "") for part in item["content"])
+
+
+def wait_for_words(file: Path, words: bytes, n: int) -> None:
+    """Wait for words in a file, the only sign of what a daemon does while nobody reads from it."""
+    deadline = time.monotonic() + WITHIN_S
+    while not file.exists() or file.read_bytes().count(words) < n:
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.02)

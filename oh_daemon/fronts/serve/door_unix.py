@@ -13,6 +13,7 @@ import socket
 import struct
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 from oh_daemon.contract.errors import OverloadedError, UserError
@@ -61,13 +62,13 @@ class UnixDoor:
                 time.sleep(_PAUSE_S)
 
     def _let_in_next(self) -> None:
-        peer, _ = self._socket.accept()
-        with peer:
+        with ExitStack() as on_refusal:
+            peer = on_refusal.enter_context(self._socket.accept()[0])
             if (why := _refusal(peer)) is not None:
                 log.warning("a connection was refused: %s", why)
                 return
-            self._hub.connect(peer.fileno(), peer.fileno(), "the socket")
-            peer.detach()
+            self._hub.connect(peer, "the socket")
+            on_refusal.pop_all()
 
 
 def _refusal(peer: socket.socket) -> str | None:

@@ -115,12 +115,11 @@ class WebDoor:
         ours, theirs = socket.socketpair()
         with ours:
             try:
-                self._hub.connect(theirs.fileno(), theirs.fileno(), "the web")
+                self._hub.connect(theirs, "the web")
             except OverloadedError as exc:
                 theirs.close()
                 browser.close(_TRY_AGAIN, str(exc))
                 return
-            theirs.detach()
             answers = threading.Thread(target=_pass_back, args=(ours, browser), name="web-answers")
             answers.start()
             framing = ContentLength()

@@ -7,10 +7,8 @@ sees those of the folders that it has opened. Invariant: a client that leaves en
 from __future__ import annotations
 
 import logging
-import os
 import select
 import socket
-import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -80,30 +78,32 @@ class Hub:
 
     # Connections
 
-    def connect(self, inbound: int, outbound: int, door: str) -> None:
-        """Serve a client on two descriptors until it leaves; they are closed then.
+    def connect(self, peer: socket.socket, door: str) -> None:
+        """Serve a client until it leaves; its socket is closed then.
 
-        Raises `OverloadedError` when there are too many clients.
+        Raises `OverloadedError` when there are too many clients, and closes nothing.
         """
         with self._lock:
             if len(self._servers) >= MAX_CLIENTS:
                 raise OverloadedError(f"{MAX_CLIENTS} clients are connected, which is the limit")
-            server = Server((inbound, outbound), self._compose, None, self._self_test.report)
-            run = partial(self._serve, server, inbound, outbound)
-            thread = threading.Thread(target=run, name=f"client-{inbound}", daemon=True)
+            descriptor = peer.fileno()
+            both = descriptor, descriptor
+            server = Server(both, self._compose, None, self._self_test.report)
+            run = partial(self._serve, server, peer)
+            thread = threading.Thread(target=run, name=f"client-{descriptor}", daemon=True)
             self._servers[server] = thread
         log.info("a client came through %s", door)
         thread.start()
 
-    def _serve(self, server: Server, inbound: int, outbound: int) -> None:
+    def _serve(self, server: Server, peer: socket.socket) -> None:
         self.on_quiet()
         try:
             # What connects and stays silent would else keep a place, and the process from ending.
-            if select.select([inbound], [], [], _HELLO_S)[0]:
+            if select.select([peer], [], [], _HELLO_S)[0]:
                 server.serve()
         finally:
-            for descriptor in {inbound, outbound}:
-                _shut(descriptor)
+            with suppress(OSError):  # Wakes who reads from it or writes to it.
+                peer.shutdown(socket.SHUT_RDWR)
             for leave in self._leaving.pop(server, ()):
                 leave()
             with self._lock:
@@ -112,8 +112,7 @@ class Hub:
             for closed in [each for each in self._acting if not self.conversations.find_live(each)]:
                 self._acting.pop(closed, None)
             server.join()
-            for descriptor in {inbound, outbound}:
-                os.close(descriptor)
+            peer.close()
             log.info("a client has left")
             self.on_quiet()
 
@@ -241,10 +240,3 @@ class Hub:
     def _on_servers(self) -> None:
         for window in self.windows():
             window.tell_servers(self.shared.mcp)
-
-
-def _shut(descriptor: int) -> None:
-    """Wake who reads from or writes to a socket; the end of a pipe is the other side's to make."""
-    if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-        with socket.socket(fileno=os.dup(descriptor)) as own, suppress(OSError):
-            own.shutdown(socket.SHUT_RDWR)
