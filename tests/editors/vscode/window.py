@@ -309,18 +309,21 @@ class VSCode:
         await self._choose("F1", f">{title}", shown=title)
 
     async def _choose(self, key: str, typed: str, *, shown: str) -> None:
-        """Choose from the list that the key opens; a key is lost while the focus goes elsewhere."""
+        """Choose from the list that the key opens.
+
+        The key is lost while the focus goes elsewhere, and a panel that takes the focus late closes
+        the list again.
+        """
         field = self.page.locator('.quick-input-widget input[type="text"]')
+        # Enter takes the row that has the list's focus, which comes later than its text.
+        row = self.page.locator(".quick-input-list .monaco-list-row.focused", has_text=shown)
         for _ in range(N_TRIES):
             await self.page.keyboard.press(key)
             with contextlib.suppress(WaitedTooLongError):
-                await field.wait_for(timeout=WAIT_MS / N_TRIES)
-                break
-        await field.fill(typed)
-        # Enter takes the row that has the list's focus, which comes later than its text.
-        row = self.page.locator(".quick-input-list .monaco-list-row.focused")
-        await expect(row).to_contain_text(shown)
-        await field.press("Enter")
+                await field.fill(typed, timeout=WAIT_MS / N_TRIES)
+                await row.wait_for(timeout=WAIT_MS / N_TRIES)
+                return await field.press("Enter")
+        raise AssertionError(await self.page.locator(".quick-input-widget").aria_snapshot())
 
     async def expect_editor(self, text: str) -> None:
         """Expect a text in the rendered lines of the open editor."""
