@@ -154,10 +154,7 @@ async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_tic
     settings = {"ohDaemon.instructions": "Speak softly."}
     folders = [{"path": "shop"}, {"path": "docs"}]
     workspace.write_text(json.dumps({"folders": folders, "settings": settings}))
-    await vscode.page.goto(f"http://{vscode.address}/?workspace={workspace}", wait_until="commit")
-    # In a browser, extensions may start before VS Code has read the file of a workspace.
-    await vscode.page.get_by_role("treeitem", name="docs").wait_for()
-    await vscode.show_agent()
+    await vscode.open_workspace(workspace, folder="docs")
 
     await vscode.run_command("oh: Get Started")
     steps = vscode.page.locator(".getting-started-step")

@@ -41,6 +41,7 @@ N_SHOWN = 400
 SIGHT_MS = 2000
 """A folder for a picture of each window, taken before it is closed."""
 N_TRIES = 10
+N_OPENINGS = 3
 N_TABS = 20
 HAS_FOCUS = "(element) => element === document.activeElement"
 
@@ -125,6 +126,19 @@ class VSCode:
             await self.tab(file).wait_for()
         if is_agent_shown:
             await self.show_agent()
+
+    async def open_workspace(self, file: Path, *, folder: str) -> None:
+        """Open a workspace of several folders, one of which has this name, and the side panel.
+
+        Over a slow connection, VS Code in a browser may take the workspace for empty, for good.
+        """
+        shown = self.page.get_by_role("treeitem", name=folder)
+        for _ in range(N_OPENINGS):
+            await self.page.goto(f"http://{self.address}/?workspace={file}", wait_until="commit")
+            with contextlib.suppress(WaitedTooLongError):
+                await shown.wait_for(timeout=WAIT_MS / N_OPENINGS)
+                return await self.show_agent()
+        raise AssertionError(await self.page.locator("body").aria_snapshot())
 
     @property
     def is_open(self) -> bool:
