@@ -22,7 +22,7 @@ from oh_daemon.sandbox import bwrap, landlock, seccomp
 from oh_daemon.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
 from oh_daemon.sandbox.choice import Tried, chosen
 from oh_daemon.sandbox.proc import mounts, mounts_below
-from oh_daemon.sandbox.storage import locked, remove
+from oh_daemon.sandbox.storage import owned, remove
 from oh_daemon.workspace.paths import real_path
 from oh_daemon.workspace.spawner import Process, Spawner, output_file, written_to
 
@@ -302,5 +302,5 @@ def _scratch(stack: ExitStack, place: Path) -> Path:
     """Make a folder that is held like a view's, so that nobody sweeps it away meanwhile."""
     folder = Path(tempfile.mkdtemp(prefix="try-", dir=place))
     stack.callback(remove, folder)
-    stack.callback(os.close, locked(folder))
+    stack.callback(os.close, owned(folder))
     return folder

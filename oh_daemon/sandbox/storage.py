@@ -1,6 +1,7 @@
 """The folder of a view: who uses it, how it is removed, and how much what runs in a view may take.
 
-A lock holds it, which ends with the process. A tree in it may have any depth, and folders any mode.
+Two locks hold it, which end with their processes: one of the daemon, from before anything lies in
+it, and one of what runs. A tree in it may have any depth, and folders any mode.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from oh_daemon.sandbox.layer import chmod, entries, is_folder, named, opened, wi
 from oh_daemon.sandbox.proc import is_in_memory
 from oh_daemon.workspace import reaper
 
-LOCK = "lock"
+OWNER, LOCK = "owner", "lock"
 KEPT = "kept-"
 """How the names of places begin whose layers outlive the daemon."""
 CACHES = "caches"
@@ -28,12 +29,25 @@ _LEAST, _MOST = 1 << 30, 10 << 30
 _SMALLEST_FILE = 16 << 20
 
 
-def locked(place: Path) -> int:
-    """Return a descriptor that holds the lock of a folder. Raises `OSError` if another has it."""
+def owned(place: Path) -> int:
+    """Make a folder, and return a descriptor that keeps `sweep` from it until it is closed."""
+    while True:
+        made(place)
+        with ExitStack() as on_failure, suppress(FileNotFoundError):
+            descriptor = locked(place, OWNER, waits=True)
+            on_failure.callback(os.close, descriptor)
+            # Between the two lines above it may have been swept away.
+            if os.path.samestat(os.fstat(descriptor), (place / OWNER).stat()):
+                on_failure.pop_all()
+                return descriptor
+
+
+def locked(place: Path, name: str = LOCK, *, waits: bool = False) -> int:
+    """Return a descriptor that holds a lock of a folder; raises `OSError` if another has it."""
     with ExitStack() as on_failure:
-        descriptor = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(place / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         on_failure.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
         on_failure.pop_all()
     return descriptor
 
@@ -44,8 +58,9 @@ def sweep(places: Path) -> None:
         for place in places.iterdir():
             if place.name == CACHES or place.name.startswith(KEPT):
                 continue
-            with suppress(OSError):
-                os.close(locked(place))
+            with suppress(OSError), ExitStack() as held:
+                for name in (OWNER, LOCK):
+                    held.callback(os.close, locked(place, name))
                 remove(place)
 
 

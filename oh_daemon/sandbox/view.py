@@ -27,6 +27,7 @@ from oh_daemon.sandbox.storage import (
     locked,
     made,
     n_numbers,
+    owned,
     remove,
     reserve_in,
     too_full,
@@ -88,6 +89,8 @@ class View:
         self._place = place
         self._lock = threading.Lock()
         self._open = ExitStack()
+        self._owned: int | None = None
+        """What keeps the place from being swept away, if that does not outlive the view."""
         self._keeper: _Keeper | None = None
         self._overlays: Sequence[Path] = ()
         """What the last run covers, but for caches."""
@@ -103,6 +106,9 @@ class View:
 
     def shells(self) -> ShellPlace:
         """Return where the files of shells in it lie; what they are given they cannot change."""
+        with self._lock:
+            if self._owned is None and not self._outlives:
+                self._owned = owned(self._place)
         return ShellPlace(made(self._place / "given"), made(self._place / "kept"))
 
     def upper(self, folder: Path) -> Path:
@@ -182,6 +188,10 @@ class View:
         self._let_go()
         if not self._outlives:
             remove(self._place)
+        with self._lock:
+            if self._owned is not None:
+                os.close(self._owned)
+            self._owned = None
 
     def _let_go(self) -> None:
         """Give up what holds the mounts of the last run; two on one layer are undefined."""

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,7 +16,7 @@ from view_desk import Desk, bubblewrap, desk_at
 
 from oh_daemon.core.cancel import CancelToken
 from oh_daemon.sandbox import keeper
-from oh_daemon.sandbox.storage import MAX_PROCESSES, n_numbers
+from oh_daemon.sandbox.storage import MAX_PROCESSES, n_numbers, sweep
 
 
 @pytest.fixture
@@ -85,6 +86,25 @@ def test_a_view_whose_first_process_was_killed_starts_again(desk: Desk) -> None:
     (desk.project / "c.txt").write_text("c\n")
     desk.view.refresh()
     assert desk.run("cat c.txt") == "c\n"
+
+
+def test_a_view_that_is_about_to_start_is_not_swept_away(tmp_path: Path) -> None:
+    """Each daemon sweeps as it makes its first view, and another's may not run yet."""
+    is_over = threading.Event()
+
+    def keep_sweeping() -> None:
+        while not is_over.is_set():
+            sweep(tmp_path / "home/state/views")
+
+    sweeper = threading.Thread(target=keep_sweeping)
+    sweeper.start()
+    try:
+        for number in range(10):
+            with desk_at(tmp_path, str(number)) as desk:
+                assert desk.run("echo here") == "here\n"
+    finally:
+        is_over.set()
+        sweeper.join()
 
 
 def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: Path) -> None:
