@@ -89,7 +89,7 @@ class View:
         self._place = place
         self._lock = threading.Lock()
         self._open = ExitStack()
-        self._owned: int | None = None
+        self._ownership: int | None = None
         """What keeps the place from being swept away, if that does not outlive the view."""
         self._keeper: _Keeper | None = None
         self._overlays: Sequence[Path] = ()
@@ -107,8 +107,8 @@ class View:
     def shells(self) -> ShellPlace:
         """Return where the files of shells in it lie; what they are given they cannot change."""
         with self._lock:
-            if self._owned is None and not self._outlives:
-                self._owned = owned(self._place)
+            if self._ownership is None and not self._outlives:
+                self._ownership = owned(self._place)
         return ShellPlace(made(self._place / "given"), made(self._place / "kept"))
 
     def upper(self, folder: Path) -> Path:
@@ -189,9 +189,9 @@ class View:
         if not self._outlives:
             remove(self._place)
         with self._lock:
-            if self._owned is not None:
-                os.close(self._owned)
-            self._owned = None
+            if self._ownership is not None:
+                os.close(self._ownership)
+            self._ownership = None
 
     def _let_go(self) -> None:
         """Give up what holds the mounts of the last run; two on one layer are undefined."""
