@@ -1,7 +1,7 @@
 """The folder of a view: who uses it, how it is removed, and how much what runs in a view may take.
 
-Two locks hold it, which end with their processes: one of the daemon, from before anything lies in
-it, and one of what runs. A tree in it may have any depth, and folders any mode.
+Two locks hold it, which end with their processes: on the folder the daemon's, from before anything
+lies in it, and on a file that of what runs. A tree in it may have any depth, and folders any mode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from oh_daemon.sandbox.layer import chmod, entries, is_folder, named, opened, wi
 from oh_daemon.sandbox.proc import is_in_memory
 from oh_daemon.workspace import reaper
 
-OWNER, LOCK = "owner", "lock"
+LOCK = "lock"
 KEPT = "kept-"
 """How the names of places begin whose layers outlive the daemon."""
 CACHES = "caches"
@@ -34,20 +34,21 @@ def owned(place: Path) -> int:
     while True:
         made(place)
         with ExitStack() as on_failure, suppress(FileNotFoundError):
-            descriptor = locked(place, OWNER, waits=True)
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             on_failure.callback(os.close, descriptor)
-            # Between the two lines above it may have been swept away.
-            if os.path.samestat(os.fstat(descriptor), (place / OWNER).stat()):
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # It may have been swept away before it was held.
+            if os.path.samestat(os.fstat(descriptor), place.stat()):
                 on_failure.pop_all()
                 return descriptor
 
 
-def locked(place: Path, name: str = LOCK, *, waits: bool = False) -> int:
-    """Return a descriptor that holds a lock of a folder; raises `OSError` if another has it."""
+def locked(place: Path) -> int:
+    """Return a descriptor that holds the lock of a folder. Raises `OSError` if another has it."""
     with ExitStack() as on_failure:
-        descriptor = os.open(place / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         on_failure.callback(os.close, descriptor)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if waits else fcntl.LOCK_NB))
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         on_failure.pop_all()
     return descriptor
 
@@ -58,16 +59,18 @@ def sweep(places: Path) -> None:
         for place in places.iterdir():
             if place.name == CACHES or place.name.startswith(KEPT):
                 continue
-            with suppress(OSError), ExitStack() as held:
-                for name in (OWNER, LOCK):
-                    held.callback(os.close, locked(place, name))
+            with suppress(OSError), opened(place) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(locked(place))
                 remove(place)
 
 
 def remove(place: Path) -> None:
     """Remove a view's folder, with what commands left in it."""
-    with suppress(OSError), opened(place.parent) as parent:
-        discard(parent, place.name, place.with_name(f"{place.name}-gone"))
+    trash = place.with_name(f"{place.name}-gone")
+    with suppress(OSError), opened(place.parent) as parent, ExitStack() as held:
+        held.callback(os.close, owned(trash))
+        discard(parent, place.name, trash)
 
 
 def holder(place: Path) -> int | None:
