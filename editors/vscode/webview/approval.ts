@@ -4,12 +4,9 @@ import type { HalfAnswer } from "../src/messages";
 import { canAnswer, countWords, editedSubject, type LeftOut, proposalOf, toggled } from "../src/proposal";
 import type { Approval, ApprovalOption, InputRequest, SelfRun, Subject } from "oh-daemon-client/protocol";
 import { fileDiff, filePath, pathIn } from "./diff";
-import { h, icon } from "./dom";
+import { activateOnceSeen, h, icon } from "./dom";
 import { run } from "./host";
 import { proposalView } from "./proposal";
-
-/** A click or key meant for something else must not answer a question that has just appeared. */
-export const INERT_MS = 400;
 
 const KEYS: Record<string, string> = { "allow-once": "Enter", reject: "Backspace" };
 
@@ -86,10 +83,10 @@ export function approvalCard(approval: Approval, asked: Asked): HTMLElement {
       h("p.model-says", {}, h("span", {}, "The agent says: "), approval.description),
     h("div.actions", {}, ...answers.elements, h("div.all")),
   );
-  setTimeout(() => {
+  activateOnceSeen(() => {
     isInert = false;
     draw();
-  }, INERT_MS);
+  });
   return card;
 }
 
@@ -232,9 +229,9 @@ export function allowAll(
   // What has just joined the list was not meant by a click that was on its way.
   const all = h("button.secondary", { "data-option": "all", disabled: true, onclick: answer });
   all.textContent = `Allow all ${others.length + 1}`;
-  setTimeout(() => {
+  activateOnceSeen(() => {
     all.disabled = false;
-  }, INERT_MS);
+  });
   return [
     h(
       "details.others",

@@ -79,3 +79,11 @@ export function replace(old: Element, made: HTMLElement): void {
   const controls = made.querySelectorAll<HTMLElement>(FOCUSABLE);
   controls[Math.min(at, controls.length - 1)]?.focus({ preventScroll: true });
 }
+
+/** A click or key meant for something else must not answer a question that has just appeared. */
+const INERT_MS = 400;
+
+/** Lets it take clicks after some time on the screen; the time that a busy page needs to paint it does not count. */
+export function activateOnceSeen(activate: () => void): void {
+  requestAnimationFrame(() => setTimeout(activate, INERT_MS));
+}

@@ -3,8 +3,7 @@
 
 import type { HalfAnswer } from "../src/messages";
 import type { InputRequest } from "oh-daemon-client/protocol";
-import { INERT_MS } from "./approval";
-import { h, icon } from "./dom";
+import { activateOnceSeen, h, icon } from "./dom";
 import { run } from "./host";
 import { markdown } from "./markdown";
 
@@ -27,10 +26,9 @@ export function questionCard(input: InputRequest, half: HalfAnswer, keep: (chang
       h("span", {}, choice),
     ),
   );
-  // A click meant for something else must not answer a question that has just appeared.
-  setTimeout(() => {
+  activateOnceSeen(() => {
     for (const button of buttons) button.disabled = false;
-  }, INERT_MS);
+  });
   const submit = (event?: Event) => {
     event?.preventDefault();
     if (field.value.trim() !== "") respond("accept", field.value.trim());
