@@ -43,7 +43,7 @@ WATCH_BUTTONS = """() => {
     }).observe(document.body, {subtree: true, childList: true, attributes: true});
   });
 }"""
-"""Keeps the page too busy to paint the buttons, and notes for how long they are inert after that."""
+"""Keeps the page too busy to paint the buttons, and notes how long they are inert after that."""
 
 
 async def test_a_command_is_shown_exactly_is_inert_at_first_and_runs_when_allowed(
