@@ -38,8 +38,9 @@ _GRAMMAR = {
         ¦printf <word> <word>¦test -v <word>¦let <word>¦export x=<word>¦declare <word>¦unset <word>
         ¦read x <<< <word>¦# <text>⏎<command>¦<command> # <text>¦<command> 2>&1 > <word>""",
     "word": r"""a¦$x¦'b'¦1¦*¦~¦a\ b¦\$x¦{a,b}¦$(sudo id)¦`sudo id`¦$1¦$@¦\`¦$(<command>)¦`<command>`
-        ¦"<text>"¦'$(sudo id)'¦$'\x24(sudo id)'¦$((<number>))¦$[<number>]¦<expansion>¦<expansion>
-        ¦<word><word>¦{<word>,<word>}¦<(<command>)¦>(<command>)¦@(<word>|<word>)¦\<word>¦1#<word>""",
+        ¦"<text>"¦'$(sudo id)'¦"${x+'$(sudo id)'}"¦$'\x24(sudo id)'¦$((<number>))¦$[<number>]
+        ¦<expansion>¦<expansion>¦<word><word>¦{<word>,<word>}¦<(<command>)¦>(<command>)¦@(<word>|<word>)
+        ¦\<word>¦1#<word>""",
     "text": r"""a ¦'¦\$(sudo id)¦\`sudo id\`¦\\¦#¦$x¦(¦<expansion>¦$(<command>)¦`<command>`
         ¦$((<number>))¦<text><text>¦<text><text>""",
     "expansion": r"""${<name>}¦${#<name>}¦${!<name>}¦${<name>@P}¦${<name>@Q}¦${<name>:-<text>}

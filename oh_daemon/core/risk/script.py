@@ -38,14 +38,16 @@ _EVALUATES = {
     "test_command": r"\s-v\s|[<>]\s*\(|^\[\[.*\s-(eq|ne|lt|le|gt|ge)\s",
     "subscript": r"\[(?!\d+\]|[@*]\])",
     "array": r"\[(?!\d+\]=)",
-    "expansion": r"^\$\{!|@\w\}$|\$'|^\$\{[\w@*#]+(\[[^]]*\])?:(?![-+=?]|\s*-?\d+(:\s*\d+)?\})",
+    "expansion": r"^\$\{!|@\w\}$|\$'|^\$\{[\w@*#]+(\[[^]]*\])?:(?![-+=?]|\s*-?\d+(:\s*\d+)?\})"
+    r"|'[^']*(`|\$[({[])[^']*'",
     "heredoc_redirect": r"(?<!\\)(\\\\)*(`|\$[({[])",
     "": r"(?<!\\)(\\\\)*(`|\$[({[]|[<>]\()",
 }
 """By the type of a node, or "" for the end of a branch: what in its text bash may evaluate.
 
 As a number or name, where it runs commands in the index of an array, or as code that the grammar
-takes for text: `$((x))`, `[[ $x -eq 1 ]]`, `${name#$(command)}`. Only plain numbers are sure."""
+takes for text: `$((x))`, `[[ $x -eq 1 ]]`, `${name#$(command)}`, `"${name+'$(command)'}"`, where
+single quotes are text (bash(1), Parameter Expansion). Only plain numbers are sure."""
 _REPLACED = {
     "arithmetic_expansion": "0",
     "process_substitution": "/dev/fd/63",
