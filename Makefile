@@ -54,7 +54,7 @@ EXTENSION := editors/vscode
 MODULES := $(EXTENSION)/node_modules/.made-$(call hash,$(EXTENSION)/package-lock.json)
 CLIENT := clients/typescript
 CLIENT_SOURCES := $(wildcard $(addprefix $(CLIENT)/,*.json *.md src/*))
-PAGE := oh_daemon/fronts/serve/page/main.js
+PAGE := oh_daemon/frontends/serve/page/main.js
 PAGE_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs src/*.ts webview/* page/*)) $(CLIENT_SOURCES)
 VSIX_SOURCES := $(wildcard $(addprefix $(EXTENSION)/,*.json *.mjs *.md .vscodeignore src/* webview/* media/* walkthrough/*)) $(CLIENT_SOURCES)
 # The extension brings the daemon along: its wheel, and the list of what that needs.

@@ -15,24 +15,24 @@ import orjson
 from measure import Figure, ms, p50, timed
 from unit.scripted_editor import ScriptedEditor
 
-from oh_daemon.contract.checkpoints import LandingPlanned
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import ToolContext
-from oh_daemon.core.secrets import Masker
-from oh_daemon.sandbox import bwrap
-from oh_daemon.sandbox.exchange import CommandStart, Exchange
-from oh_daemon.sandbox.ground import Ground
-from oh_daemon.sandbox.view import View
-from oh_daemon.store.blobs import Blobs
-from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.tools.command_landing import LandingTool
-from oh_daemon.tools.language import unwatched
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.language.language import unwatched
+from oh_daemon.features.pending_changes.apply import LandingTool
+from oh_daemon.features.pending_changes.overlay_sync import CommandStart, Exchange
+from oh_daemon.features.sandbox import bwrap
+from oh_daemon.features.sandbox.mounts import Ground
+from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.kernel.ports import ToolContext
+from oh_daemon.protocol.checkpoints import LandingPlanned
+from oh_daemon.storage.blobs import Blobs
+from oh_daemon.storage.memory_log import MemoryLog
+from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
 
 N_STARTS, N_BUFFERS, N_FILES = 9, 50, 5_000
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from oh_daemon.core.secrets import HIDDEN, tokens_in
+from oh_daemon.common.masking import HIDDEN, tokens_in
 
 _ENDINGS = {".py", ".pyi", ".ts", ".js", ".md", ".lua", ".c", ".h", ".json", ".toml", ".sh", ".txt"}
 _MAX_BYTES = 5 << 20

@@ -52,13 +52,13 @@ from measure import (
     timed,
 )
 
-from oh_daemon.app.replay import replay as replay_log
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.folding import fold
-from oh_daemon.sandbox.changes import collect
-from oh_daemon.store.log_scan import read_log
-from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.pending_changes.upper_layer import collect
+from oh_daemon.features.replay.replay import replay as replay_log
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.kernel.folding import fold
+from oh_daemon.storage.log_scan import read_log
+from oh_daemon.system.spawner import Spawner
 
 N_REPLAYED = 50
 

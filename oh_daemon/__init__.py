@@ -11,13 +11,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from oh_daemon.contract.approvals import Approval, InputRequest
-    from oh_daemon.contract.errors import DaemonError, ModelError, StorageError, UserError
-    from oh_daemon.contract.events import Record
-    from oh_daemon.contract.items import Turn
-    from oh_daemon.contract.profiles import Router
-    from oh_daemon.contract.status import Usage
-    from oh_daemon.core.ports import (
+    from oh_daemon.frontends.client.child import start_daemon
+    from oh_daemon.frontends.client.connection import DaemonClient
+    from oh_daemon.frontends.library.library_agent import LLM, Agent, Tool
+    from oh_daemon.frontends.library.library_conversation import Conversation
+    from oh_daemon.frontends.library.snapshot import ConversationStatus, Snapshot
+    from oh_daemon.frontends.library.workspace import Workspace
+    from oh_daemon.kernel.ports import (
         Intent,
         Model,
         ModelAnswer,
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
         ToolSpec,
         Traits,
     )
-    from oh_daemon.fronts.client.child import start_daemon
-    from oh_daemon.fronts.client.connection import DaemonClient
-    from oh_daemon.fronts.library.library_agent import LLM, Agent, Tool
-    from oh_daemon.fronts.library.library_conversation import Conversation
-    from oh_daemon.fronts.library.snapshot import ConversationStatus, Snapshot
-    from oh_daemon.fronts.library.workspace import Workspace
+    from oh_daemon.protocol.approvals import Approval, InputRequest
+    from oh_daemon.protocol.errors import DaemonError, ModelError, StorageError, UserError
+    from oh_daemon.protocol.events import Record
+    from oh_daemon.protocol.items import Turn
+    from oh_daemon.protocol.profiles import Router
+    from oh_daemon.protocol.status import Usage
 
 __all__ = [
     "LLM",
@@ -68,22 +68,22 @@ __all__ = [
     "start_daemon",
 ]
 _NAMES = {
-    "contract.approvals": ("Approval", "InputRequest"),
-    "contract.errors": ("DaemonError", "ModelError", "StorageError", "UserError"),
-    "contract.events": ("Record",),
-    "contract.items": ("Turn",),
-    "contract.profiles": ("Router",),
-    "contract.status": ("Usage",),
-    "core.ports": (
+    "protocol.approvals": ("Approval", "InputRequest"),
+    "protocol.errors": ("DaemonError", "ModelError", "StorageError", "UserError"),
+    "protocol.events": ("Record",),
+    "protocol.items": ("Turn",),
+    "protocol.profiles": ("Router",),
+    "protocol.status": ("Usage",),
+    "kernel.ports": (
         *("Intent", "ToolCall", "ToolResult", "ToolSpec"),
         *("Model", "ModelAnswer", "ModelDelta", "ModelRequest", "Progress", "Traits"),
     ),
-    "fronts.client.child": ("start_daemon",),
-    "fronts.client.connection": ("DaemonClient",),
-    "fronts.library.library_agent": ("LLM", "Agent", "Tool"),
-    "fronts.library.library_conversation": ("Conversation",),
-    "fronts.library.snapshot": ("ConversationStatus", "Snapshot"),
-    "fronts.library.workspace": ("Workspace",),
+    "frontends.client.child": ("start_daemon",),
+    "frontends.client.connection": ("DaemonClient",),
+    "frontends.library.library_agent": ("LLM", "Agent", "Tool"),
+    "frontends.library.library_conversation": ("Conversation",),
+    "frontends.library.snapshot": ("ConversationStatus", "Snapshot"),
+    "frontends.library.workspace": ("Workspace",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 

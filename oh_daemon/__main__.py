@@ -13,11 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from oh_daemon.fronts.lsp.boot import Opening
-    from oh_daemon.fronts.lsp.client_facts import ClientFacts
-    from oh_daemon.fronts.lsp.lifecycle import Server
-    from oh_daemon.fronts.lsp.recording import Recording
-    from oh_daemon.fronts.wire.main_loop import Service
+    from oh_daemon.frontends.lsp.boot import Opening
+    from oh_daemon.frontends.lsp.client_facts import ClientFacts
+    from oh_daemon.frontends.lsp.lifecycle import Server
+    from oh_daemon.frontends.lsp.recording import Recording
+    from oh_daemon.jsonrpc.main_loop import Service
 
 _CANNOT_START = 4
 
@@ -32,7 +32,7 @@ def main() -> None:
     record = _parse_serving([word for word in sys.argv[1:] if word != "--stdio"])
     if record is not None:
         _serve(lambda: _serve_lsp(record))
-    from oh_daemon.fronts.cli.app import run  # noqa: PLC0415 - the daemon needs none of it.
+    from oh_daemon.frontends.cli.app import run  # noqa: PLC0415 - the daemon needs none of it.
 
     run()
 
@@ -72,13 +72,13 @@ def _serve(serve: Callable[[], int]) -> None:
 
 
 def _serve_acp() -> int:
-    from oh_daemon.fronts.acp.main import serve  # noqa: PLC0415 - not for other commands.
+    from oh_daemon.frontends.acp.main import serve  # noqa: PLC0415 - not for other commands.
 
     return serve()
 
 
 def _attach() -> int:
-    from oh_daemon.fronts.serve import attach as to  # noqa: PLC0415 - not for other commands.
+    from oh_daemon.frontends.serve import attach as to  # noqa: PLC0415 - not for other commands.
 
     if "--or-alone" in sys.argv:
         code = to.attach(os.environ, starts=False)
@@ -93,8 +93,8 @@ def _serve_lsp(record: str) -> int:
             'Try `oh-daemon demo`, `oh-daemon run "task"`, or `oh-daemon --help`.\n'
         )
         raise SystemExit(2)
-    from oh_daemon.fronts.lsp import boot  # noqa: PLC0415 - not for other commands.
-    from oh_daemon.fronts.wire import stdio as wire  # noqa: PLC0415 - as above.
+    from oh_daemon.frontends.lsp import boot  # noqa: PLC0415 - not for other commands.
+    from oh_daemon.jsonrpc import stdio as wire  # noqa: PLC0415 - as above.
 
     stdio = wire.claim_stdio()
     wire.end_at_once_when_told()
@@ -104,18 +104,18 @@ def _serve_lsp(record: str) -> int:
 
 
 def _serve_fully(stdio: tuple[int, int], opening: Opening, record: str) -> int:
-    from oh_daemon.app.self_test import SelfTest  # noqa: PLC0415 - `initialize` is answered now.
-    from oh_daemon.fronts.lsp.lifecycle import Server  # noqa: PLC0415
+    from oh_daemon.features.sandbox.self_test import SelfTest  # noqa: PLC0415 - `initialize` is answered now.
+    from oh_daemon.frontends.lsp.lifecycle import Server  # noqa: PLC0415
 
     self_test = SelfTest(dict(os.environ), opening.sandbox)
     if opening.sandbox is None:
         self_test.start()
 
     def make(server: Server, facts: ClientFacts) -> Iterator[Service]:
-        from oh_daemon.fronts.lsp.early import early_service  # noqa: PLC0415 - 0.2 s.
+        from oh_daemon.frontends.lsp.early import early_service  # noqa: PLC0415 - 0.2 s.
 
         yield early_service(facts, self_test.environment)
-        from oh_daemon.fronts.lsp.composition import compose  # noqa: PLC0415 - 0.5 s.
+        from oh_daemon.frontends.lsp.composition import compose  # noqa: PLC0415 - 0.5 s.
 
         yield compose(server, facts, self_test)
 
@@ -127,8 +127,8 @@ def _open_recording(path: str) -> Recording | None:
         return None
     from pathlib import Path  # noqa: PLC0415 - 20 ms, not for all.
 
-    from oh_daemon.contract.errors import DaemonError  # noqa: PLC0415 - as above.
-    from oh_daemon.fronts.lsp.recording import Recording  # noqa: PLC0415
+    from oh_daemon.frontends.lsp.recording import Recording  # noqa: PLC0415
+    from oh_daemon.protocol.errors import DaemonError  # noqa: PLC0415 - as above.
 
     try:
         # Editors pass arguments as they are: no shell has expanded `~`.

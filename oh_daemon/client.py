@@ -3,10 +3,10 @@
 Both have each request of the protocol as a method, and answer what the daemon asks.
 """
 
-from oh_daemon.fronts.client.async_connection import AsyncDaemonClient, start_daemon_async
-from oh_daemon.fronts.client.child import start_daemon
-from oh_daemon.fronts.client.connection import DaemonClient
-from oh_daemon.fronts.client.line import Descriptors, Line
+from oh_daemon.frontends.client.async_connection import AsyncDaemonClient, start_daemon_async
+from oh_daemon.frontends.client.child import start_daemon
+from oh_daemon.frontends.client.connection import DaemonClient
+from oh_daemon.frontends.client.line import Descriptors, Line
 
 __all__ = [
     "AsyncDaemonClient",

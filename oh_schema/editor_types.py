@@ -24,10 +24,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
-from oh_daemon.contract import connection, events, protocol
-from oh_daemon.contract.base import Contract
-from oh_daemon.contract.protocol import Method
-from oh_daemon.contract.settings import CHOICES
+from oh_daemon.protocol import connection, events
+from oh_daemon.protocol import methods as protocol
+from oh_daemon.protocol.base import Contract
+from oh_daemon.protocol.methods import Method
+from oh_daemon.protocol.settings import CHOICES
 
 _CHOICES = "Values of the options, for pickers; an open conversation brings its own."
 _HEAD = "What crosses the wire; written by `make schema`, explained in protocol.md."
@@ -178,7 +179,7 @@ def render_python_methods() -> str:
         *(name for name, alike_too in is_alike.items() if alike_too),
     ]
     used = sorted(name for name in names if re.search(rf"\b{name}\b", text))
-    imported = f"from oh_daemon.contract.plain import {', '.join(used)}\n\n"
+    imported = f"from oh_daemon.protocol.plain import {', '.join(used)}\n\n"
     return formatted(_METHODS_HEAD + imported + text, "--stdin-filename=methods.pyi")
 
 
@@ -286,7 +287,7 @@ def _aliases() -> dict[str, Any]:
     named = {
         name: _bare(value)
         for module in modules
-        for name, value in vars(import_module(f"oh_daemon.contract.{module}")).items()
+        for name, value in vars(import_module(f"oh_daemon.protocol.{module}")).items()
     }
     return {name: t for name, t in named.items() if get_origin(t) in (Literal, Union, UnionType)}
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.contract import protocol
-from oh_daemon.contract.settings import (
+from oh_daemon.protocol import methods as protocol
+from oh_daemon.protocol.settings import (
     CHOICES,
     LIMITS,
     NOT_FROM_PROJECT,
@@ -51,12 +51,12 @@ def write_schema(root: Path, *, check: bool) -> int:
     document = schema_document(_project()["urls"]["Repository"])
     wanted = {
         root / "docs" / "schema.json": as_text(document),
-        root / "oh_daemon" / "contract" / "plain.py": render_python(),
-        root / "oh_daemon" / "contract" / "initialize.py": render_initialize(),
-        root / "oh_daemon" / "contract" / "version.py": render_version(),
+        root / "oh_daemon" / "protocol" / "plain.py": render_python(),
+        root / "oh_daemon" / "protocol" / "initialize.py": render_initialize(),
+        root / "oh_daemon" / "protocol" / "version.py": render_version(),
         root / "oh_daemon" / "conformance" / "rules.txt": render_rules(),
-        root / "oh_daemon" / "fronts" / "acp" / "schema.py": render_acp(),
-        root / "oh_daemon" / "fronts" / "client" / "methods.pyi": render_python_methods(),
+        root / "oh_daemon" / "frontends" / "acp" / "schema.py": render_acp(),
+        root / "oh_daemon" / "frontends" / "client" / "methods.pyi": render_python_methods(),
         root / "clients" / "typescript" / "src" / "protocol.ts": render_typescript(),
         root / "editors" / "neovim" / "lua" / "oh" / "protocol.lua": render_lua(),
     }

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Any, get_args
 
-from oh_daemon.contract.base import Contract
+from oh_daemon.protocol.base import Contract
 
 NAMES = {
     "conversation_id": "Id of the conversation.",

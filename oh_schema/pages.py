@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from oh_daemon.contract import base, events, protocol
-from oh_daemon.contract.base import Contract
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.protocol import Method
-from oh_daemon.contract.settings import Settings
+from oh_daemon.protocol import base, events
+from oh_daemon.protocol import methods as protocol
+from oh_daemon.protocol.base import Contract
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.methods import Method
+from oh_daemon.protocol.settings import Settings
 from oh_schema.field_tables import FieldTables, table
 from oh_schema.meanings import meanings
 from oh_schema.schema import error_classes

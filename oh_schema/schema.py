@@ -9,11 +9,12 @@ from typing import Any, get_args
 
 from pydantic.json_schema import models_json_schema
 
-from oh_daemon.contract import approvals, connection, content, errors, events, items, protocol
-from oh_daemon.contract.base import Contract
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.protocol import Method
-from oh_daemon.contract.settings import Settings
+from oh_daemon.protocol import approvals, connection, content, errors, events, items
+from oh_daemon.protocol import methods as protocol
+from oh_daemon.protocol.base import Contract
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.methods import Method
+from oh_daemon.protocol.settings import Settings
 from oh_schema.meanings import explain
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

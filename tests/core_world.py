@@ -13,20 +13,20 @@ import orjson
 from fake_llm import FakeLLM, Script
 from model_calls import retrying
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.content import TextPart
-from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.agent import AgentLoop
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.consent import Policy
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.ports import EventLog, Json, Model, Tool, ToolSpec
-from oh_daemon.core.runtime import Runtime, no_watch
-from oh_daemon.core.secrets import Masker
-from oh_daemon.core.state import State
-from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.tools.control import FinishTool
-from oh_daemon.tools.function import FunctionTool
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.conversation_tools.tools import FinishTool
+from oh_daemon.kernel.agent import AgentLoop
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.function_tool import FunctionTool
+from oh_daemon.kernel.ports import EventLog, Json, Model, Tool, ToolSpec
+from oh_daemon.kernel.runtime import Runtime, no_watch
+from oh_daemon.kernel.state import State
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.content import TextPart
+from oh_daemon.protocol.settings import Condenser
+from oh_daemon.storage.memory_log import MemoryLog
 
 DEADLINE_S = 120
 """So long because the first call imports litellm, which takes a while on a busy machine."""

@@ -8,10 +8,10 @@ from typing import Any
 
 from fake_llm import FakeLLM, Json, Step, raw
 
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Progress, Retry
-from oh_daemon.model.remote_model import RemoteModel
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.models.remote_model import RemoteModel
+from oh_daemon.kernel.ports import Model, ModelAnswer, ModelDelta, ModelRequest, Progress, Retry
+from oh_daemon.protocol.llm import LLMSettings
 
 KEY = "sk-test-0123456789abcdefghijklmn"
 HELLO: list[Json] = [{"role": "user", "content": "Hello."}]

@@ -9,7 +9,7 @@ from typing import Any
 from fake_llm import Json
 from fake_responses import SEAL
 
-from oh_daemon.core.ports import ModelRequest
+from oh_daemon.kernel.ports import ModelRequest
 
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 ODD = (

@@ -10,7 +10,7 @@ const common = {
   logLevel: "warning",
 };
 const browser = { ...common, platform: "browser", target: "es2022", format: "iife" };
-const page = { ...browser, entryPoints: ["page/main.ts", "page/page.css"], outdir: "../../oh_daemon/fronts/serve/page" };
+const page = { ...browser, entryPoints: ["page/main.ts", "page/page.css"], outdir: "../../oh_daemon/frontends/serve/page" };
 const extension = () => [
   build({
     ...common,

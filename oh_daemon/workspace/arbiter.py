@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.contract.items import FileChange, FileForm
-from oh_daemon.core.editor_ports import OpenDocument, TextEdit
+from oh_daemon.kernel.editor_ports import OpenDocument, TextEdit
+from oh_daemon.protocol.items import FileChange, FileForm
 from oh_daemon.workspace.files import FileText, sha256_of
 from oh_daemon.workspace.text_changes import with_newlines
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from oh_daemon.core.cancel import CancelToken
+from oh_daemon.common.cancel import CancelToken
 
 
 class PathLocks:

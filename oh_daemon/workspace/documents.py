@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
-from oh_daemon.contract.items import FileForm
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.editor_ports import Editor, OpenDocument, TextEdit
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.kernel.editor_ports import Editor, OpenDocument, TextEdit
+from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.protocol.items import FileForm
 from oh_daemon.workspace.arbiter import (
     MOVED_ON,
     REBASED,
@@ -38,9 +38,9 @@ from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.encodings import encoded
 from oh_daemon.workspace.excerpts import around
 from oh_daemon.workspace.files import Files, FileText, encoded_like, sha256_of
+from oh_daemon.workspace.hunks import Part, Rewrite, Wanted
 from oh_daemon.workspace.patch import Hunks
 from oh_daemon.workspace.paths import Folders, real_path, shown
-from oh_daemon.workspace.review import Part, Rewrite, Wanted
 from oh_daemon.workspace.text_changes import (
     Create,
     Insert,

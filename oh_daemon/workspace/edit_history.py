@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from oh_daemon.contract.errors import StorageError, ToolError, UserError
-from oh_daemon.contract.items import FileChange, FileForm
-from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.core.ports import EventLog
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.kernel.ports import EventLog
+from oh_daemon.protocol.errors import StorageError, ToolError, UserError
+from oh_daemon.protocol.items import FileChange, FileForm
 from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.hunks import Rewrite
 from oh_daemon.workspace.paths import Folders, path_from_uri, real_path, uri_from_path
-from oh_daemon.workspace.review import Rewrite
 from oh_daemon.workspace.text_changes import Create, applied, located, unified, with_newlines
 
 _EMPTY = sha256_of("")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import codecs
 import unicodedata
 
-from oh_daemon.contract.errors import EditRejectedError
-from oh_daemon.contract.items import FileForm
+from oh_daemon.protocol.errors import EditRejectedError
+from oh_daemon.protocol.items import FileForm
 
 BOMS = (
     (codecs.BOM_UTF8, "utf-8"),

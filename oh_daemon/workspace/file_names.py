@@ -17,10 +17,10 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path, PurePath
 
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.environment import SAFE_GIT
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.environment import SAFE_GIT
+from oh_daemon.system.spawner import Spawner
 
 MAX_FILES = 100_000
 _GIT_TIMEOUT_S = 30.0

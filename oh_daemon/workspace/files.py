@@ -20,10 +20,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
-from oh_daemon.contract.items import FileForm
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.editor_ports import Editor
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.kernel.editor_ports import Editor
+from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.protocol.items import FileForm
 from oh_daemon.workspace.encodings import BOMS, encoded, find_encoding
 from oh_daemon.workspace.paths import Folders, shown
 

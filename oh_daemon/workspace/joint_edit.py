@@ -7,17 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Timer
 
-from oh_daemon.contract import plain
-from oh_daemon.contract.errors import EditRejectedError, ToolError
-from oh_daemon.contract.forms import ItemFields, model_of
-from oh_daemon.contract.items import FileChange
-from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.errors import EditRejectedError, ToolError
+from oh_daemon.protocol.forms import ItemFields, model_of
+from oh_daemon.protocol.items import FileChange
 from oh_daemon.workspace.arbiter import EditDone
 from oh_daemon.workspace.concurrent_edits import MAX_IN_TURN, for_each
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.hunks import Rewrite, Wanted, is_unseen
 from oh_daemon.workspace.paths import path_from_uri, real_path
-from oh_daemon.workspace.review import Rewrite, Wanted, is_unseen
 from oh_daemon.workspace.text_changes import Create, with_newlines
 
 _TAKE_BACK_S = 0.8

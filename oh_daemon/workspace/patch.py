@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import Literal
 
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.protocol.errors import ToolError
 from oh_daemon.workspace.excerpts import line_of, nearest, place_of
 from oh_daemon.workspace.text_changes import with_newlines
 

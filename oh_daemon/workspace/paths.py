@@ -21,8 +21,8 @@ from pathlib import Path, PurePath
 from typing import Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
-from oh_daemon.contract.errors import InvalidParamsError, PathOutsideWorkspaceError, ToolError
-from oh_daemon.core.risk.path_classes import guarded
+from oh_daemon.protocol.errors import InvalidParamsError, PathOutsideWorkspaceError, ToolError
+from oh_daemon.workspace.path_classes import guarded
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_SHOWN = 100

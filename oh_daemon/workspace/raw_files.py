@@ -11,8 +11,8 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
-from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
-from oh_daemon.contract.items import FileChange
+from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.protocol.items import FileChange
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import sha256_of
 from oh_daemon.workspace.paths import shown

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from oh_daemon.contract.errors import EditRejectedError, ToolError
-from oh_daemon.contract.items import FileForm
-from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.protocol.errors import EditRejectedError, ToolError
+from oh_daemon.protocol.items import FileForm
 from oh_daemon.workspace.excerpts import capped, covers_a_line, line_of, nearest, place_of
 from oh_daemon.workspace.paths import shown
 

@@ -9,12 +9,12 @@ import sys
 import threading
 from concurrent.futures import Future
 
-from oh_daemon.fronts.lsp.lifecycle import Server
-from oh_daemon.fronts.wire.dispatch import Json, RequestContext
-from oh_daemon.fronts.wire.framing import encode
-from oh_daemon.fronts.wire.main_loop import Service
-from oh_daemon.fronts.wire.outbox import DeltaStream
-from oh_daemon.fronts.wire.stdio import claim_stdio
+from oh_daemon.frontends.lsp.lifecycle import Server
+from oh_daemon.jsonrpc.dispatch import Json, RequestContext
+from oh_daemon.jsonrpc.framing import encode
+from oh_daemon.jsonrpc.main_loop import Service
+from oh_daemon.jsonrpc.outbox import DeltaStream
+from oh_daemon.jsonrpc.stdio import claim_stdio
 
 
 class EchoServer:

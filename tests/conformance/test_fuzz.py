@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, note, seed, settings
 from hypothesis import strategies as st
 from raw_client import RawClient
 
-from oh_daemon.contract.protocol import REQUESTS
+from oh_daemon.protocol.methods import REQUESTS
 
 Spawn = Callable[..., RawClient]
 SEED = int(os.environ["OH_TEST_SEED"])

@@ -13,7 +13,7 @@ from network_hosts import host
 from test_network import answer, approvals, asked, one_host
 from world import World, content_of, items
 
-from oh_daemon.app.browser import PINNED
+from oh_daemon.features.browser.browser import PINNED
 
 Json = dict[str, Any]
 SERVERS = Path(__file__).parents[1] / "mcp_servers"

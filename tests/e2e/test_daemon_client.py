@@ -13,8 +13,8 @@ from world import World, text
 
 from oh_daemon import UserError
 from oh_daemon.client import DaemonClient, start_daemon, start_daemon_async
-from oh_daemon.contract.errors import ConversationNotFoundError
-from oh_daemon.contract.version import VERSION
+from oh_daemon.protocol.errors import ConversationNotFoundError
+from oh_daemon.protocol.version import VERSION
 
 PAGE = (Path(__file__).parents[2] / "docs/python.md").read_text("utf-8")
 

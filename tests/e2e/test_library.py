@@ -21,7 +21,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 
 import oh_daemon
 from oh_daemon import LLM, Agent, Conversation, ConversationStatus, Tool, ToolResult, Workspace
-from oh_daemon.contract.errors import (
+from oh_daemon.protocol.errors import (
     ConversationNotFoundError,
     InvalidParamsError,
     InvalidStateError,
@@ -29,8 +29,8 @@ from oh_daemon.contract.errors import (
     StorageError,
     UserError,
 )
-from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.contract.status import ConversationState
+from oh_daemon.protocol.mcp import McpServerSettings
+from oh_daemon.protocol.status import ConversationState
 
 KEY = SecretStr("sk-library-0123456789")
 Status = ConversationStatus

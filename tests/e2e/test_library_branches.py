@@ -8,7 +8,7 @@ from fake_llm import FakeLLM, call, say
 from pydantic import SecretStr
 
 from oh_daemon import LLM, Agent, Conversation
-from oh_daemon.contract.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 
 
 @pytest.fixture

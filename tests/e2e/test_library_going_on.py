@@ -7,7 +7,7 @@ import pytest
 from fake_llm import FakeLLM, call, hang, say
 
 from oh_daemon import LLM, Agent, Conversation
-from oh_daemon.contract.errors import InvalidStateError
+from oh_daemon.protocol.errors import InvalidStateError
 
 LOOK = call("terminal", command="ls")
 

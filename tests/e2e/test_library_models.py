@@ -19,7 +19,7 @@ from oh_daemon import (
     Traits,
     Usage,
 )
-from oh_daemon.contract.errors import InvalidParamsError, ModelUnavailableError
+from oh_daemon.protocol.errors import InvalidParamsError, ModelUnavailableError
 
 Json = dict[str, object]
 BROKEN = "openai/broken"

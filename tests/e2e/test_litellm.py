@@ -24,7 +24,7 @@ HELD_IMPORT = """
 import sys
 class Held:
     def find_spec(self, name, path=None, target=None):
-        if name == "litellm" and "oh_daemon.model.litellm_child" in sys.orig_argv:
+        if name == "litellm" and "oh_daemon.features.models.litellm_child" in sys.orig_argv:
             open({fifo!r}).read()
 sys.meta_path.insert(0, Held())
 """
@@ -33,7 +33,9 @@ sys.meta_path.insert(0, Held())
 def child_of(client: RawClient) -> psutil.Process:
     """Return the process in which litellm runs, or is to run."""
     children = psutil.Process(client.process.pid).children()
-    [found] = [child for child in children if "oh_daemon.model.litellm_child" in argv(child)]
+    [found] = [
+        child for child in children if "oh_daemon.features.models.litellm_child" in argv(child)
+    ]
     return found
 
 

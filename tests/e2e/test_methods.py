@@ -13,8 +13,8 @@ from raw_client import RawClient
 from world import KEY, PRODUCT, World, content_of, items, text, wait_for_status, wait_for_words
 
 from oh_daemon.conformance.rpc_process import WITHIN_S
-from oh_daemon.contract.base import FIELD_CODES
-from oh_daemon.contract.protocol import (
+from oh_daemon.protocol.base import FIELD_CODES
+from oh_daemon.protocol.methods import (
     CLIENT_NOTIFICATIONS,
     CLIENT_REQUESTS,
     COMMANDS,

@@ -18,7 +18,7 @@ from network_hosts import host, proxy_of_user
 from raw_client import RawClient
 from world import World, content_of, items
 
-from oh_daemon.app.host_policy import PUBLIC
+from oh_daemon.conversations.host_policy import PUBLIC
 
 Json = dict[str, Any]
 VIEW = {"sandbox": "view"}

@@ -21,7 +21,7 @@ TASK = "The test fails. Make the code follow RULES.md and run the tests."
 @pytest.fixture(autouse=True)
 def shop(world: World) -> None:
     """Make the project a copy of the demo's, with the rule that the code does not follow."""
-    with as_file(files("oh_daemon.fronts.cli").joinpath("demo_project")) as project:
+    with as_file(files("oh_daemon.frontends.cli").joinpath("demo_project")) as project:
         shutil.copytree(project, world.project, dirs_exist_ok=True)
     rules = world.project / "RULES.md"
     rules.write_text(rules.read_text("utf-8").replace("10 % off", "15 % off"), "utf-8")

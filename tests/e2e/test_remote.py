@@ -28,7 +28,7 @@ from starts import SCRIPT
 from world import KEY, World, content_of, items
 
 from oh_daemon import LLM, Agent, Conversation, Record, Tool, UserError, Workspace
-from oh_daemon.contract.approvals import ApprovalRequested
+from oh_daemon.protocol.approvals import ApprovalRequested
 
 Json = dict[str, Any]
 BIN = Path(sys.executable).parent

@@ -16,8 +16,8 @@ from starts import SCRIPT
 from test_landing_git import git, repository
 from world import World
 
-from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.fronts.cli.github import Issue, parse_issue, repository_of
+from oh_daemon.frontends.cli.github import Issue, parse_issue, repository_of
+from oh_daemon.protocol.errors import InvalidParamsError
 
 Json = dict[str, Any]
 PAGE = "https://github.com/shop/prices/issues/7"

@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 from window import CHROMIUM, browser_options
 from world import World, wait_for_status, wait_for_words
 
-from oh_daemon.fronts.serve.web_gate import is_page_built
+from oh_daemon.frontends.serve.web_gate import is_page_built
 
 WAIT_MS = 60_000
 

@@ -11,7 +11,7 @@ from processes import argv, cwd
 from raw_client import RawClient
 from world import KEY, World, content_of, items
 
-from oh_daemon.workspace.reaper import inner_number
+from oh_daemon.system.reaper import inner_number
 
 pytestmark = pytest.mark.one_daemon
 

@@ -6,10 +6,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from oh_daemon.sandbox import bwrap
-from oh_daemon.sandbox.ground import Ground
-from oh_daemon.sandbox.view import View
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.features.sandbox import bwrap
+from oh_daemon.features.sandbox.mounts import Ground
+from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.system.spawner import Spawner
 
 LEVEL = os.environ.get("OH_TEST_SANDBOX", "off")
 """The value of the setting `sandbox` for the tests of terminals and processes."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 
-from oh_daemon.contract.errors import DaemonError, StorageError
-from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import LogFile, open_log
+from oh_daemon.protocol.errors import DaemonError, StorageError
+from oh_daemon.storage.commit import CommitThread
+from oh_daemon.storage.event_log import LogFile, open_log
 
 
 def line(seq: int, size: int) -> bytes:

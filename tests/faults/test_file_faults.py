@@ -15,11 +15,11 @@ from typing import Self
 import pytest
 from unit.scripted_editor import MemoryBlobs
 
-from oh_daemon.contract.errors import EditRejectedError, ToolError
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import ToolContext
-from oh_daemon.core.secrets import Masker
-from oh_daemon.tools.edit import EditTool
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.edit.edit import EditTool
+from oh_daemon.kernel.ports import ToolContext
+from oh_daemon.protocol.errors import EditRejectedError, ToolError
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.items import FileChange
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import ToolContext, ToolResult
-from oh_daemon.core.secrets import Masker
-from oh_daemon.store.blobs import Blobs
-from oh_daemon.tools.command_landing import LandingTool
-from oh_daemon.tools.language import unwatched
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.language.language import unwatched
+from oh_daemon.features.pending_changes.apply import LandingTool
+from oh_daemon.kernel.ports import ToolContext, ToolResult
+from oh_daemon.protocol.items import FileChange
+from oh_daemon.storage.blobs import Blobs
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory

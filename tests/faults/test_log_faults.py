@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from kill_loop import line, next_size, sizes
 
-from oh_daemon.contract.errors import ConversationLockedError
-from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import open_log
-from oh_daemon.store.log_scan import LOG_NAME, read_log
+from oh_daemon.protocol.errors import ConversationLockedError
+from oh_daemon.storage.commit import CommitThread
+from oh_daemon.storage.event_log import open_log
+from oh_daemon.storage.log_scan import LOG_NAME, read_log
 
 CHILD = Path(__file__).with_name("kill_loop.py")
 N_KILLS = 20

@@ -27,8 +27,12 @@ from fake_llm import (
 )
 from model_calls import KEY, ask, complete, settings_for
 
+from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.conformance.rpc_process import WITHIN_S
-from oh_daemon.contract.errors import (
+from oh_daemon.features.models.failures import Failure, explain
+from oh_daemon.features.models.remote_model import RemoteModel
+from oh_daemon.kernel.ports import ModelDelta
+from oh_daemon.protocol.errors import (
     AuthRequiredError,
     ContextWindowExceededError,
     ModelError,
@@ -36,11 +40,7 @@ from oh_daemon.contract.errors import (
     NetworkError,
     RateLimitError,
 )
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import ModelDelta
-from oh_daemon.model.failures import Failure, explain
-from oh_daemon.model.remote_model import RemoteModel
+from oh_daemon.protocol.llm import LLMSettings
 
 BOTH_WAYS = pytest.mark.parametrize("client", ["auto", "litellm"])
 """Asked directly, and through litellm's process."""
@@ -335,9 +335,9 @@ def test_an_error_of_the_listener_ends_the_call():
 def test_a_process_for_litellm_that_cannot_be_started_is_a_failure_that_may_pass() -> None:
     code = """
 import resource
-from oh_daemon.contract.errors import NetworkError
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.model.litellm_calls import litellm_provider_of
+from oh_daemon.protocol.errors import NetworkError
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.features.models.litellm_calls import litellm_provider_of
 before = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
 try:

@@ -16,11 +16,11 @@ import pytest
 from held import LEVEL, view_of
 from leftovers import DEADLINE_S, n_open_files, tagged, wait_until_gone
 
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.workspace import reaper
-from oh_daemon.workspace.environment import clean_env
-from oh_daemon.workspace.spawner import MAX_OUTPUT_BYTES, Process, Spawner
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system import reaper
+from oh_daemon.system.environment import clean_env
+from oh_daemon.system.spawner import MAX_OUTPUT_BYTES, Process, Spawner
 
 ENV = {"PATH": os.environ["PATH"]}
 # Six children that are hard to end: in the same group, detached, by a double fork, without the tag,
@@ -166,7 +166,7 @@ def test_nobody_survives_the_kill_of_the_daemon(tmp_path: Path) -> None:
     """SIGKILL leaves the daemon no time to clean up."""
     (tmp_path / "pids").touch()
     script = (
-        "import os, sys; from pathlib import Path; from oh_daemon.workspace.spawner import *\n"
+        "import os, sys; from pathlib import Path; from oh_daemon.system.spawner import *\n"
         f"spawner, argv = Spawner(), ['bash', '-c', {TREE!r}]\n"
         "spawner.spawn(argv, cwd=Path.cwd(), env=os.environ, fds=[None, 1, 2])\n"
         "sys.stdin.read()\n"
@@ -228,13 +228,13 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 import anyio
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.contract.rules_and_hooks import HookCommand
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.mcp_servers.connections import piped
-from oh_daemon.workspace.hook_process import HookProcesses
-from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.rules_and_hooks import HookCommand
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.mcp.connections import piped
+from oh_daemon.features.hooks.process import HookProcesses
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.system.spawner import Spawner
 spawner, cancel = Spawner(), CancelToken()
 shells = Shells(spawner, Path.cwd(), os.environ)
 n_open = lambda: len(os.listdir("/proc/self/fd"))

@@ -19,12 +19,12 @@ import pytest
 from held import view_of
 from leftovers import DEADLINE_S, n_open_files, tagged, wait_until_gone
 
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.bash import Bash, CommandOutcome
-from oh_daemon.workspace.output import MAX_SPILL_BYTES
-from oh_daemon.workspace.shell import MAX_SHELLS, Shells
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.terminal.bash import Bash, CommandOutcome
+from oh_daemon.features.terminal.output import MAX_SPILL_BYTES
+from oh_daemon.features.terminal.shell import MAX_SHELLS, Shells
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.spawner import Spawner
 
 Run = Callable[..., CommandOutcome]
 
@@ -538,9 +538,9 @@ def test_shells_leave_no_descriptors_files_or_threads(tmp_path: Path) -> None:
 
 def test_shells_leave_no_files_when_the_daemon_is_killed(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from pathlib import Path; from oh_daemon.core.cancel import CancelToken\n"
-        "from oh_daemon.workspace.shell import Shells\n"
-        "from oh_daemon.workspace.spawner import Spawner\n"
+        "import os, sys; from pathlib import Path; from oh_daemon.common.cancel import CancelToken\n"
+        "from oh_daemon.features.terminal.shell import Shells\n"
+        "from oh_daemon.system.spawner import Spawner\n"
         "shell = Shells(Spawner(), Path.cwd(), os.environ).open()\n"
         "outcome = shell.run('echo \"$BASH_SOURCE\"', timeout_s=60, cancel=CancelToken())\n"
         "print(outcome.output.head.strip(), flush=True)\n"
@@ -568,9 +568,9 @@ def _join_readers(others: set[threading.Thread]) -> None:
 BYSTANDER = """
 import os, subprocess, threading
 from pathlib import Path
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.system.spawner import Spawner
 
 bystander = subprocess.Popen(["sleep", "1000"])
 assert os.getpgid(bystander.pid) == os.getpgid(1) == 0

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, bubblewrap, desk_at
 
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.sandbox import keeper
-from oh_daemon.sandbox.storage import MAX_PROCESSES, n_numbers, sweep
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.sandbox import monitor as keeper
+from oh_daemon.features.sandbox.storage import MAX_PROCESSES, n_numbers, sweep
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from view_desk import desk_at
 
-from oh_daemon.sandbox.ground import cache_places
-from oh_daemon.sandbox.storage import sweep
+from oh_daemon.features.sandbox.mounts import cache_places
+from oh_daemon.features.sandbox.storage import sweep
 
 
 def test_what_is_cached_in_a_view_is_there_in_the_next_and_not_in_the_users_own(

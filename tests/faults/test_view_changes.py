@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.sandbox.changes import Change, Collected, Entry
-from oh_daemon.sandbox.layer import read
-from oh_daemon.sandbox.proc import held_open
+from oh_daemon.features.pending_changes.upper_layer import Change, Collected, Entry
+from oh_daemon.features.sandbox.layer import read
+from oh_daemon.system.proc import held_open
 
 FILES = {"d/1": "1", "d/2": "2", "d/deep/3": "3", "e/x": "x", "e/y": "y", "run.sh": "true\n"}
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.contract.checkpoints import RepositoryLanding
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.sandbox import git_plan
-from oh_daemon.sandbox.git_landing import GitLanding
-from oh_daemon.sandbox.git_plan import GitPlanned, Repositories
+from oh_daemon.features.pending_changes import git_plan
+from oh_daemon.features.pending_changes.apply_git import GitLanding
+from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
+from oh_daemon.protocol.checkpoints import RepositoryLanding
+from oh_daemon.protocol.errors import ToolError
 
 
 def git(place: Path, *words: str) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.sandbox.secret_files import Masks, SecretNames
+from oh_daemon.features.sandbox.secret_files import Masks, SecretNames
 
 VALUE = "S3CR3T-VALUE"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
-from oh_daemon.sandbox.folder_landing import keep_whole
+from oh_daemon.features.pending_changes.apply_folders import keep_whole
 
 
 @pytest.fixture

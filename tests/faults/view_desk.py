@@ -12,17 +12,17 @@ from pathlib import Path
 
 from leftovers import tagged, wait_until_gone
 
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.sandbox import bwrap
-from oh_daemon.sandbox.changes import Collected, collect
-from oh_daemon.sandbox.git_commands import find_ignored
-from oh_daemon.sandbox.ground import Ground, cache_places
-from oh_daemon.sandbox.proc import held_open, live
-from oh_daemon.sandbox.removal import take_out
-from oh_daemon.sandbox.secret_files import Masks
-from oh_daemon.sandbox.view import View
-from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.pending_changes.upper_layer import Collected, collect
+from oh_daemon.features.sandbox import bwrap
+from oh_daemon.features.sandbox.mounts import Ground, cache_places
+from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.sandbox.removal import take_out
+from oh_daemon.features.sandbox.secret_files import Masks
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.system.git import find_ignored
+from oh_daemon.system.proc import held_open, live
+from oh_daemon.system.spawner import Spawner
 
 
 @dataclass

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from oh_daemon.app.models import PROVIDERS
+from oh_daemon.features.models.models import PROVIDERS
 
 _ENOUGH = ("OH_DAEMON_MODEL", *PROVIDERS)
 _NO_MODEL = (

@@ -34,9 +34,9 @@ from fake_llm import (  # noqa: E402 - it lies in a folder of its own.
 )
 
 from oh_daemon import LLM, Agent, Conversation, Record, Tool, Workspace  # noqa: E402
-from oh_daemon.contract.approvals import ApprovalRequested  # noqa: E402
-from oh_daemon.contract.events import ItemCompleted  # noqa: E402
-from oh_daemon.contract.items import UserMessageItem  # noqa: E402
+from oh_daemon.protocol.approvals import ApprovalRequested  # noqa: E402
+from oh_daemon.protocol.events import ItemCompleted  # noqa: E402
+from oh_daemon.protocol.items import UserMessageItem  # noqa: E402
 
 Json = dict[str, Any]
 COUNT = {"task": "Count the files", "title": "Count"}

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.editor_ports import EditOutcome, OpenDocument, TextEdit
-from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.kernel.editor_ports import EditOutcome, OpenDocument, TextEdit
+from oh_daemon.storage.memory_log import MemoryLog
 from oh_daemon.workspace.text_changes import applied
 
 

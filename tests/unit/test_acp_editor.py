@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.editor_ports import TextEdit
-from oh_daemon.fronts.acp.client_facts import ClientFacts
-from oh_daemon.fronts.acp.editor import ClientFiles, Habits, habits_of
-from oh_daemon.fronts.wire.client import ClientAnswer
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.frontends.acp.client_facts import ClientFacts
+from oh_daemon.frontends.acp.editor import ClientFiles, Habits, habits_of
+from oh_daemon.jsonrpc.client import ClientAnswer
+from oh_daemon.kernel.editor_ports import TextEdit
 
 FS = {"fs": {"readTextFile": True, "writeTextFile": True}}
 

@@ -28,18 +28,18 @@ from fake_llm import (
     with_usage,
 )
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.approvals import Decision
-from oh_daemon.contract.errors import StorageError, ToolError
-from oh_daemon.contract.items import FileChange
-from oh_daemon.core.actions import MAX_PARALLEL
-from oh_daemon.core.agent import AgentLoop
-from oh_daemon.core.approval import Gate
-from oh_daemon.core.consent import Policy
-from oh_daemon.core.ports import Footprint, Intent, Tool, ToolContext, ToolResult, ToolSpec
-from oh_daemon.core.runtime import Runtime
-from oh_daemon.store.memory_log import MemoryLog
-from oh_daemon.tools.function import FunctionTool
+from oh_daemon.features.approval.consent import Policy
+from oh_daemon.kernel.actions import MAX_PARALLEL
+from oh_daemon.kernel.agent import AgentLoop
+from oh_daemon.kernel.approval_requests import Gate
+from oh_daemon.kernel.function_tool import FunctionTool
+from oh_daemon.kernel.ports import Footprint, Intent, Tool, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.runtime import Runtime
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.approvals import Decision
+from oh_daemon.protocol.errors import StorageError, ToolError
+from oh_daemon.protocol.items import FileChange
+from oh_daemon.storage.memory_log import MemoryLog
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.agents import (
+from oh_daemon.common.front_matter import parse_front_matter
+from oh_daemon.features.instructions.agent_files import find_agents
+from oh_daemon.features.subagents.agents import (
     BUILTIN,
     NamedAgent,
     Outcome,
@@ -20,10 +21,9 @@ from oh_daemon.core.agents import (
     parse_agent,
     render_outcome,
 )
-from oh_daemon.core.front_matter import parse_front_matter
-from oh_daemon.core.state import State
-from oh_daemon.tools.delegate import DelegateTool
-from oh_daemon.workspace.agent_files import find_agents
+from oh_daemon.features.subagents.delegate import DelegateTool
+from oh_daemon.kernel.state import State
+from oh_daemon.protocol.errors import ToolError
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.approvals import (
+from oh_daemon.features.approval.policy import decide, option_pickers
+from oh_daemon.kernel.approval_requests import (
+    Ruling,
+    approval_options,
+    digest_of,
+    grant_key,
+    highest_risk,
+)
+from oh_daemon.kernel.ports import Footprint, Intent, ToolSpec
+from oh_daemon.protocol.approvals import (
     CommandSubject,
     FileChangeSubject,
     HostSubject,
@@ -14,17 +23,7 @@ from oh_daemon.contract.approvals import (
     ToolSubject,
     TrustSubject,
 )
-from oh_daemon.contract.items import FileChange, Risk
-from oh_daemon.core.approval import (
-    Ruling,
-    approval_options,
-    decide,
-    digest_of,
-    grant_key,
-    highest_risk,
-    option_pickers,
-)
-from oh_daemon.core.ports import Footprint, Intent, ToolSpec
+from oh_daemon.protocol.items import FileChange, Risk
 
 _COMMAND = CommandSubject(command="make", cwd="/p")
 _TERMINAL = ToolSpec("terminal", "", {}, kind="execute")

@@ -16,13 +16,14 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from oh_daemon.app import images
-from oh_daemon.contract import composing, content, forms, items, messages, protocol, summaries
-from oh_daemon.contract.settings import Settings
-from oh_daemon.core import delivery
-from oh_daemon.fronts.lsp import methods, sync
-from oh_daemon.fronts.wire import dispatch, framing
-from oh_daemon.workspace import output
+from oh_daemon.features.attachments import images
+from oh_daemon.features.terminal import output
+from oh_daemon.frontends.lsp import methods, sync
+from oh_daemon.jsonrpc import dispatch, framing
+from oh_daemon.kernel import delivery
+from oh_daemon.protocol import composing, content, forms, items, messages, summaries
+from oh_daemon.protocol import methods as protocol
+from oh_daemon.protocol.settings import Settings
 
 PACKAGE = "oh_daemon"
 ROOT = Path(__file__).parents[2] / PACKAGE
@@ -55,31 +56,31 @@ FRONTS = {
     "wire": set[str](),
 }
 """Front -> what it may import beside it: `wire` lies below those that speak JSON-RPC."""
-BELOW_WIRE = {"contract/errors", "contract/base", "core/cancel", "core/plain_text"}
+BELOW_WIRE = {"protocol/errors", "protocol/base", "common/cancel", "common/plain_text"}
 """All that `fronts/wire` may import: it knows no conversation."""
 
 PROCESSES = (
-    *("workspace/spawner", "workspace/reaper", "workspace/pty", "workspace/shell"),
-    *("sandbox/landlock", "sandbox/entry"),
-    "model/litellm_calls",
-    "sandbox/keeper",
-    "fronts/fleet/engines",
+    *("system/spawner", "system/reaper", "system/pty", "features/terminal/shell"),
+    *("features/sandbox/landlock", "features/sandbox/entry"),
+    "features/models/litellm_calls",
+    "features/sandbox/monitor",
+    "frontends/fleet/engines",
     "conformance/",
 )
 OWNERS: dict[str, tuple[str, ...]] = {
-    "litellm": ("model/litellm_child",),
+    "litellm": ("features/models/litellm_child",),
     "mcp": ("mcp_servers/",),
-    "pygls": ("fronts/lsp/positions",),
+    "pygls": ("frontends/lsp/positions",),
     "lsprotocol": ("fronts/lsp/",),
     "typer": ("fronts/cli/",),
-    "rich": ("fronts/cli/", "app/event_lines"),
-    "markdown_it": ("app/export_page",),
+    "rich": ("fronts/cli/", "features/export/event_lines"),
+    "markdown_it": ("features/export/page",),
     "charset_normalizer": ("workspace/encodings",),
-    "keyring": ("store/system_keyring",),
-    "yaml": ("core/front_matter", "workspace/skill_files"),
-    "tree_sitter": ("core/risk/script",),
-    "tree_sitter_bash": ("core/risk/script",),
-    "websockets": ("fronts/serve/door_web",),
+    "keyring": ("features/models/system_keyring",),
+    "yaml": ("common/front_matter", "features/skills/files"),
+    "tree_sitter": ("features/risk/script",),
+    "tree_sitter_bash": ("features/risk/script",),
+    "websockets": ("frontends/serve/web_server",),
     **dict.fromkeys(("subprocess", "pty", "multiprocessing"), PROCESSES),
 }
 """Library -> the folders (with a slash) or modules (the start of their path) that may import it."""
@@ -101,22 +102,22 @@ STARTS_THREADS = {
 """What is called to start a thread; the last two are helpers of ours."""
 
 LAST_RESORTS = {
-    "core/actions": "a tool call: whatever a tool does wrong is an observation",
-    "core/tool_calls": "a tool's plan: whatever breaks there is told to the model",
-    "core/agent": "the turn loop: a bug ends the turn, not the daemon",
-    "core/program_policy": "judgement of a program: what breaks there is asked about",
-    "core/secrets": "a program's function: what it raises may hold the secret",
-    "core/risk/rating": "a rating: what breaks there is high, so a person is asked",
-    "fronts/acp/projector": "an update: whatever breaks there leaves out that update only",
-    "fronts/client/connection": "what comes from a daemon: whoever waits hears what breaks there",
-    "fronts/library/remote_agent": "a program's function: what it raises is told the model",
-    "fronts/lsp/lifecycle": "the start: what breaks there is logged and ends the daemon",
-    "fronts/wire/main_loop": "the stop: what breaks there is logged and the rest goes on",
-    "model/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",
-    "app/io_loop": "a coroutine: what it raises is raised again where somebody waits for it",
-    "store/system_keyring": "a backend of the keyring: what it raises is told without its text",
-    "mcp_servers/server": "an MCP server: whatever it sends ends that server only",
-    "fronts/wire/dispatch": "the request handler: a bug is an answer with a reference",
+    "kernel/actions": "a tool call: whatever a tool does wrong is an observation",
+    "kernel/tool_calls": "a tool's plan: whatever breaks there is told to the model",
+    "kernel/agent": "the turn loop: a bug ends the turn, not the daemon",
+    "features/approval/program_policy": "judgement of a program: what breaks there is asked about",
+    "common/masking": "a program's function: what it raises may hold the secret",
+    "features/risk/rating": "a rating: what breaks there is high, so a person is asked",
+    "frontends/acp/projector": "an update: whatever breaks there leaves out that update only",
+    "frontends/client/connection": "what comes from a daemon: whoever waits hears what breaks there",
+    "frontends/library/remote_agent": "a program's function: what it raises is told the model",
+    "frontends/lsp/lifecycle": "the start: what breaks there is logged and ends the daemon",
+    "jsonrpc/main_loop": "the stop: what breaks there is logged and the rest goes on",
+    "features/models/litellm_child": "one call through litellm: whatever breaks in it is told to its caller",
+    "system/io_loop": "a coroutine: what it raises is raised again where somebody waits for it",
+    "features/models/system_keyring": "a backend of the keyring: what it raises is told without its text",
+    "features/mcp/server": "an MCP server: whatever it sends ends that server only",
+    "jsonrpc/dispatch": "the request handler: a bug is an answer with a reference",
 }
 """The only modules with `except Exception`, and what each protects."""
 
@@ -125,7 +126,7 @@ MAX_FUNCTION_LINES = 50
 SHORT_FUNCTION_LINES = 30
 SHORT_SHARE = 0.95
 MAX_DOCSTRING_LINES = 4
-LONG_DOCSTRINGS = {"contract/errors"}
+LONG_DOCSTRINGS = {"protocol/errors"}
 """Modules that may have a longer docstring: this one draws the tree of exceptions."""
 
 PARTICIPLES = {
@@ -137,10 +138,10 @@ PARTICIPLES = {
 MAX_PARTICIPLE_LINES = 6
 """A variable or parameter whose name is a participle lives no longer, from first to last use."""
 NAMED_ELSEWHERE = {
-    "core/state": {"used"},
-    "sandbox/isolated_view": {"given"},
-    "fronts/acp/schema": {"used"},
-    "fronts/library/library_conversation": {"moved"},
+    "kernel/state": {"used"},
+    "features/isolation/isolated_overlay": {"given"},
+    "frontends/acp/schema": {"used"},
+    "frontends/library/library_conversation": {"moved"},
 }
 """Module -> fields that are keys of a plain dict, or whose names are on the disk or another's, and
 a keyword that programs pass: `Conversation(…, moved=True)`."""
@@ -151,7 +152,7 @@ class Module:
     """One parsed file of the package."""
 
     name: str
-    """Path below the package without the suffix, as in "core/state"."""
+    """Path below the package without the suffix, as in "kernel/state"."""
     source: str
     tree: ast.Module
 
@@ -365,7 +366,7 @@ def test_the_contract_needs_nothing_but_pydantic() -> None:
 
 
 def test_the_checks_of_other_servers_need_nothing_of_ours() -> None:
-    mine, command = f"{PACKAGE}.conformance", "fronts/cli/conformance"
+    mine, command = f"{PACKAGE}.conformance", "frontends/cli/conformance"
     _check(
         f"{module.name}.py:{line} imports {name}; conformance/ is stdlib, for its command alone"
         for module in _modules()
@@ -439,7 +440,7 @@ def test_every_thread_is_in_the_table_of_threads() -> None:
 
 def _starts_threads(module: Module) -> bool:
     calls = (node for node in module.nodes if isinstance(node, ast.Call))
-    is_helper = module.name == "fronts/wire/serial"  # Its callers give the name.
+    is_helper = module.name == "jsonrpc/serial"  # Its callers give the name.
     return not is_helper and any(ast.unparse(call.func) in STARTS_THREADS for call in calls)
 
 
@@ -449,7 +450,7 @@ def test_no_module_reaches_the_limit_of_lines() -> None:
         f"{name}.py has {n_lines} lines, the limit is {MAX_MODULE_LINES - 1}; "
         "it holds two concepts: give the second a module"
         for name, n_lines in sizes.items()
-        if n_lines >= MAX_MODULE_LINES and name != "contract/plain"  # `make schema` writes it.
+        if n_lines >= MAX_MODULE_LINES and name != "protocol/plain"  # `make schema` writes it.
     )
 
 
@@ -551,30 +552,30 @@ def test_the_lists_of_exceptions_name_modules_that_exist() -> None:
     _check(f"{name} is listed here and does not exist; remove the entry" for name in stale)
 
 
-FORMS = "contract/forms"
+FORMS = "protocol/forms"
 """Where alone a model that a record reaches is made from a dict, or becomes one."""
 CROSSINGS = {
     *("model_validate", "model_validate_json", "validate_python", "validate_json"),
     *("model_dump", "model_dump_json", "dump_python", "dump_json"),
 }
 DUMPED_BESIDE = {
-    ("app/idempotency", "self.params"): "the params of a request",
-    ("app/trust", "server"): "a setting",
-    ("fronts/lsp/client_tool_calls", "tool"): "a definition that the client sent",
-    ("fronts/lsp/composition", "told"): "the params of a notification",
-    ("fronts/lsp/handlers_conversation", "params"): "the params of a request",
-    ("fronts/lsp/handlers_daemon", "merged.settings"): "the settings",
-    ("fronts/lsp/handlers_standard", "request.range"): "a structure of LSP",
-    ("fronts/lsp/handlers_standard", "action.range"): "a structure of LSP",
-    ("fronts/lsp/handlers_standard", "params"): "the params of a request to the client",
-    ("fronts/wire/framing", "value"): "whatever crosses the wire",
-    ("tools/knowledge_tools", "s"): "a setting",
+    ("conversations/idempotency", "self.params"): "the params of a request",
+    ("features/trust/trust", "server"): "a setting",
+    ("frontends/lsp/client_tool_calls", "tool"): "a definition that the client sent",
+    ("frontends/lsp/composition", "told"): "the params of a notification",
+    ("frontends/lsp/handlers_conversation", "params"): "the params of a request",
+    ("frontends/lsp/handlers_daemon", "merged.settings"): "the settings",
+    ("frontends/lsp/plain/handlers_standard", "request.range"): "a structure of LSP",
+    ("frontends/lsp/plain/handlers_standard", "action.range"): "a structure of LSP",
+    ("frontends/lsp/plain/handlers_standard", "params"): "the params of a request to the client",
+    ("jsonrpc/framing", "value"): "whatever crosses the wire",
+    ("features/memory/tool", "s"): "a setting",
 }
 """Module and model -> what it is instead of a record; `model` and `mcp_servers` have none."""
 
 
 def test_models_become_records_and_records_models_in_one_module() -> None:
-    [plain] = (module for module in _modules() if module.name == "contract/plain")
+    [plain] = (module for module in _modules() if module.name == "protocol/plain")
     records = {name for node in plain.nodes for name in _names_made_by(node)}
     assert records >= {"Record", "FileChange", "StatusChanged", "Item"}
     seen: set[tuple[str, str]] = set()

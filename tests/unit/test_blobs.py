@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.contract.errors import ReadOnlyError, StorageError, UserError
-from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import LogFile, open_log
-from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.protocol.errors import ReadOnlyError, StorageError, UserError
+from oh_daemon.storage.commit import CommitThread
+from oh_daemon.storage.event_log import LogFile, open_log
+from oh_daemon.storage.memory_log import MemoryLog
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.app.last_test import machine
 from oh_daemon.conformance.connection import frame
-from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.fronts.lsp.boot import Opening, answer_first
-from oh_daemon.fronts.lsp.client_facts import parse_client_facts
-from oh_daemon.fronts.lsp.lifecycle import Server
-from oh_daemon.fronts.wire.framing import ContentLength, Message, read_frames
+from oh_daemon.features.sandbox.last_test import machine
+from oh_daemon.frontends.lsp.boot import Opening, answer_first
+from oh_daemon.frontends.lsp.client_facts import parse_client_facts
+from oh_daemon.frontends.lsp.lifecycle import Server
+from oh_daemon.jsonrpc.framing import ContentLength, Message, read_frames
+from oh_daemon.protocol.errors import InvalidParamsError
 
 BLOCK = {
     "protocolVersion": {"major": 1, "minor": 0},
@@ -166,7 +166,7 @@ def test_a_signal_that_comes_before_the_first_message_is_read_again_ends_it_all_
 
 
 def test_before_the_first_answer_hardly_anything_is_imported() -> None:
-    show = "import sys, oh_daemon.__main__, oh_daemon.fronts.lsp.boot; print(*sys.modules)"
+    show = "import sys, oh_daemon.__main__, oh_daemon.frontends.lsp.boot; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-I", "-c", show], capture_output=True, text=True, check=True
     )

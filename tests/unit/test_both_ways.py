@@ -16,18 +16,18 @@ from model_calls import KEY, ask
 from model_corpus import SETTINGS, conversations, everything, user
 from model_streams import WHOLE, recorded
 
-from oh_daemon.contract.errors import ModelError, NetworkError
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.status import Usage
-from oh_daemon.core.ports import ModelAnswer, ModelRequest
-from oh_daemon.model.anthropic import ANTHROPIC
-from oh_daemon.model.assembly import Assembly
-from oh_daemon.model.chat import CHAT
-from oh_daemon.model.dialect import Dialect
-from oh_daemon.model.failures import unreachable
-from oh_daemon.model.prices import read_usage
-from oh_daemon.model.responses import RESPONSES
-from oh_daemon.model.stream_events import read_events
+from oh_daemon.features.models.anthropic import ANTHROPIC
+from oh_daemon.features.models.assembly import Assembly
+from oh_daemon.features.models.chat import CHAT
+from oh_daemon.features.models.dialect import Dialect
+from oh_daemon.features.models.failures import unreachable
+from oh_daemon.features.models.prices import read_usage
+from oh_daemon.features.models.responses import RESPONSES
+from oh_daemon.features.models.stream_events import read_events
+from oh_daemon.kernel.ports import ModelAnswer, ModelRequest
+from oh_daemon.protocol.errors import ModelError, NetworkError
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.status import Usage
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [

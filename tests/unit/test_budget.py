@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from core_world import StandingClock, new_conversation, text
 
-from oh_daemon.app.budget import Budget
-from oh_daemon.contract.settings import Settings
+from oh_daemon.features.budget.budget import Budget
+from oh_daemon.protocol.settings import Settings
 
 
 class Clock(StandingClock):

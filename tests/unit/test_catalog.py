@@ -8,13 +8,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oh_daemon.contract.errors import ConversationNotFoundError, ReadOnlyError
-from oh_daemon.core.folding import fold
-from oh_daemon.core.ports import Json
-from oh_daemon.store.catalog import Catalog, summary_of
-from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import open_log
-from oh_daemon.store.log_scan import LOG_NAME, read_log
+from oh_daemon.kernel.folding import fold
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.errors import ConversationNotFoundError, ReadOnlyError
+from oh_daemon.storage.catalog import Catalog, summary_of
+from oh_daemon.storage.commit import CommitThread
+from oh_daemon.storage.event_log import open_log
+from oh_daemon.storage.log_scan import LOG_NAME, read_log
 
 
 def lines(title: str, minute: int = 0) -> bytes:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from oh_daemon.app.chat_text import (
+from oh_daemon.frontends.lsp.plain.chat_text import (
     Plan,
     compose,
     conversation_of,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.workspace.checkpoint_store import Checkpoints
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.checkpoints.checkpoints import Checkpoints
+from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.files import MAX_TEXT_BYTES
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.spawner import Spawner
 
 
 @pytest.fixture

@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 import tiktoken
 
-from oh_daemon.core.secrets import Masker
-from oh_daemon.tools.command_output import MAX_TOKENS, OutputText, collapsed, count_tokens
-from oh_daemon.workspace.output import Capture
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.terminal.command_output import (
+    MAX_TOKENS,
+    OutputText,
+    collapsed,
+    count_tokens,
+)
+from oh_daemon.features.terminal.output import Capture
 
 KEY = "sk-test-abcdefghijklmnop123456"
 SCREEN = "\n".join(f"{n:3} {'x' * n}".ljust(200) for n in range(3)) + "\n" + "~".ljust(200) * 20

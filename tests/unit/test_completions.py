@@ -10,10 +10,10 @@ from core_world import SECRET, StandingClock
 from fake_llm import FakeLLM, Json, error, say
 from model_calls import complete, retrying
 
-from oh_daemon.contract.errors import ModelError
-from oh_daemon.core.ports import ModelRequest
-from oh_daemon.core.secrets import Masker
-from oh_daemon.store.completions import Completions
+from oh_daemon.common.masking import Masker
+from oh_daemon.kernel.ports import ModelRequest
+from oh_daemon.protocol.errors import ModelError
+from oh_daemon.storage.completions import Completions
 
 PICTURE = "data:image/png;base64," + "A" * 2000
 

@@ -10,10 +10,10 @@ import pytest
 from core_world import CREATED, DEADLINE_S, PROMPT, Work, at_work, text, tool, types
 from fake_llm import Json, Recorded, Step, call, error, hang, held, say
 
-from oh_daemon.contract.settings import Condenser
-from oh_daemon.core.context import View
-from oh_daemon.core.folding import fold
-from oh_daemon.core.ports import ToolResult
+from oh_daemon.kernel.context import View
+from oh_daemon.kernel.folding import fold
+from oh_daemon.kernel.ports import ToolResult
+from oh_daemon.protocol.settings import Condenser
 
 TASK = "Count the stars."
 OVERFLOW = error(400, "This model's maximum context length is 1000 tokens")

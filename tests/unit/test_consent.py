@@ -9,21 +9,21 @@ from typing import Any
 import orjson
 import pytest
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract import plain
-from oh_daemon.contract.approvals import CommandSubject, Decision, HostSubject, TrustSubject
-from oh_daemon.contract.checkpoints import LandingPlanned
-from oh_daemon.contract.errors import ApprovalNotFoundError, ApprovalStaleError
-from oh_daemon.contract.items import CommandItem, ModelCall, Risk
-from oh_daemon.contract.rules_and_hooks import HookCommand, HookGroup
-from oh_daemon.core.approval import Gate, approval_options, new_approval
-from oh_daemon.core.consent import Consent, Policy, Rejection
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.hooks import HookPoints, HookRun, Hooks
-from oh_daemon.core.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
-from oh_daemon.core.secrets import Masker
-from oh_daemon.core.state import State
-from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.approval.consent import Consent, Policy, Rejection
+from oh_daemon.features.hooks.hooks import HookPoints, HookRun, Hooks
+from oh_daemon.kernel.approval_requests import Gate, approval_options, new_approval
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.state import State
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import CommandSubject, Decision, HostSubject, TrustSubject
+from oh_daemon.protocol.checkpoints import LandingPlanned
+from oh_daemon.protocol.errors import ApprovalNotFoundError, ApprovalStaleError
+from oh_daemon.protocol.items import CommandItem, ModelCall, Risk
+from oh_daemon.protocol.rules_and_hooks import HookCommand, HookGroup
+from oh_daemon.storage.memory_log import MemoryLog
 
 
 class FixedClock:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.context import Cut, View, last_told, render_batch, with_images
-from oh_daemon.core.ports import ToolResult
-from oh_daemon.core.secrets import Masker
-from oh_daemon.core.tool_calls import presentable
-from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.common.masking import Masker
+from oh_daemon.kernel.context import Cut, View, last_told, render_batch, with_images
+from oh_daemon.kernel.ports import ToolResult
+from oh_daemon.kernel.tool_calls import presentable
+from oh_daemon.storage.memory_log import MemoryLog
 
 SYSTEM = {"role": "system", "content": "Be good."}
 

@@ -9,9 +9,15 @@ from typing import Any
 import pytest
 from core_world import NOW, Heard, new_conversation, records, text, types
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.approvals import Approval, Decision, ToolSubject
-from oh_daemon.contract.errors import (
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.delivery import MAX_QUEUE, plan_delivery
+from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.recovery import ended_turn, stopping_events
+from oh_daemon.kernel.state import OpenTurn, State
+from oh_daemon.kernel.turns import may_resume
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.approvals import Approval, Decision, ToolSubject
+from oh_daemon.protocol.errors import (
     ApprovalNotFoundError,
     ApprovalStaleError,
     IdempotencyConflictError,
@@ -20,13 +26,7 @@ from oh_daemon.contract.errors import (
     StorageError,
     TurnMismatchError,
 )
-from oh_daemon.contract.status import ConversationState
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.delivery import MAX_QUEUE, plan_delivery
-from oh_daemon.core.ports import Json
-from oh_daemon.core.recovery import ended_turn, stopping_events
-from oh_daemon.core.state import OpenTurn, State
-from oh_daemon.core.turns import may_resume
+from oh_daemon.protocol.status import ConversationState
 
 
 def running(**changes: Any) -> Conversation:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.errors import DaemonError, UserError
-from oh_daemon.fronts.client.async_connection import AsyncDaemonClient
-from oh_daemon.fronts.client.child import start_daemon
-from oh_daemon.fronts.client.connection import DaemonClient
-from oh_daemon.fronts.client.line import Descriptors
-from oh_daemon.fronts.wire.framing import ContentLength, message_of, read_frames
+from oh_daemon.frontends.client.async_connection import AsyncDaemonClient
+from oh_daemon.frontends.client.child import start_daemon
+from oh_daemon.frontends.client.connection import DaemonClient
+from oh_daemon.frontends.client.line import Descriptors
+from oh_daemon.jsonrpc.framing import ContentLength, message_of, read_frames
+from oh_daemon.protocol.errors import DaemonError, UserError
 
 Json = dict[str, Any]
 FRAMING = ContentLength()

@@ -5,8 +5,8 @@ import os
 import stat
 from pathlib import Path
 
-from oh_daemon.app.daemon_log import log_quietly_to
-from oh_daemon.core.secrets import Masker
+from oh_daemon.common.masking import Masker
+from oh_daemon.conversations.daemon_log import log_quietly_to
 
 
 def test_the_file_is_for_this_user_only_also_when_it_is_full_and_begun_anew(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Progress
-from oh_daemon.model.demo_model import DemoModel
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.models.demo_model import DemoModel
+from oh_daemon.kernel.ports import Json, ModelAnswer, ModelRequest, Progress
 
 TASK = {"role": "user", "content": "Make the test pass by RULES.md."}
 NOTE = "[The editor shows unsaved changes, and so does this.]"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.dependent_calls import skip_reason
+from oh_daemon.kernel.dependent_calls import skip_reason
 
 
 def called(name: str, status: str = "pending", batch: str = "b", **args: Any) -> Any:

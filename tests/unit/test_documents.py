@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from unit.scripted_editor import MemoryBlobs, ScriptedEditor
 
-from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.editor_ports import TextEdit
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError
 from oh_daemon.workspace.arbiter import EditDone, Seen, arbitrate
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents

@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 from unit.scripted_editor import MemoryBlobs, ScriptedEditor
 
-from oh_daemon.contract.approvals import FileChangeSubject
-from oh_daemon.contract.errors import (
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.edit.edit import EditTool
+from oh_daemon.kernel.ports import Intent, ToolContext, ToolResult
+from oh_daemon.protocol.approvals import FileChangeSubject
+from oh_daemon.protocol.errors import (
     EditRejectedError,
     PathOutsideWorkspaceError,
     StaleDocumentError,
     ToolError,
 )
-from oh_daemon.contract.items import FileChange, FileChangeItem
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.ports import Intent, ToolContext, ToolResult
-from oh_daemon.core.secrets import Masker
-from oh_daemon.tools.edit import EditTool
+from oh_daemon.protocol.items import FileChange, FileChangeItem
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oh_daemon.contract.errors import (
+from oh_daemon.protocol.errors import (
     ConversationLockedError,
     ConversationNotFoundError,
     ReadOnlyError,
     StorageError,
 )
-from oh_daemon.store.commit import CommitThread
-from oh_daemon.store.event_log import LogFile, OpenedLog, follow_log, open_log
-from oh_daemon.store.log_scan import LOG_NAME, Scan, last_seq_of, lock_owner, read_log, scan_file
-from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.storage.commit import CommitThread
+from oh_daemon.storage.event_log import LogFile, OpenedLog, follow_log, open_log
+from oh_daemon.storage.log_scan import LOG_NAME, Scan, last_seq_of, lock_owner, read_log, scan_file
+from oh_daemon.storage.memory_log import MemoryLog
 
 Reopen = Callable[[], OpenedLog]
 HEADER = b'{"v":1,"kind":"header","epoch":"e1","boot":"b1","damage":0}\n'

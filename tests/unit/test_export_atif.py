@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from atif import Trajectory
 
-from oh_daemon.app.export import render_export
-from oh_daemon.core.secrets import Masker
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.export.export import render_export
 
 GOLDEN = sorted((Path(__file__).parents[1] / "golden/v1").glob("*.jsonl"))
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cached_tokens": 0}

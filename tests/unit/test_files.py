@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
-from oh_daemon.contract.errors import EditRejectedError, StaleDocumentError, ToolError
+from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError, ToolError
 from oh_daemon.workspace.files import MAX_TEXT_BYTES, Files, FileText, parse_text, sha256_of
 from oh_daemon.workspace.paths import Folders
 from oh_daemon.workspace.text_changes import Replace, Replacement, applied, located

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.fronts.fleet.tasks import Task, read_tasks
+from oh_daemon.frontends.fleet.tasks import Task, read_tasks
+from oh_daemon.protocol.errors import InvalidParamsError
 
 OWN = {"id": "a", "repo": "x/y", "prompt": "Go."}
 ON_GITHUB = "https://github.com/x/y"

@@ -7,16 +7,16 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import NoReturn
 
-from oh_daemon.app.following import Followed
-from oh_daemon.app.io_loop import run_on_loop
-from oh_daemon.app.shared import Shared
-from oh_daemon.app.trust import TrustBook
-from oh_daemon.contract.settings import Merged, Settings
-from oh_daemon.core.secrets import Masker
-from oh_daemon.mcp_servers.connections import Surroundings
-from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.store.event_log import open_log
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.common.masking import Masker
+from oh_daemon.conversations.following import Followed
+from oh_daemon.conversations.services import Shared
+from oh_daemon.features.mcp.connections import Surroundings
+from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.features.trust.trust import TrustBook
+from oh_daemon.protocol.settings import Merged, Settings
+from oh_daemon.storage.event_log import open_log
+from oh_daemon.system.io_loop import run_on_loop
+from oh_daemon.system.spawner import Spawner
 
 WITHIN_S = 90
 

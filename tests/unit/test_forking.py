@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from fake_llm import malformed
 
-from oh_daemon.contract.branches import ForkParams
-from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.events import Record, UnknownEvent
-from oh_daemon.core.context import View
-from oh_daemon.core.folding import fold
-from oh_daemon.core.records import fork_records
-from oh_daemon.core.recovery import restart_events
-from oh_daemon.core.state import ENDED
-from oh_daemon.core.turns import may_resume
-from oh_daemon.store.log_scan import read_log
+from oh_daemon.kernel.context import View
+from oh_daemon.kernel.folding import fold
+from oh_daemon.kernel.records import fork_records
+from oh_daemon.kernel.recovery import restart_events
+from oh_daemon.kernel.state import ENDED
+from oh_daemon.kernel.turns import may_resume
+from oh_daemon.protocol.branches import ForkParams
+from oh_daemon.protocol.errors import InvalidParamsError
+from oh_daemon.protocol.events import Record, UnknownEvent
+from oh_daemon.storage.log_scan import read_log
 
 LOGS = sorted((Path(__file__).parents[1] / "golden").glob("*/*.jsonl"))
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.fronts.lsp.methods import OUTGOING
-from oh_daemon.fronts.wire.framing import (
+from oh_daemon.frontends.lsp.methods import OUTGOING
+from oh_daemon.jsonrpc.framing import (
     MAX_MESSAGE_BYTES,
     ContentLength,
     Frame,
@@ -20,7 +20,7 @@ from oh_daemon.fronts.wire.framing import (
     encode,
     read_frames,
 )
-from oh_daemon.fronts.wire.outbox import Outbox
+from oh_daemon.jsonrpc.outbox import Outbox
 
 MakeFraming = Callable[[], Framing]
 both = pytest.mark.parametrize("make", [ContentLength, Lines])

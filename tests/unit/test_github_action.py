@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from oh_daemon.fronts.cli.app import app
+from oh_daemon.frontends.cli.app import app
 
 FILE = Path(__file__).parents[2] / "packaging/github-action/action.yml"
 STEPS: list[Any] = yaml.safe_load(FILE.read_text("utf-8"))["runs"]["steps"]

@@ -15,13 +15,13 @@ import orjson
 import pytest
 from fake_llm import malformed
 
-from oh_daemon.contract.events import Record, UnknownEvent
-from oh_daemon.core.context import View
-from oh_daemon.core.folding import apply
-from oh_daemon.core.ports import Json
-from oh_daemon.core.recovery import restart_events
-from oh_daemon.core.state import State
-from oh_daemon.store.log_scan import scan_file
+from oh_daemon.kernel.context import View
+from oh_daemon.kernel.folding import apply
+from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.recovery import restart_events
+from oh_daemon.kernel.state import State
+from oh_daemon.protocol.events import Record, UnknownEvent
+from oh_daemon.storage.log_scan import scan_file
 
 LOGS = sorted((Path(__file__).parents[1] / "golden").glob("*/*.jsonl"))
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.problems import render_problem
-from oh_daemon.contract.rules_and_hooks import HookCommand, HookGroup, read_hooks
-from oh_daemon.core.hooks import (
+from oh_daemon.features.hooks.hooks import (
     HookRun,
     Outcome,
     combined,
@@ -18,6 +16,8 @@ from oh_daemon.core.hooks import (
     rewritten,
     tool_names,
 )
+from oh_daemon.protocol.problems import render_problem
+from oh_daemon.protocol.rules_and_hooks import HookCommand, HookGroup, read_hooks
 
 
 def _specific(**fields: Any) -> str:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from oh_daemon.app.host_policy import PUBLIC, registries_of
+from oh_daemon.conversations.host_policy import PUBLIC, registries_of
 
 
 def test_mirrors_come_from_the_users_files_and_variables(tmp_path: Path) -> None:

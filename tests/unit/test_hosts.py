@@ -2,7 +2,7 @@
 
 import pytest
 
-from oh_daemon.core.hosts import Host, is_named, parse_host, reach_of
+from oh_daemon.common.hosts import Host, is_named, parse_host, reach_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from oh_daemon.app.io_loop import run_on_loop
-from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.system.io_loop import run_on_loop
 
 
 def test_a_call_that_fails_while_it_is_cancelled_is_no_error_of_anybody(

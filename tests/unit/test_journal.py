@@ -6,12 +6,12 @@ import orjson
 import pytest
 from core_world import SECRET, Heard, new_conversation, records, text
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.errors import StorageError
-from oh_daemon.contract.items import AgentMessageItem
-from oh_daemon.core.folding import fold
-from oh_daemon.core.journal import LiveText
-from oh_daemon.store.memory_log import MemoryLog
+from oh_daemon.kernel.folding import fold
+from oh_daemon.kernel.journal import LiveText
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.errors import StorageError
+from oh_daemon.protocol.items import AgentMessageItem
+from oh_daemon.storage.memory_log import MemoryLog
 
 
 class FullLog(MemoryLog):

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.contract.settings import SandboxSetting
-from oh_daemon.sandbox import landlock, seccomp
-from oh_daemon.sandbox.causes import (
+from oh_daemon.features.sandbox import landlock, seccomp
+from oh_daemon.features.sandbox.causes import (
     APPARMOR,
     CLONE,
     MAX_NAMESPACES,
@@ -19,8 +18,9 @@ from oh_daemon.sandbox.causes import (
     why_no_landlock,
     why_no_view,
 )
-from oh_daemon.sandbox.levels import Row, choose, try_levels
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.features.sandbox.levels import Row, choose, try_levels
+from oh_daemon.protocol.settings import SandboxSetting
+from oh_daemon.system.spawner import Spawner
 
 BWRAP = Path("/usr/bin/bwrap")
 VIEW, READING = Row("view", holds=True, program=BWRAP), Row("landlock", holds=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.tools.line_search import search
+from oh_daemon.features.search.line_search import search
 
 LINES = (
     "def load_items(path): # naïve",

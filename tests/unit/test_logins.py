@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.app.models import Models
-from oh_daemon.contract.errors import AuthRequiredError
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.settings import Settings
-from oh_daemon.store.logins import Login, Logins
+from oh_daemon.features.models.logins import Login, Logins
+from oh_daemon.features.models.models import Models
+from oh_daemon.protocol.errors import AuthRequiredError
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.settings import Settings
 
 AT_HOME = Login("openai", "openai/one", key="key-at-home")
 ELSEWHERE = Login("groq", "groq/two", "http://localhost:1/v1", "key-elsewhere")

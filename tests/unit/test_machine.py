@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.app.machine import Machine
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.features.instructions.machine import Machine
+from oh_daemon.system.spawner import Spawner
 
 WITHIN_S = 90
 

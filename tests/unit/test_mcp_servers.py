@@ -14,13 +14,13 @@ from typing import Any
 
 import mcp_server
 
-from oh_daemon.app.io_loop import run_on_loop
-from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.secrets import Masker
-from oh_daemon.mcp_servers.connections import Surroundings, piped
-from oh_daemon.mcp_servers.servers import McpServers
-from oh_daemon.workspace.spawner import Process, Spawner
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.mcp.connections import Surroundings, piped
+from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.protocol.mcp import McpServerSettings
+from oh_daemon.system.io_loop import run_on_loop
+from oh_daemon.system.spawner import Process, Spawner
 
 WITHIN_S = 90
 SILENT = McpServerSettings(command="sleep", args=("1000",))

@@ -11,18 +11,18 @@ import pytest
 from core_world import DEADLINE_S, Heard, at_work, new_conversation, text, tool
 from fake_llm import Json, call, calls, say
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.approvals import TrustSubject
-from oh_daemon.contract.errors import NetworkError
-from oh_daemon.contract.rules_and_hooks import HookCommand, HookGroup
-from oh_daemon.core.agent import AgentLoop
-from oh_daemon.core.approval import Gate
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.consent import Policy
-from oh_daemon.core.hooks import HookRun, Hooks
-from oh_daemon.core.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec, Traits
-from oh_daemon.core.runtime import Runtime
-from oh_daemon.tools.function import FunctionTool
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.hooks.hooks import HookRun, Hooks
+from oh_daemon.kernel.agent import AgentLoop
+from oh_daemon.kernel.approval_requests import Gate
+from oh_daemon.kernel.function_tool import FunctionTool
+from oh_daemon.kernel.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec, Traits
+from oh_daemon.kernel.runtime import Runtime
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.approvals import TrustSubject
+from oh_daemon.protocol.errors import NetworkError
+from oh_daemon.protocol.rules_and_hooks import HookCommand, HookGroup
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [

@@ -5,7 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from oh_daemon.core.memory import (
+from oh_daemon.features.memory.files import Notes
+from oh_daemon.features.memory.notes import (
     MAX_PROMPT_CHARS,
     Note,
     memory_section,
@@ -13,13 +14,12 @@ from oh_daemon.core.memory import (
     render_note,
     search_notes,
 )
-from oh_daemon.store.notes import Notes
 
 WRITER = """
 import sys
 from pathlib import Path
-from oh_daemon.core.memory import render_note
-from oh_daemon.store.notes import Notes
+from oh_daemon.features.memory.notes import render_note
+from oh_daemon.features.memory.files import Notes
 
 notes = Notes({"project": Path(sys.argv[1])})
 for n in range(40):

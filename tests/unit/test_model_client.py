@@ -26,19 +26,19 @@ from fake_llm import (
 from model_calls import HELLO, KEY, TOOL, anthropic, anthropic_block, ask, settings_for
 from pydantic import ValidationError
 
-from oh_daemon.contract.errors import NetworkError
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.status import Cost, Usage
-from oh_daemon.core.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
-from oh_daemon.model.assembly import Assembly
-from oh_daemon.model.capabilities import (
+from oh_daemon.features.models.assembly import Assembly
+from oh_daemon.features.models.capabilities import (
     Capabilities,
     find_capabilities,
     parse_models,
     read_live_metadata,
 )
-from oh_daemon.model.model_messages import prepare_messages
-from oh_daemon.model.remote_model import RemoteModel
+from oh_daemon.features.models.model_messages import prepare_messages
+from oh_daemon.features.models.remote_model import RemoteModel
+from oh_daemon.kernel.ports import ModelAnswer, ModelDelta, ModelRequest, ToolCall
+from oh_daemon.protocol.errors import NetworkError
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.status import Cost, Usage
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
@@ -203,7 +203,7 @@ def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path:
     (packages / "litellm").symlink_to(Path(litellm.origin).parent)
     (tmp_path / ".env").write_text("OPENAI_BASE_URL=http://evil.example\n")
     code = (
-        "import os; from oh_daemon.model.litellm_child import load_litellm as load;"
+        "import os; from oh_daemon.features.models.litellm_child import load_litellm as load;"
         "print(load().__file__, os.environ.get('OPENAI_BASE_URL'))"
     )
     env = {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}
@@ -215,7 +215,7 @@ def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path:
 def test_a_request_loads_no_tokenizer_and_what_needs_one_has_it():
     code = """
 import asyncio, json, sys
-from oh_daemon.model.litellm_child import answer, load_litellm
+from oh_daemon.features.models.litellm_child import answer, load_litellm
 async def run():
     return [message async for message in answer(json.loads(sys.argv[1]))]
 assert "Two words" in str(asyncio.run(run()))

@@ -12,9 +12,9 @@ from fake_llm import FakeLLM, say
 from model_calls import KEY, ask, complete, retrying
 from tls import Listener, Proxy, make_authority, passing_to
 
+from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.conformance.rpc_process import WITHIN_S
-from oh_daemon.contract.errors import NetworkError
-from oh_daemon.core.cancel import Cancelled, CancelToken
+from oh_daemon.protocol.errors import NetworkError
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 

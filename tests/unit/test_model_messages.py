@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.status import Usage
-from oh_daemon.core.ports import Json
-from oh_daemon.model.assembly import Assembly
-from oh_daemon.model.capabilities import Capabilities, find_capabilities
-from oh_daemon.model.model_messages import lacks_thinking, prepare_messages
+from oh_daemon.features.models.assembly import Assembly
+from oh_daemon.features.models.capabilities import Capabilities, find_capabilities
+from oh_daemon.features.models.model_messages import lacks_thinking, prepare_messages
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.status import Usage
 
 SIGNED = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
 ENCRYPTED = {"type": "reasoning.encrypted", "data": "xyz", "id": "rs_1", "index": 0}

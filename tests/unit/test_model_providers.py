@@ -8,16 +8,16 @@ import pytest
 from fake_llm import FakeLLM, Json, raw, say, with_usage
 from model_calls import HELLO, KEY, TOOL, ask, claude, complete
 
-from oh_daemon.contract.errors import ModelError
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.status import Usage
-from oh_daemon.core.ports import ModelRequest
-from oh_daemon.model.assembly import Assembly
-from oh_daemon.model.capabilities import find_capabilities
-from oh_daemon.model.chat import CHAT
-from oh_daemon.model.dialect import Call
-from oh_daemon.model.providers import PROVIDERS, find_provider
-from oh_daemon.model.remote_model import RemoteModel
+from oh_daemon.features.models.assembly import Assembly
+from oh_daemon.features.models.capabilities import find_capabilities
+from oh_daemon.features.models.chat import CHAT
+from oh_daemon.features.models.dialect import Call
+from oh_daemon.features.models.providers import PROVIDERS, find_provider
+from oh_daemon.features.models.remote_model import RemoteModel
+from oh_daemon.kernel.ports import ModelRequest
+from oh_daemon.protocol.errors import ModelError
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.status import Usage
 
 AT_HOME = {name for name, row in PROVIDERS.items() if row.is_at_home_only}
 SIGNED = "call_1__thought__c2ln"

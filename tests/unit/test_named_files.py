@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.workspace.named_files import named_files
+from oh_daemon.features.trust.named_files import named_files
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,17 @@ from typing import Any
 import pytest
 from core_world import new_conversation
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.items import NoticeItem
-from oh_daemon.core.notices import caveat_of, code_of, nudge_to_answer, warn
-from oh_daemon.core.ports import Caveat
-from oh_daemon.core.skills import Skill, has_text_of, in_prompt, prompt_sections, unlisted
+from oh_daemon.features.skills.prompts import (
+    Skill,
+    has_text_of,
+    in_prompt,
+    prompt_sections,
+    unlisted,
+)
+from oh_daemon.kernel.notices import caveat_of, code_of, nudge_to_answer, warn
+from oh_daemon.kernel.ports import Caveat
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.items import NoticeItem
 
 
 def test_a_caveat_is_logged_once_whatever_its_words() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.mcp import McpServerSettings
-from oh_daemon.core.ports import Json
-from oh_daemon.mcp_servers.offer import Offer, choose_tools
+from oh_daemon.features.mcp.offer import Offer, choose_tools
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.mcp import McpServerSettings
 
 SETTINGS = McpServerSettings(command="shop")
 

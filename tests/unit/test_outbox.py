@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.fronts.lsp.methods import OUTGOING
-from oh_daemon.fronts.wire.framing import ContentLength
-from oh_daemon.fronts.wire.outbox import (
+from oh_daemon.frontends.lsp.methods import OUTGOING
+from oh_daemon.jsonrpc.framing import ContentLength
+from oh_daemon.jsonrpc.outbox import (
     DROP_ABOVE_BYTES,
     REFUSE_ABOVE_BYTES,
     STALL_ABOVE_BYTES,

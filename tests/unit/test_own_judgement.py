@@ -8,7 +8,7 @@ import pytest
 from core_world import at_work, tool
 from fake_llm import call, say
 
-from oh_daemon.core.consent import Policy
+from oh_daemon.features.approval.consent import Policy
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from oh_daemon.core.partial_text import PartialText
-from oh_daemon.store.partial_files import PartialFiles, PartialThread
+from oh_daemon.common.partial_text import PartialText
+from oh_daemon.storage.partial_files import PartialFiles, PartialThread
 
 PIECE = 600_000
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from oh_daemon.contract.errors import ToolError
+from oh_daemon.protocol.errors import ToolError
 from oh_daemon.workspace.patch import Hunks, PatchHunk, parse_patch
 from oh_daemon.workspace.text_changes import applied, located
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.contract.errors import PathOutsideWorkspaceError, ToolError
+from oh_daemon.protocol.errors import PathOutsideWorkspaceError, ToolError
 from oh_daemon.workspace.paths import Folders, path_from_uri, shown, uri_from_path
 
 

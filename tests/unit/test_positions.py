@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oh_daemon.contract.base import Position
-from oh_daemon.fronts.lsp.positions import Offsets, changed, split_lines
+from oh_daemon.frontends.lsp.positions import Offsets, changed, split_lines
+from oh_daemon.protocol.base import Position
 
 ENCODINGS = ("utf-8", "utf-16", "utf-32")
 TEXTS = st.text(st.sampled_from("ab é😀\u2028\f\v\r\n"), max_size=30)

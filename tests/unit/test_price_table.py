@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from oh_daemon.contract.status import Usage
-from oh_daemon.core.ports import Json
-from oh_daemon.model.litellm_child import load_litellm
-from oh_daemon.model.prices import cost_usd, price_table
+from oh_daemon.features.models.litellm_child import load_litellm
+from oh_daemon.features.models.prices import cost_usd, price_table
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.status import Usage
 
 pytestmark = pytest.mark.filterwarnings("ignore:Items? .* on TypedDict class")
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.app.sources import SETTINGS_FILE, SettingsSources
-from oh_daemon.store.private_files import CachedFile
+from oh_daemon.features.settings.sources import SETTINGS_FILE, SettingsSources
+from oh_daemon.system.private_files import CachedFile
 
 
 def in_place(path: Path) -> None:

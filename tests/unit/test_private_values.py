@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.store.private_files import PrivateValues
+from oh_daemon.system.private_files import PrivateValues
 
 NAME = "https://shop.example/mcp"
 

@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import Field, ValidationError, field_validator
 
-from oh_daemon.contract.base import Contract, problem_in
-from oh_daemon.contract.messages import SendMessageParams
+from oh_daemon.protocol.base import Contract, problem_in
+from oh_daemon.protocol.messages import SendMessageParams
 
 
 class Thing(Contract):

@@ -11,15 +11,15 @@ import pytest
 from fake_llm import FakeLLM, Step, error, say, with_usage
 from model_calls import HELLO, complete
 
-from oh_daemon.app.models import Models
-from oh_daemon.contract.errors import (
+from oh_daemon.features.models.models import Models
+from oh_daemon.kernel.ports import Json, ModelAnswer, ModelRequest, Retry
+from oh_daemon.protocol.errors import (
     ContextWindowExceededError,
     ModelUnavailableError,
     RateLimitError,
 )
-from oh_daemon.contract.problems import render_problem
-from oh_daemon.contract.settings import Layer, Settings, merge_settings
-from oh_daemon.core.ports import Json, ModelAnswer, ModelRequest, Retry
+from oh_daemon.protocol.problems import render_problem
+from oh_daemon.protocol.settings import Layer, Settings, merge_settings
 
 OVERFLOW = error(400, "This model's maximum context length is 10 tokens")
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}

@@ -5,7 +5,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from oh_daemon.fronts.acp.projector import Projector
+from oh_daemon.frontends.acp.projector import Projector
 
 
 def test_an_update_that_breaks_is_left_out_and_the_next_ones_come(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from oh_daemon.core.prompt import packaged_prompt, render_system_prompt
+from oh_daemon.kernel.prompt import packaged_prompt, render_system_prompt
 
 HERE = {"date": "2026-01-31", "mode": "ask"}
 TOOLS = frozenset({"edit", "grep", "glob", "list", "terminal", "ask", "todo", "finish"})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from oh_daemon.app.models import PROVIDERS
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.model.capabilities import find_entry
-from oh_daemon.model.prices import price_table
+from oh_daemon.features.models.capabilities import find_entry
+from oh_daemon.features.models.models import PROVIDERS
+from oh_daemon.features.models.prices import price_table
+from oh_daemon.protocol.llm import LLMSettings
 
 ALIASES = {"openrouter/~anthropic/claude-sonnet-latest"}
 """Names under which a provider itself always serves its newest model; the table has none of it."""

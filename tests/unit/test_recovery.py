@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from core_world import NOW, new_conversation, text
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.base import Contract
-from oh_daemon.core.conversation import Conversation
-from oh_daemon.core.ports import Json
-from oh_daemon.core.recovery import restart_events, stopping_events, superseding_events
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.recovery import restart_events, stopping_events, superseding_events
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.base import Contract
 
 
 def item(item_id: str, kind: str = "toolCall", **fields: Any) -> Any:

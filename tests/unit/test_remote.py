@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.contract.settings import Layer, merge_settings
-from oh_daemon.contract.version import VERSION
-from oh_daemon.fronts.remote import uris as uris_module
-from oh_daemon.fronts.remote.opening import opened, problem_of
-from oh_daemon.fronts.remote.target import parse_target
-from oh_daemon.fronts.remote.uris import UriMap, folders_of
+from oh_daemon.frontends.remote import uris as uris_module
+from oh_daemon.frontends.remote.opening import opened, problem_of
+from oh_daemon.frontends.remote.target import parse_target
+from oh_daemon.frontends.remote.uris import UriMap, folders_of
+from oh_daemon.protocol.errors import InvalidParamsError
+from oh_daemon.protocol.settings import Layer, merge_settings
+from oh_daemon.protocol.version import VERSION
 
 SSH = "ssh -T -o ServerAliveInterval=15 -o ServerAliveCountMax=4"
 

@@ -6,9 +6,9 @@ from typing import Any, get_args
 import pytest
 from rich.console import Console
 
-from oh_daemon.app.event_lines import EventPrinter
-from oh_daemon.contract.items import StopReason
-from oh_daemon.contract.status import PauseReason
+from oh_daemon.features.export.event_lines import EventPrinter
+from oh_daemon.protocol.items import StopReason
+from oh_daemon.protocol.status import PauseReason
 
 
 def printed(*records: Any) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.app.replay import replay
+from oh_daemon.features.replay.replay import replay
 
 PLACES = sorted(log.parent for log in Path(__file__).parents[1].glob("replays/*/*/events.jsonl"))
 

@@ -19,9 +19,10 @@ from pydantic import TypeAdapter
 from typer.main import get_group
 from typer.testing import CliRunner
 
-from oh_daemon.contract import approvals, errors, events, items, messages, protocol
-from oh_daemon.contract.errors import DaemonError
-from oh_daemon.fronts.cli.app import app
+from oh_daemon.frontends.cli.app import app
+from oh_daemon.protocol import approvals, errors, events, items, messages
+from oh_daemon.protocol import methods as protocol
+from oh_daemon.protocol.errors import DaemonError
 from oh_schema.files import PAGES, write_schema
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +34,7 @@ FORBIDDEN = """
 pypi|.org  python|hosted  registry.|npmjs  deb.|debian
 """
 
-OF_THE_PRODUCT = "oh_daemon/app/host_policy.py"
+OF_THE_PRODUCT = "oh_daemon/conversations/host_policy.py"
 """It has the public registries, which users allow together."""
 
 
@@ -206,10 +207,10 @@ def test_what_is_generated_from_the_contract_is_up_to_date(
 def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) -> None:
     for folder in (
         "docs/protocol",
-        "oh_daemon/contract",
+        "oh_daemon/protocol",
         "oh_daemon/conformance",
-        "oh_daemon/fronts/acp",
-        "oh_daemon/fronts/client",
+        "oh_daemon/frontends/acp",
+        "oh_daemon/frontends/client",
         "clients/typescript/src",
         "editors/neovim/lua/oh",
     ):

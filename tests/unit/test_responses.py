@@ -11,14 +11,14 @@ from fake_llm import FakeLLM, Json, Step, calls, cut, error, hang, raw, raw_call
 from fake_llm import call as calling
 from model_calls import HELLO, KEY, TOOL, ask, complete, retrying
 
-from oh_daemon.contract import errors as e
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.contract.status import Usage
-from oh_daemon.core.ports import Json as Message
-from oh_daemon.core.ports import ModelRequest, ToolCall
-from oh_daemon.model.assembly import Assembly
-from oh_daemon.model.capabilities import find_capabilities
-from oh_daemon.model.responses import Reader, render_request
+from oh_daemon.features.models.assembly import Assembly
+from oh_daemon.features.models.capabilities import find_capabilities
+from oh_daemon.features.models.responses import Reader, render_request
+from oh_daemon.kernel.ports import Json as Message
+from oh_daemon.kernel.ports import ModelRequest, ToolCall
+from oh_daemon.protocol import errors as e
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.status import Usage
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [

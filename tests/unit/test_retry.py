@@ -6,7 +6,10 @@ import pytest
 from fake_llm import FakeLLM, Step, call, cut, error, raw, reason, say
 from model_calls import complete, retrying
 
-from oh_daemon.contract.errors import (
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.features.models.attempts import plan_delay_s
+from oh_daemon.kernel.ports import ModelDelta, Retry
+from oh_daemon.protocol.errors import (
     AuthRequiredError,
     ContextWindowExceededError,
     ModelError,
@@ -14,9 +17,6 @@ from oh_daemon.contract.errors import (
     NetworkError,
     RateLimitError,
 )
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import ModelDelta, Retry
-from oh_daemon.model.attempts import plan_delay_s
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oh_daemon.core.approval import RISK_ORDER
-from oh_daemon.core.plain_text import display_escaped
-from oh_daemon.core.risk.path_classes import Disk
-from oh_daemon.core.risk.rating import Rating, rate_command
+from oh_daemon.common.plain_text import display_escaped
+from oh_daemon.features.risk.rating import Rating, rate_command
+from oh_daemon.kernel.approval_requests import RISK_ORDER
+from oh_daemon.workspace.path_classes import Disk
 
 HARMLESS = Disk(*[lambda _path: False] * 3)
 _FOLDER = "/home/u/project"

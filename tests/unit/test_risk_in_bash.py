@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.contract.rules_and_hooks import Rule
-from oh_daemon.core.risk.rating import rate_command
-from oh_daemon.core.rules import ruling_of
+from oh_daemon.features.approval.rules import ruling_of
+from oh_daemon.features.risk.rating import rate_command
+from oh_daemon.protocol.rules_and_hooks import Rule
 
 _LEFT = """x='a[$(sudo id)]'; y='$(sudo id)'; a=(1 2); set -- "$x" "$y"; shopt -s extglob
 eval "$SCRIPT"

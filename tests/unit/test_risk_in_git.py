@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.risk.path_classes import Disk
-from oh_daemon.core.risk.rating import rate_command
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.risk.rating import rate_command
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.system.spawner import Spawner
+from oh_daemon.workspace.path_classes import Disk
 from oh_daemon.workspace.paths import Folders, in_bare_repository
-from oh_daemon.workspace.shell import Shells
-from oh_daemon.workspace.spawner import Spawner
 
 
 def _commands(text: str) -> list[str]:

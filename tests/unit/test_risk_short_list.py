@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.core.risk.path_classes import Disk, Ground
-from oh_daemon.core.risk.rating import rate_command
-from oh_daemon.core.risk.short_list import Form, ShortList, short_list, why_not_plain
-from oh_daemon.workspace.environment import clean_env
+from oh_daemon.features.risk.rating import rate_command
+from oh_daemon.features.risk.short_list import Form, ShortList, short_list, why_not_plain
+from oh_daemon.system.environment import clean_env
+from oh_daemon.workspace.path_classes import Disk, Ground
 from oh_daemon.workspace.paths import Folders, in_bare_repository
 
 _SECRET = "planted-as-a-secret"

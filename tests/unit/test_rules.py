@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.problems import render_problem
-from oh_daemon.contract.rules_and_hooks import Rule, read_rules
-from oh_daemon.contract.settings import Layer, merge_settings
-from oh_daemon.core.risk.rating import rate_command
-from oh_daemon.core.rules import check_rules, ruling_of
+from oh_daemon.features.approval.rules import check_rules, ruling_of
+from oh_daemon.features.risk.rating import rate_command
+from oh_daemon.protocol.problems import render_problem
+from oh_daemon.protocol.rules_and_hooks import Rule, read_rules
+from oh_daemon.protocol.settings import Layer, merge_settings
 
 DENY_PUSH = Rule(decision="deny", argv=("git", "push"), match=("git push",))
 ASK_NPM = Rule(decision="ask", argv=("npm", ("install", "i")), match=("npm i",))

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 from unit.scripted_editor import MemoryBlobs, ScriptedEditor
 
-from oh_daemon.contract.errors import ToolError
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.ports import Tool, ToolContext
-from oh_daemon.core.secrets import Masker
-from oh_daemon.tools.line_search import search
-from oh_daemon.tools.search import search_tools
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.search.line_search import search
+from oh_daemon.features.search.search import search_tools
+from oh_daemon.kernel.ports import Tool, ToolContext
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.concurrent_edits import PathLocks
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.edit_history import EditHistory
 from oh_daemon.workspace.file_names import fits, parse_glob
 from oh_daemon.workspace.paths import Folders
-from oh_daemon.workspace.spawner import Spawner
 
 
 @dataclass

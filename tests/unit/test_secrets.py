@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from planted_secrets import BODY, TOKENS
 
-from oh_daemon.core.secrets import HIDDEN, MaskedStream, Masker
+from oh_daemon.common.masking import HIDDEN, MaskedStream, Masker
 
 _IN_CONTEXT = {
     "bearer": ("Authorization: Bearer ", BODY, ""),

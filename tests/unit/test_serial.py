@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from oh_daemon.fronts.wire.serial import Serial
+from oh_daemon.jsonrpc.serial import Serial
 
 WITHIN_S = 30
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oh_daemon.core.secrets import Masker
-from oh_daemon.workspace.output import (
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.terminal.output import (
     HEAD_BYTES,
     MAX_SCROLLBACK_CHARS,
     MAX_SPILL_BYTES,

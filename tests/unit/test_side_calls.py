@@ -10,10 +10,10 @@ import pytest
 from core_world import SECRET, Work, at_work, records, text, tool
 from fake_llm import Json, Step, call, error, hang, held, say, with_usage
 
-from oh_daemon.contract import events as e
-from oh_daemon.contract.errors import ContextWindowExceededError, ModelError
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.side_calls import clean_title
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.kernel.side_calls import clean_title
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.errors import ContextWindowExceededError, ModelError
 
 TASK = "Make the tests pass, please.\nAll of them."
 FIRST_LINE = "Make the tests pass, please."

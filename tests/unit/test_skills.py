@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.contract.composing import SkillKind
-from oh_daemon.core.cancel import CancelToken
-from oh_daemon.core.secrets import Masker
-from oh_daemon.core.skills import (
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.skills import files as skill_files
+from oh_daemon.features.skills.files import MAX_BYTES, find_skills, output_of
+from oh_daemon.features.skills.prompts import (
     Skill,
     Use,
     filled_in,
@@ -16,9 +17,8 @@ from oh_daemon.core.skills import (
     prompt_sections,
     uses_in,
 )
-from oh_daemon.workspace import skill_files
-from oh_daemon.workspace.skill_files import MAX_BYTES, find_skills, output_of
-from oh_daemon.workspace.spawner import Spawner
+from oh_daemon.protocol.composing import SkillKind
+from oh_daemon.system.spawner import Spawner
 
 
 def write(path: Path, text: str) -> None:

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.runtime import Slots
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.kernel.runtime import Slots
 
 
 def test_a_place_is_taken_in_the_order_of_asking():

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.app.models import Models
-from oh_daemon.app.sources import SettingsSources
-from oh_daemon.contract.errors import ModelUnavailableError
-from oh_daemon.contract.problems import render_problem
+from oh_daemon.features.models.models import Models
+from oh_daemon.features.settings.sources import SettingsSources
+from oh_daemon.protocol.errors import ModelUnavailableError
+from oh_daemon.protocol.problems import render_problem
 
 
 def test_what_is_wrong_with_a_settings_file_is_told_once(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from typing import Any, get_args
 import jsonschema
 
 from oh_daemon.conformance.ordering import TRANSITIONS
-from oh_daemon.contract import protocol
-from oh_daemon.contract.connection import Features
-from oh_daemon.contract.status import ConversationState, PauseReason
+from oh_daemon.protocol import methods as protocol
+from oh_daemon.protocol.connection import Features
+from oh_daemon.protocol.status import ConversationState, PauseReason
 from oh_schema.field_tables import ELSEWHERE
 
 ROOT = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def test_the_json_schema_is_one_and_describes_every_field_of_every_type() -> Non
     assert schema["$id"].endswith("/docs/schema.json")
     assert {"ClientBlock", "ServerBlock", "ErrorData"} <= schema["$defs"].keys()
     bare = [
-        f"{name}.{field}: write a string under it in oh_daemon/contract"
+        f"{name}.{field}: write a string under it in oh_daemon/protocol"
         for name, definition in schema["$defs"].items()
         for field, shown in definition.get("properties", {}).items()
         if not shown.get("description")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from oh_daemon.contract import events
-from oh_daemon.core.folding import CHANGES, add_usage, apply, fold
-from oh_daemon.core.state import State
+from oh_daemon.kernel.folding import CHANGES, add_usage, apply, fold
+from oh_daemon.kernel.state import State
+from oh_daemon.protocol import events
 
 
 def record(kind: str, seq: int = 1, **event: Any) -> Any:

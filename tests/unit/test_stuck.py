@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.stuck import find_stuck
+from oh_daemon.features.stuck.stuck import find_stuck
 
 USER: Any = {"kind": "userMessage", "content": []}
 TALK: Any = {"kind": "agentMessage", "text": "I think."}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.editor_ports import OpenDocument
-from oh_daemon.fronts.lsp.sync import MAX_DOCUMENT_BYTES, OpenDocuments
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.frontends.lsp.sync import MAX_DOCUMENT_BYTES, OpenDocuments
+from oh_daemon.kernel.editor_ports import OpenDocument
 from oh_daemon.workspace.files import sha256_of
 
 WITHIN_S = 90.0

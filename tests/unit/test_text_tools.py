@@ -7,8 +7,8 @@ import json
 import pytest
 from fake_llm import Json
 
-from oh_daemon.core.ports import ModelAnswer, ModelDelta, ToolCall
-from oh_daemon.model.model_messages import ShownText, in_text, read_answer
+from oh_daemon.features.models.model_messages import ShownText, in_text, read_answer
+from oh_daemon.kernel.ports import ModelAnswer, ModelDelta, ToolCall
 
 TOOL: Json = {
     "type": "function",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from oh_daemon.core.context import View
-from oh_daemon.core.folding import apply, fold
-from oh_daemon.core.records import begin_of_message, standing
-from oh_daemon.core.state import State
+from oh_daemon.kernel.context import View
+from oh_daemon.kernel.folding import apply, fold
+from oh_daemon.kernel.records import begin_of_message, standing
+from oh_daemon.kernel.state import State
 
 
 def message(item_id: str, text: str) -> Any:

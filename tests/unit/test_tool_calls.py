@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from core_world import tool
 
-from oh_daemon.core.ports import Json, ToolCall, ToolSpec
-from oh_daemon.core.tool_calls import ParsedCall, parse_call, render_tool, schema_problem
-from oh_daemon.tools.apply_patch import PatchTool
-from oh_daemon.tools.control import FinishTool, TodoTool
-from oh_daemon.tools.edit import EDIT_SPEC, VIEW_SPEC
-from oh_daemon.tools.function import FunctionTool
-from oh_daemon.tools.schemas import takes
-from oh_daemon.tools.terminal import SPEC as TERMINAL_SPEC
+from oh_daemon.features.conversation_tools.tools import FinishTool, TodoTool
+from oh_daemon.features.edit.apply_patch import PatchTool
+from oh_daemon.features.edit.edit import EDIT_SPEC, VIEW_SPEC
+from oh_daemon.features.terminal.terminal import SPEC as TERMINAL_SPEC
+from oh_daemon.kernel.function_tool import FunctionTool
+from oh_daemon.kernel.ports import Json, ToolCall, ToolSpec
+from oh_daemon.kernel.tool_calls import ParsedCall, parse_call, render_tool, schema_problem
+from oh_daemon.kernel.tool_schemas import takes
 
 TERMINAL = tool("terminal", lambda command: command, command={"type": "string"})
 LOOK = tool("look", lambda path: path, read_only=True, path={"type": "string"})

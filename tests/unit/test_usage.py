@@ -6,8 +6,8 @@ from typing import Any
 
 from rich.console import Console
 
-from oh_daemon.app.event_lines import EventPrinter, render_cached
-from oh_daemon.core.usage import Bill
+from oh_daemon.features.export.event_lines import EventPrinter, render_cached
+from oh_daemon.kernel.usage import Bill
 
 
 def took(ts: str, model: str, tokens: int, cost: float | None = 1.0, **more: Any) -> Any:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from noon import where_it_is_noon
 
-from oh_daemon.contract.problems import render_problem
-from oh_daemon.store.user_state import UserState
+from oh_daemon.protocol.problems import render_problem
+from oh_daemon.storage.user_state import UserState
 
 
 def test_a_folder_that_moved_or_became_another_repository_is_not_trusted(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_a_damaged_file_is_told_of_and_kept_beside_the_new_one(tmp_path: Path) -
 SPEND = """
 import sys
 from pathlib import Path
-from oh_daemon.store.user_state import UserState
+from oh_daemon.storage.user_state import UserState
 state = UserState(Path(sys.argv[1]))
 sys.stdin.readline()
 for number in range(50):
@@ -77,7 +77,7 @@ for number in range(50):
 READ = """
 import sys
 from pathlib import Path
-from oh_daemon.store.user_state import UserState
+from oh_daemon.storage.user_state import UserState
 state = UserState(Path(sys.argv[1]))
 print(state.spend(0), state.spend(0.5))
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.store.watch import Watch
+from oh_daemon.system.watch import Watch
 
 
 @pytest.fixture

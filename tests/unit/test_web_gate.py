@@ -5,8 +5,8 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.fronts.serve.web_gate import Answer, Gate, Head, parse_public_url
+from oh_daemon.frontends.serve.web_gate import Answer, Gate, Head, parse_public_url
+from oh_daemon.protocol.errors import InvalidParamsError
 
 GATE = Gate(8123, "https://desk.example.net")
 LINK = Head("GET", GATE.link.removeprefix(GATE.public_url), "127.0.0.1:8123", None, "")

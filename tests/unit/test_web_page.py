@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from network_hosts import host
 
-from oh_daemon.app.web_page import fetch_page, page_text
-from oh_daemon.contract.errors import InvalidParamsError
-from oh_daemon.core.cancel import Cancelled, CancelToken
-from oh_daemon.core.plain_text import within_tag
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.common.plain_text import within_tag
+from oh_daemon.features.attachments.web_page import fetch_page, page_text
+from oh_daemon.protocol.errors import InvalidParamsError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oh_daemon.core.window import Gauge, Size
+from oh_daemon.kernel.window import Gauge, Size
 
 ASKED = Size(fixed=4_000, view=3_000)  # 2,000 tokens by our own estimate.
 

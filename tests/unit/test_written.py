@@ -15,18 +15,18 @@ from core_world import PROMPT, at_work, tool
 from fake_llm import Step, call, say
 from model_calls import complete, retrying
 
-from oh_daemon.contract.llm import LLMSettings
-from oh_daemon.core import context
-from oh_daemon.core.ports import Json, ModelRequest
-from oh_daemon.core.secrets import Masker
-from oh_daemon.model import dialect as dialects
-from oh_daemon.model import model_messages as prepared
-from oh_daemon.model.anthropic import ANTHROPIC
-from oh_daemon.model.capabilities import find_capabilities
-from oh_daemon.model.chat import CHAT
-from oh_daemon.model.dialect import Call, Dialect, EncodedMessages, encoded_body
-from oh_daemon.model.providers import find_provider
-from oh_daemon.model.responses import RESPONSES
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.models import dialect as dialects
+from oh_daemon.features.models import model_messages as prepared
+from oh_daemon.features.models.anthropic import ANTHROPIC
+from oh_daemon.features.models.capabilities import find_capabilities
+from oh_daemon.features.models.chat import CHAT
+from oh_daemon.features.models.dialect import Call, Dialect, EncodedMessages, encoded_body
+from oh_daemon.features.models.providers import find_provider
+from oh_daemon.features.models.responses import RESPONSES
+from oh_daemon.kernel import context
+from oh_daemon.kernel.ports import Json, ModelRequest
+from oh_daemon.protocol.llm import LLMSettings
 
 N_STEPS = 300
 MARK = re.compile(r"(?:ask|got)\d+;")

@@ -7,7 +7,7 @@ from acp_client import AcpClient
 from command_line import PLAIN
 from world import World
 
-from oh_daemon.store.user_state import UserState
+from oh_daemon.storage.user_state import UserState
 
 Start = Callable[..., AcpClient]
 

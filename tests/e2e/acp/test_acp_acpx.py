@@ -14,7 +14,7 @@ from command_line import PLAIN
 from fake_llm import call, say
 from world import World
 
-from oh_daemon.store.user_state import UserState
+from oh_daemon.storage.user_state import UserState
 
 Json = dict[str, Any]
 MODULES = Path(__file__).parents[2] / "acp_clients/node_modules"

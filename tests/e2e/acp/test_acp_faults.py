@@ -10,7 +10,7 @@ from acp_client import AcpClient
 from fake_llm import call, cut, error, first_user_text, keyed, say
 from world import World
 
-from oh_daemon.fronts.wire.outbox import STALL_ABOVE_BYTES
+from oh_daemon.jsonrpc.outbox import STALL_ABOVE_BYTES
 
 Json = dict[str, Any]
 Start = Callable[..., AcpClient]

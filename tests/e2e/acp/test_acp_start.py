@@ -10,9 +10,9 @@ from world import World
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
 BEFORE_THE_ANSWER = {
-    *("oh_daemon", "oh_daemon.__main__", "oh_daemon.contract", "oh_daemon.contract.errors"),
-    *("oh_daemon.contract.version", "oh_daemon.core", "oh_daemon.core.cancel"),
-    *("oh_daemon.core.plain_text", "oh_daemon.fronts"),
+    *("oh_daemon", "oh_daemon.__main__", "oh_daemon.protocol", "oh_daemon.protocol.errors"),
+    *("oh_daemon.protocol.version", "oh_daemon.kernel", "oh_daemon.common.cancel"),
+    *("oh_daemon.common.plain_text", "oh_daemon.frontends"),
 }
 """Our own modules that the answer to `initialize` may need, beside those of `fronts/wire`."""
 OF_ACP = {"", ".main", ".server", ".chunks", ".client_facts", ".reading"}
@@ -43,12 +43,10 @@ def test_initialize_is_answered_without_a_model_and_without_our_own_contract(
         check=True,
     )
     assert json.loads(ran.stdout.splitlines()[0])["result"]["protocolVersion"] == 1
-    names = ran.stderr.decode().partition("oh_daemon.fronts.acp.composition")[0].split()
+    names = ran.stderr.decode().partition("oh_daemon.frontends.acp.composition")[0].split()
     ours = {name for name in names if name.startswith("oh_daemon")}
-    allowed = BEFORE_THE_ANSWER | {f"oh_daemon.fronts.acp{name}" for name in OF_ACP}
-    assert {
-        name for name in ours - allowed if not name.startswith("oh_daemon.fronts.wire")
-    } == set()
+    allowed = BEFORE_THE_ANSWER | {f"oh_daemon.frontends.acp{name}" for name in OF_ACP}
+    assert {name for name in ours - allowed if not name.startswith("oh_daemon.jsonrpc")} == set()
     assert not {"pydantic", "litellm", "mcp", "httpx", "pygls", "acp"} & set(names)
 
 

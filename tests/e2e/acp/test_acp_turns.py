@@ -13,7 +13,7 @@ from acp_client import AcpClient, choose, texts_of, wait_for_answer
 from fake_llm import call, calls, hang, held, reason, say
 from world import World
 
-from oh_daemon.fronts.acp.chunks import MAX_PRINTED_CHARS
+from oh_daemon.frontends.acp.chunks import MAX_PRINTED_CHARS
 
 Json = dict[str, Any]
 Start = Callable[..., AcpClient]

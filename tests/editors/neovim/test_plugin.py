@@ -9,7 +9,7 @@ import pytest
 from desk import Desk
 from neovim_editor import PLUGIN
 
-from oh_daemon.contract import protocol
+from oh_daemon.protocol import methods as protocol
 
 LUA = {
     path: path.read_text("utf-8")

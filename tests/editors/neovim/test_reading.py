@@ -5,8 +5,8 @@ from typing import get_args
 from desk import Desk
 from fake_llm import Step, call, calls, say
 
-from oh_daemon.contract.items import StopReason
-from oh_daemon.contract.status import PauseReason
+from oh_daemon.protocol.items import StopReason
+from oh_daemon.protocol.status import PauseReason
 
 ANSWER = """\
 # What it is

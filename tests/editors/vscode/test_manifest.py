@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oh_daemon.contract.protocol import METHODS
+from oh_daemon.protocol.methods import METHODS
 
 EXTENSION = Path(__file__).parents[3] / "editors/vscode"
 NOUNS = (

@@ -1,0 +1,332 @@
+"""The folders, documents, shells and tools of one conversation."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Literal, get_args
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import LentSecrets
+from oh_daemon.conversations.isolation import ApartTool, NoLandings, files_of
+from oh_daemon.conversations.sandboxes import LiveText, SharedView, ViewLandings
+from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.features.checkpoints.checkpoints import Checkpoints
+from oh_daemon.features.conversation_tools.tools import AskTool, FinishTool, ThinkTool, TodoTool
+from oh_daemon.features.edit import apply_patch
+from oh_daemon.features.edit.edit import LOOK_SPEC, SEEN, VIEW_SPEC, EditTool
+from oh_daemon.features.edit.rename import RenameTool
+from oh_daemon.features.instructions.agent_files import ContextFiles
+from oh_daemon.features.language.language import Problems, Watch, language_tools, unwatched
+from oh_daemon.features.memory.memory import Memory
+from oh_daemon.features.pending_changes.overlay_sync import Exchange
+from oh_daemon.features.review.file_history import with_texts
+from oh_daemon.features.risk.rating import Rating, rate_command
+from oh_daemon.features.sandbox import landlock
+from oh_daemon.features.search.search import search_tools
+from oh_daemon.features.skills.skills import Skills
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.features.terminal.terminal import SPEC_ISOLATED, TerminalTool
+from oh_daemon.kernel.ports import EventLog, Json, Tool, ToolSpec
+from oh_daemon.kernel.prompt import ContextFile
+from oh_daemon.kernel.runtime import no_watch
+from oh_daemon.kernel.state import State, is_tool_item
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.forms import model_of
+from oh_daemon.protocol.items import FileChange, Location
+from oh_daemon.protocol.messages import ToolFilter
+from oh_daemon.storage.event_log import LogFile
+from oh_daemon.workspace.arbiter import REBASED
+from oh_daemon.workspace.path_classes import Disk
+from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
+
+BuiltinName = Literal[
+    "terminal", "edit", "grep", "glob", "list", "ask", "todo", "think", "finish", "delegate"
+]
+BUILTIN: tuple[BuiltinName, ...] = get_args(BuiltinName)
+
+
+_EDITS_UNSAVED = "Your edits of {} are not saved: commands still see the older text on disk."
+_TEXT_UNSAVED = (
+    "The user has unsaved changes of {} in the editor: commands see the older text on disk."
+)
+
+
+class Workbench:
+    """The folders, documents, shells and tools of one conversation."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        log: EventLog,
+        folders: Sequence[Path],
+        recipe: Recipe,
+        cancel: Callable[[], CancelToken] = CancelToken,
+        owner_id: str | None = None,
+    ) -> None:
+        """`owner_id` is the conversation whose view the commands share; None leaves them out."""
+        self._cancel = cancel
+        self._is_own = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
+        sandbox = shared.sandbox(folders) if folders and owner_id else None
+        files = files_of(shared, log, tuple(folders), owner_id or "", sandbox, recipe.isolated)
+        shared_view = files.shared_view
+        self.keep, self.disk = files.keep, files.disk
+        """Where an isolated conversation has its changes; the documents of the disk."""
+        self.folders = files.own.folders
+        """If there are none, there are no tools for files and commands either."""
+        self.documents = files.own
+        self.context_files = ContextFiles(self.documents)
+        self.refusal = files.refusal
+        self.shells = Shells(
+            shared.spawner,
+            self.folders.for_programs(folders[0]) if folders else Path.home(),
+            shared.environment,
+            shared.masker,
+            view=shared_view and shared_view.view,
+            reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
+        )
+        self.network = shared_view.network if shared_view else None
+        self.for_project = shared_view.spawner if shared_view else None
+        """Starts what the project runs by itself, in the view if there is one."""
+        self._at_the_end = ExitStack()
+        self.landings = self._landings(shared, log, shared_view)
+        self._finder = shared_view.view.spawner if shared_view and self.keep else shared.spawner
+        if shared_view is not None and shared.views is not None:
+            self._at_the_end.callback(shared.views.leave, owner_id or "", self.shells)
+        self.checkpoints: Checkpoints | None = None
+        self._patching: Sequence[Tool] = ()
+        self._looking: Sequence[Tool] = ()
+        asks: list[Tool] = [AskTool()] if shared.is_attended() else []
+        tools: list[Tool] = [*asks, TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
+        if folders:
+            tools = [*self._workspace_tools(shared, log), *tools]
+        self.skills = Skills(shared, self.folders.roots, self.for_project)
+        self.memory = Memory(shared, folders)
+        self._filter = recipe.tool_filter
+        self._own_tools, self._more_tools = tools, recipe.more_tools
+        self.tools: Mapping[str, Tool] = {}
+        self.offer_tools((), by_patch=False, looks=False)
+
+    def _landings(
+        self, shared: Shared, log: EventLog, shared_view: SharedView | None
+    ) -> ViewLandings | NoLandings | None:
+        """Join the view, and return what brings changes in it further, if anything does."""
+        watch = self._watch(shared)
+        if self.keep is not None:
+            if shared_view is not None:
+                shared_view.shells.append(self.shells)
+            return NoLandings(self.keep, self.disk, watch)
+        if shared_view is None:
+            return None
+        kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
+        step = Exchange(
+            shared_view.view,
+            self.documents,
+            shared.spawner,
+            shared_view.command_start,
+            kept / "replaced",
+        )
+        documents, host = self.documents, shared.spawner
+        documents.commands_see_buffers = True
+        landings = ViewLandings(shared_view, self.shells, step, documents, watch, host)
+        view = shared_view.view
+        live = LiveText(lambda: view.is_running, landings.show)
+        documents.history.on_change = live.changed
+        if shared.editor is not None:
+            self._at_the_end.callback(shared.editor.listen(live.changed))
+        return landings
+
+    def offer_tools(self, others: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
+        """Offer these tools and our own, some of which need trust; return whether any changed.
+
+        `looks` leaves out what edits files.
+        """
+        noted = [*self.skills.tools(), *self.memory.tools()]
+        own: Sequence[Tool] = self._own_tools
+        if looks:
+            own = [*(tool for tool in own if not changes_files(tool)), *self._looking]
+        tools = (*others, *own, *noted, *self._more_tools)
+        found = choose_tools(tools, self._patching if by_patch and not looks else (), self._filter)
+        if found == self.tools:
+            return False
+        self.tools = found
+        return True
+
+    def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
+        folders, documents = self.folders, self.documents
+        self._unsaved: frozenset[Path] = frozenset()
+        # In a store that came with the folder, git would obey the settings of whoever made it.
+        if isinstance(log, LogFile) and self._is_own and self.keep is None:
+            store = log.folder / "checkpoints"
+            note_saves = shared.editor.note_saves if shared.editor else None
+            self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
+        disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
+
+        def rate(command: str, cwd: Path | None) -> Rating:
+            if refusal := self.refusal or shared.sandbox(folders.folders).refusal:
+                raise ToolError(refusal)
+            return rate_command(command, folders.roots, cwd, disk)
+
+        terminal = TerminalTool(
+            self.shells,
+            rate=rate,
+            put_blob_file=log.put_blob_file,
+            secrets=LentSecrets(shared.masker, shared.secrets),
+            before_run=self._before_command,
+            blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
+        )
+        terminal.network = self.network
+        if self.keep is not None and self.shells.are_held:
+            terminal.spec = SPEC_ISOLATED
+        servers, watch = shared.servers, self._watch(shared)
+        editing: Sequence[Tool] = (
+            EditTool(documents, watch),
+            apply_patch.PatchTool(documents, watch),
+            EditTool(documents, watch, VIEW_SPEC),
+        )
+        if isinstance(self.landings, NoLandings):
+            # Language servers know the disk only.
+            servers, landings = None, self.landings
+            editing = [ApartTool(tool, landings) for tool in editing]
+        # Replaces the tools that edit files for an agent that only looks.
+        self._looking = [EditTool(documents, watch, LOOK_SPEC)]
+        tools: list[Tool] = [terminal, editing[0]]
+        self._patching = editing[1:]
+        tools += search_tools(documents, folders, self._finder)
+        if servers is not None:
+            tools += language_tools(documents, servers)
+        if servers is not None and servers.can_look_up:
+            tools.append(RenameTool(documents, servers, self._cancel, watch))
+        return tools
+
+    def _watch(self, shared: Shared) -> Watch:
+        servers = shared.servers
+        if servers is None or not servers.can_report or self.keep is not None:
+            return unwatched
+        return Problems(self.documents, servers).watch
+
+    def close(self) -> None:
+        """End the shells, and the view with what did not land."""
+        self.shells.close()
+        self._at_the_end.close()
+
+    def _before_command(self, command: str, *, is_outside: bool) -> str | None:
+        if self.landings is not None and not is_outside:
+            self.landings.begin()
+            return None
+        own = self.documents.unsaved_agent_edits()
+        typed = frozenset(self.documents.unsaved_texts()) - {*own}
+        # What a command reads is known only of what it names: all is said once.
+        news, self._unsaved = typed - self._unsaved, typed
+        named = {path for path in typed if path.name in command}
+        rows = [_EDITS_UNSAVED.format(_names(own))] if own else []
+        rows += [_TEXT_UNSAVED.format(_names(sorted(named | news)))] if named | news else []
+        return "\n".join(rows) or None
+
+    def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
+        """Return the project's texts about these places that the agent has not been given yet."""
+        paths = [*map(real_path, paths_from_uris(location.uri for location in locations))]
+        skills = self.skills.on_the_way(paths, self._cancel())
+        return (*self.context_files.on_the_way(paths), *skills)
+
+    def watch_files(self, cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:
+        """See `kernel.runtime.Runtime`."""
+        store = self.checkpoints
+        if store is None:
+            return no_watch(cancel)
+        look_again = store.watch(cancel)
+
+        def ended() -> e.CheckpointCreated | None:
+            checkpoint = look_again()
+            return checkpoint and with_texts(checkpoint, self.documents, store)
+
+        return ended
+
+    def learn_again(self, state: State) -> None:
+        """Forget what was rolled back: it counts as unseen, and the agent cannot undo it."""
+        self.documents.forget()
+        self.context_files.forget()
+        self.learn(state)
+
+    def learn(self, state: State) -> None:
+        """Learn what an earlier run saw and changed, so that it can be edited and undone."""
+        # Servers start for skills that the user or the agent used here, not for what a log says.
+        self.skills.remember(state.items if self._is_own else ())
+        self.context_files.remember(state.agent.get("contextFiles", ()))
+        for item in state.items:
+            if meta := item.get("meta"):
+                self.context_files.remember(meta.get("contextFiles", ()))
+            if not is_tool_item(item) or item["tool"] not in {"edit", "apply_patch", "rename"}:
+                continue
+            if item["status"] == "completed":
+                self._learn_edit(item)
+            elif item["status"] == "running":
+                for path in _paths_of(item):
+                    self.documents.files.sweep(real_path(path))
+
+    def _learn_edit(self, item: plain.ToolItem) -> None:
+        for path in _paths_of(item):
+            self.documents.remember(path, (item.get("meta") or {}).get(SEEN, ""))
+        is_known = REBASED not in json.dumps(item["content"])
+        for each in item.get("changes", ()):
+            change = model_of(FileChange, each)
+            self.documents.history.remember(change)
+            for path in paths_from_uris([change.uri]):
+                self.documents.remember(path, (is_known and change.sha256_after) or "")
+
+
+def _names(paths: Iterable[Path]) -> str:
+    return ", ".join(shown(path.name) for path in paths)
+
+
+def _paths_of(item: plain.ToolItem) -> list[Path]:
+    return paths_from_uris(location["uri"] for location in item["locations"])
+
+
+def choose_tools(
+    tools: Iterable[Tool], patching: Sequence[Tool], tool_filter: ToolFilter
+) -> dict[str, Tool]:
+    """Return the tools to offer, by name; of two with the same name, the later one.
+
+    `patching` is empty, or holds `apply_patch` and then the tools that replace others beside it.
+    """
+    found = {tool.spec.name: tool for tool in tools}
+    if patching and _passes(patching[0].spec, tool_filter):
+        found |= {tool.spec.name: tool for tool in patching}
+    return {name: tool for name, tool in found.items() if _passes(tool.spec, tool_filter)}
+
+
+def _passes(spec: ToolSpec, tool_filter: ToolFilter) -> bool:
+    is_allowed = tool_filter.allow is None or _is_named(spec, tool_filter.allow)
+    return is_allowed and not _is_named(spec, tool_filter.deny)
+
+
+def _is_named(spec: ToolSpec, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for name in spec.names for pattern in patterns)
+
+
+def changes_files(tool: Tool) -> bool:
+    return tool.spec.kind == "edit" and not tool.spec.read_only
+
+
+def did_change_files(info: Json) -> bool:
+    """Return whether a tool in the log is one of ours that edits files."""
+    reads = info.get("annotations", {}).get("readOnlyHint")
+    return info["name"] in {"edit", apply_patch.NAME} and not reads
+
+
+def render_tool_info(spec: ToolSpec) -> Json:
+    """Describe a tool in MCP's form."""
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": spec.input_schema,
+        "annotations": {"readOnlyHint": spec.read_only},
+    }

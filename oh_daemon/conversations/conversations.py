@@ -1,0 +1,397 @@
+"""The conversations of one process: starts, opens, finds, lists, closes and deletes them.
+
+A `Live` conversation is at work here; all others are logs that `storage/catalog` finds. Methods that
+touch the disk block for some milliseconds: call them on a worker thread, never on the main loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TypeAlias
+
+import orjson
+
+from oh_daemon.conversations.description import describe, describe_state, plan_update, summarize
+from oh_daemon.conversations.following import Followed
+from oh_daemon.conversations.isolation import with_isolation
+from oh_daemon.conversations.listing import catalogs_of, list_summaries
+from oh_daemon.conversations.open_conversation import Here, Live
+from oh_daemon.conversations.opening import (
+    begin_again,
+    closed_on_failure,
+    new_log,
+    recipe_for_foreign,
+    replay_into,
+    require_usable,
+    working_folders,
+)
+from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.features.approval.policy import check_options, option_pickers
+from oh_daemon.features.attachments.images import require_sight
+from oh_daemon.features.skills.prompts import written_out
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.delivery import title_of
+from oh_daemon.kernel.folding import fold
+from oh_daemon.kernel.journal import History, new_id
+from oh_daemon.kernel.ports import EventLog, Json
+from oh_daemon.kernel.records import FOREIGN
+from oh_daemon.kernel.state import State
+from oh_daemon.kernel.turns import BUSY
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import messages as m
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.errors import (
+    ConversationBusyError,
+    ConversationLockedError,
+    ConversationNotFoundError,
+    InvalidStateError,
+    OverloadedError,
+    StorageError,
+)
+from oh_daemon.protocol.summaries import ConversationInfo
+from oh_daemon.storage.catalog import Catalog
+from oh_daemon.storage.event_log import open_log
+from oh_daemon.storage.log_scan import scan_log
+from oh_daemon.storage.memory_log import MemoryLog
+from oh_daemon.storage.search_index import Entry
+from oh_daemon.workspace.paths import paths_from_uris, uri_from_path
+
+_DAMAGES = (StorageError, InvalidStateError, LookupError, TypeError, AttributeError, ValueError)
+"""What opening a log raises when the log is damaged beyond use."""
+
+
+Equip: TypeAlias = "Callable[[Conversations, Conversation, Sequence[Path], Recipe], Recipe]"
+
+
+class Conversations:
+    """Thread-safe. One per client."""
+
+    def __init__(self, shared: Shared, equip: Equip, here: Here | None = None) -> None:
+        """`equip` adds tools to a recipe; with `here`, these are the conversations of others."""
+        self.shared = shared
+        self._equip = equip
+        self.here = here or Here()
+        self._lock, self._live, self._followed = self.here.lock, self.here.live, self.here.followed
+        self._entries: dict[str, Entry] = {}
+
+    def start(
+        self,
+        params: m.StartParams,
+        folders: Sequence[Path],
+        *,
+        conversation_id: str | None = None,
+        recipe: Recipe | None = None,
+        cause: e.Cause | None = None,
+        at_work: bool = True,
+    ) -> Live:
+        """Create a conversation and its worker. Raises `UserError` or `StorageError`."""
+        self._require_room()
+        for folder in folders:
+            require_usable(folder, self.shared)
+        settings = self.shared.settings(folders[0] if folders else None).settings
+        model = params.options.get("model") or settings.model or self.shared.default_model()
+        require_sight(params.content or (), self.shared.model_for(model))
+        defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
+        options = {**defaults, **check_options(params.options)}
+        instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
+        recipe = recipe or Recipe(
+            instructions, params.tools or m.ToolFilter(), result_schema=params.result_schema
+        )
+        recipe = with_isolation(recipe, self.shared, folders, isolated=params.isolated)
+        state = State(conversation_id or new_id())
+        catalog = None if params.ephemeral else self.catalogs(folders)[0]
+        with new_log(self.shared, catalog, state.conversation_id) as (log, epoch):
+            live = self._make(state, log, epoch, folders, recipe)
+            written_out(params.content or (), live.conversation.delivery.skill_kinds())
+            created = e.ConversationCreated(
+                title=params.title or title_of(params.content or (), self.shared.masker.mask),
+                folders=tuple(uri_from_path(folder) for folder in folders),
+                agent=live.agent_info(options),
+                options=options,
+                max_steps=params.max_steps or settings.max_steps,
+                max_cost_usd=params.max_cost_usd or settings.max_cost_usd,
+                result_schema=recipe.result_schema,
+                metadata=params.metadata,
+                parent_id=recipe.parent.id if recipe.parent else None,
+                isolated=recipe.isolated,
+            )
+            live.conversation.journal.append(created, cause=cause)
+            live.begin_isolation()
+        return self._add(live, at_work=at_work)
+
+    def open(
+        self,
+        conversation_id: str,
+        folders: Sequence[Path],
+        *,
+        recipe: Recipe | None = None,
+        at_work: bool = True,
+        moves: bool = True,
+    ) -> Live:
+        """Return the conversation, and open it from its log unless it is at work already.
+
+        With `moves`, one whose folder was moved works where its log is now.
+
+        Raises `ConversationNotFoundError`, `ConversationLockedError`, `InvalidStateError` without
+        `moves`, or `StorageError`.
+        """
+        if (live := self.find_live(conversation_id)) is not None:
+            if at_work:
+                live.start()
+            return live
+        self._require_room()
+        place = self.place_of(conversation_id, folders)
+        state, is_own = State(conversation_id), self.shared.own_logs.has(place)
+        take = replay_into(state, place, folders, is_own=is_own)
+        opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
+        with closed_on_failure(opened.log):
+            has_begun = bool(state.created_at)
+            if not (state.seq or opened.is_damaged):
+                # Killed before its first event: no client knows it, and a start may reuse its id.
+                raise ConversationNotFoundError(conversation_id)
+            own, moved_from = working_folders(state, place, self.shared, moves=moves)
+            settings = self.shared.settings(own[0] if own else None).settings
+            recipe = recipe or Recipe(settings.instructions)
+            if not is_own:
+                recipe = recipe_for_foreign(recipe, state, settings, self.shared)
+            live = self._make(state, opened.log, opened.epoch, own, recipe)
+            repairs = opened.repairs
+            if not has_begun:
+                model = settings.model or self.shared.default_model()
+                repairs = (*repairs, begin_again(live, place, settings, model))
+            live.take_up(moved_from)
+        live.repaired = repairs if is_own else (*repairs, FOREIGN)
+        return self._add(live, at_work=at_work)
+
+    def open_or_follow(
+        self, conversation_id: str, folders: Sequence[Path], on_over: Callable[[Followed], object]
+    ) -> Live | Followed:
+        """Open the conversation, or follow its log when another process has it open.
+
+        `on_over` is called when that process has released it, so that it can be opened here.
+        """
+        followed = self.find_followed(conversation_id)
+        if followed is not None and followed.is_live:
+            return followed
+        self.leave(conversation_id)
+        try:
+            return self.open(conversation_id, folders)
+        except ConversationLockedError as locked:
+            owner = locked.owner
+        followed = Followed(self.place_of(conversation_id, folders), owner, self.shared)
+        try:
+            # The other process may have released it before we began to watch.
+            live = self.open(conversation_id, folders)
+        except ConversationLockedError:
+            self._follow(followed, on_over)
+            return followed
+        except BaseException:
+            followed.leave()
+            raise
+        followed.leave()
+        return live
+
+    def _follow(self, followed: Followed, on_over: Callable[[Followed], object]) -> None:
+        def over() -> None:
+            if self.find_followed(followed.id) is followed:
+                self.leave(followed.id)
+                on_over(followed)
+
+        with self._lock:
+            self._followed[followed.id] = followed
+        followed.start(over)
+
+    def find_followed(self, conversation_id: str) -> Followed | None:
+        """Return the conversation of another process that is followed here, or None."""
+        with self._lock:
+            return self._followed.get(conversation_id)
+
+    def all_followed(self) -> list[Followed]:
+        with self._lock:
+            return list(self._followed.values())
+
+    def leave(self, conversation_id: str) -> None:
+        """Stop following the conversation."""
+        with self._lock:
+            followed = self._followed.pop(conversation_id, None)
+        if followed is not None:
+            followed.leave()
+
+    def _make(
+        self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
+    ) -> Live:
+        clock, masker = self.shared.clock, self.shared.masker
+        conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
+        conversation.journal.listeners.extend(self.shared.listeners)
+        recipe = self._equip(self, conversation, folders, recipe)
+        return Live(self.shared, recipe, conversation, folders)
+
+    def _add(self, live: Live, *, at_work: bool) -> Live:
+        live.agent.on_idle = lambda: self._keep_summary(live)
+        with self._lock:
+            self._live[live.id] = live
+        with ExitStack() as on_failure:
+            on_failure.callback(self.close, live.id)
+            if at_work:
+                live.start()
+            on_failure.pop_all()
+        self._keep_summary(live)
+        return live
+
+    def find_live(self, conversation_id: str) -> Live | None:
+        with self._lock:
+            return self._live.get(conversation_id)
+
+    def find_history(self, conversation_id: str) -> History | None:
+        """Return a conversation that is at work or followed here, or None."""
+        live = self.find_live(conversation_id)
+        return (
+            live.conversation.journal if live is not None else self.find_followed(conversation_id)
+        )
+
+    def live(self, conversation_id: str) -> Live:
+        """Return the conversation that is at work here.
+
+        Raises `ConversationLockedError` when it is only followed, and `ConversationNotFoundError`,
+        with a hint for the client, when it is not open here.
+        """
+        if (found := self.find_live(conversation_id)) is not None:
+            return found
+        if (followed := self.find_followed(conversation_id)) is not None:
+            raise ConversationLockedError(conversation_id, followed.owner)
+        raise ConversationNotFoundError(conversation_id)
+
+    def all_live(self) -> list[Live]:
+        with self._lock:
+            return list(self._live.values())
+
+    def close(self, conversation_id: str) -> None:
+        """End the conversation's worker and release its log."""
+        with self._lock:
+            live = self._live.pop(conversation_id, None)
+        if live is None:
+            raise ConversationNotFoundError(conversation_id)
+        live.agent.close()
+        if live.conversation.journal.status not in BUSY | {"paused"}:
+            # When the log cannot be written, its shells and its lock must still be released.
+            with suppress(StorageError):
+                live.conversation.journal.append(e.ConversationClosed())
+        self._keep_summary(live)
+        live.workbench.skills.close()
+        live.browser.close()
+        live.close()
+
+    def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> ConversationInfo:
+        """Change what lists show of a conversation; a closed one is opened only for this call."""
+        was_open = self.find_live(params.conversation_id) is not None
+        journal = self.open(params.conversation_id, folders, at_work=False).conversation.journal
+        journal.append(plan_update(params, journal.state.metadata))
+        journal.log.sync()
+        if not was_open:
+            self.close(params.conversation_id)
+        return describe_state(journal.state, lock={"mine": was_open}, epoch=journal.epoch)
+
+    def delete(
+        self, conversation_id: str, folders: Sequence[Path], *, permanent: bool
+    ) -> Conversation | None:
+        """Delete a conversation and its sub-agents; return it, or None if its log was unusable.
+
+        Raises what `open` raises, and `ConversationBusyError` when a turn is under way.
+        """
+        try:
+            live = self.open(conversation_id, folders, at_work=False)
+        except (ConversationNotFoundError, *_DAMAGES):
+            self._remove(conversation_id, folders, permanent=permanent)
+            return None
+        status = describe(live.conversation.journal).status
+        if status in BUSY:
+            raise ConversationBusyError(
+                f"conversation {conversation_id!r} is {status}; interrupt it first"
+            )
+        folders = [*paths_from_uris(live.conversation.state.folders), *folders]
+        for child in self.listed(folders, conversation_id):
+            self.delete(child["id"], folders, permanent=permanent)
+        self.close(conversation_id)
+        live.remove_isolation()
+        self._remove(conversation_id, folders, permanent=permanent)
+        return live.conversation
+
+    def _remove(self, conversation_id: str, folders: Sequence[Path], *, permanent: bool) -> None:
+        for catalog in self.catalogs(folders):
+            if catalog.find(conversation_id) is not None:
+                catalog.remove(conversation_id, permanent=permanent)
+                self.shared.own_logs.forget(conversation_id)
+
+    def cancel_all(self) -> None:
+        """Cancel all work under way, without waiting for its end."""
+        for live in self.all_live():
+            live.agent.close(0)
+
+    def close_all(self, deadline_s: float) -> None:
+        """Close all conversations at once; a turn under way is recorded as interrupted."""
+        self.cancel_all()
+        with self._lock:
+            live = list(self._live.values())
+            self._live.clear()
+        for followed in self.all_followed():
+            followed.leave()
+        for each in live:
+            each.close(deadline_s / 2)
+            self._keep_summary(each)
+
+    def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
+        """Return summaries of top-level (or a parent's) conversations, newest first; open none."""
+        # Of live ones the stored summary is behind the log, so the catalog would read the log.
+        histories = [*(live.conversation.journal for live in self.all_live()), *self.all_followed()]
+        return list_summaries(self.catalogs(folders), parent_id, map(summarize, histories))
+
+    def read(self, log_id: str, folders: Sequence[Path]) -> tuple[State, list[plain.Record], str]:
+        """Return state, records and epoch of any conversation, without opening or locking it."""
+        if (live := self.find_live(log_id)) is not None:
+            records = [orjson.loads(line) for line in live.conversation.journal.lines()]
+            return fold(log_id, records), records, live.conversation.journal.epoch
+        records: list[plain.Record] = []
+        scan = scan_log(self.place_of(log_id, folders), records.append)
+        state = fold(log_id, records)
+        if not state.created_at:
+            raise InvalidStateError(
+                f"the first event of {log_id!r} is damaged; opened, it is an empty conversation"
+            )
+        return state, records, scan.header.get("epoch", "")
+
+    def place_of(self, conversation_id: str, folders: Sequence[Path]) -> Path:
+        """Return the folder of a conversation's log. Raises `ConversationNotFoundError`."""
+        for catalog in self.catalogs(folders):
+            if (place := catalog.find(conversation_id)) is not None:
+                return place
+        raise ConversationNotFoundError(conversation_id, is_closed=False)
+
+    def options_of(self, history: History) -> tuple[m.Option, ...]:
+        """Return the option pickers of a conversation, with the models that settings offer."""
+        names = self.shared.settings(None).settings.model_names
+        options = history.state.options
+        return option_pickers(options, names, self.shared.efforts_of(options["model"]))
+
+    def _keep_summary(self, live: Live) -> None:
+        """Store the summary that lists show while this is not open, and today's cost."""
+        live.budget.save()
+        if isinstance(live.conversation.journal.log, MemoryLog):
+            return
+        summary = summarize(live.conversation.journal)
+        self.catalogs(paths_from_uris(summary["folders"]))[0].write_meta(live.id, summary)
+
+    def _require_room(self) -> None:
+        limit = self.shared.settings(None).settings.max_open_conversations
+        with self._lock:
+            n_open = len(self._live) + len(self._followed)
+        if n_open >= limit:
+            raise OverloadedError(
+                f"{n_open} conversations are open, which is the limit; close one",
+                retry_after_ms=1000,
+            )
+
+    def catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
+        """Return the catalogs where logs may be; a new log goes into the first."""
+        return catalogs_of(folders, self.shared.user_folder, self._entries)

@@ -1,0 +1,130 @@
+"""Composes the policy for a conversation's actions from settings, hooks, grants and who can answer.
+
+Before the policy decides, an action passes gates: trust in the folders, saved buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oh_daemon.conversations.host_policy import service_gates
+from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.hooks.hooks import Hooks
+from oh_daemon.features.hooks.process import HookProcesses
+from oh_daemon.features.project_programs.listing import hashes, runs_in, self_running_in, subject_of
+from oh_daemon.features.project_programs.question import counted
+from oh_daemon.features.trust.trust import TrustBook, hook_hash, may_run
+from oh_daemon.kernel.approval_requests import Gate, never_asks
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.ports import Intent, ToolSpec
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.approvals import SaveDocumentsSubject
+from oh_daemon.protocol.items import Scope
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.paths import shown, uri_from_path
+
+if TYPE_CHECKING:
+    from oh_daemon.conversations.conversation_runtime import Workbench
+    from oh_daemon.conversations.services import Recipe, Shared
+
+
+def policy_of(
+    shared: Shared, recipe: Recipe, conversation: Conversation, bench: Workbench
+) -> Policy:
+    """Return the policy, which rereads rules, hooks and grants for every action."""
+    documents = bench.documents
+    home = next(iter(documents.folders.folders), None)
+    policy = partial(
+        Policy,
+        analyzer=recipe.risk_analyzer,
+        decides=recipe.approval_policy,
+        rules=lambda: shared.settings(home).settings.rules,
+        can_ask=shared.can_ask,
+        can_answer=shared.can_answer,
+    )
+    if home is None:
+        return policy()
+    parent = recipe.parent
+
+    def is_granted(key: str) -> bool:
+        if shared.is_granted(home, key):
+            return True
+        return parent is not None and key in parent.state.grants | parent.state.turn_grants
+
+    logs = home / ".openhands" / "conversations"
+    return policy(
+        gates=lambda spec, intent: [
+            *_gates(shared, conversation, bench, spec, intent),
+            *service_gates(shared, conversation, home, is_granted, intent),
+        ],
+        self_running=self_running_in(
+            documents.folders.folders,
+            shared.trust,
+            tell=lambda notice: conversation.journal.append(e.ItemCompleted(item=notice)),
+        ),
+        hooks=Hooks(
+            table=lambda: shared.settings(home).settings.hooks,
+            may_run=lambda command: may_run(shared.trust, home, hook_hash(command, home)),
+            run=HookProcesses(shared.spawner, home, shared.environment, bench.for_project).run,
+            transcript=str(logs / conversation.id / "events.jsonl"),
+            cwd=str(home),
+        ),
+        is_granted=is_granted,
+        save_grant=lambda key: shared.save_grant(home, key),
+    )
+
+
+def _gates(
+    shared: Shared, conversation: Conversation, bench: Workbench, spec: ToolSpec, intent: Intent
+) -> list[Gate]:
+    """Return the gates: trust in each folder before a change, saved buffers before a command."""
+    acts = intent.footprint.writes or spec.kind == "execute"
+    if not acts or spec.read_only:
+        return []
+    documents = bench.documents
+    doubtful = [f for f in documents.folders.folders if shared.trust.of(f) != "full"]
+    gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
+    can_save = shared.editor is not None and shared.editor.saves_when_asked
+    is_held = intent.confinement is not None or (bench.landings is not None and not intent.leaves)
+    sees_the_disk = spec.name == "terminal" and not is_held
+    asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)
+    if asks_to_save and (unsaved := documents.unsaved_agent_edits()):
+        gates.append(_save_gate(documents, unsaved, conversation))
+    return gates
+
+
+def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
+    subject = subject_of(folder, runs_in(folder))
+
+    def allow(scope: Scope) -> None:
+        if trust.of(folder) != "full":
+            for_now = scope not in {"folder", "user"}
+            trust.decide(folder, "full", for_now=for_now)
+            trust.decide_runs(folder, hashes(subject), may_run=True, for_now=for_now)
+
+    refusal = (
+        f"Not run: the editor does not trust {shown(folder)}. Until the user trusts it there, the "
+        "agent can only read in it."
+    )
+    title = f"Trust {shown(folder)}? The agent may then run commands and change files there."
+    if subject.runs:
+        title += f" {counted(subject)} there will run without asking."
+    return Gate(
+        subject,
+        title,
+        required=True,
+        on_allow=allow,
+        refusal=None if trust.may_ask(folder) else refusal,
+    )
+
+
+def _save_gate(documents: Documents, unsaved: Sequence[Path], conversation: Conversation) -> Gate:
+    return Gate(
+        SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in unsaved)),
+        f"Save {', '.join(shown(path.name) for path in unsaved)} before the command runs?",
+        required=False,
+        on_allow=lambda _scope: documents.save(unsaved, cancel=conversation.cancel),
+    )

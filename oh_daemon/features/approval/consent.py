@@ -1,0 +1,396 @@
+"""Decides whether an open action may run: asks, rejects or lets it pass, and logs why.
+
+The pure policy is `features.approval.policy`; this module applies it to the state and appends the decisions.
+Only the conversation's worker calls it. A decision holds for one digest: if the action has changed
+since, the user is asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from oh_daemon.features.approval.policy import Verdict, advice, decide
+from oh_daemon.features.approval.program_policy import rated, ruled
+from oh_daemon.features.approval.rules import ruling_of
+from oh_daemon.features.hooks.hooks import HookPoints, Hooks
+from oh_daemon.features.project_programs.question import SelfRunning
+from oh_daemon.kernel.approval_requests import (
+    EDITS,
+    RISK_ORDER,
+    Gate,
+    Ruling,
+    approval_options,
+    digest_of,
+    editable_part,
+    is_edit,
+    key_of,
+    new_approval,
+)
+from oh_daemon.kernel.conversation import Conversation, Decisions
+from oh_daemon.kernel.journal import Journal, new_id
+from oh_daemon.kernel.pending_changes import BEGUN
+from oh_daemon.kernel.pending_changes import TOOL as LANDING
+from oh_daemon.kernel.ports import (
+    ApprovalPolicy,
+    Intent,
+    Json,
+    Question,
+    RiskAnalyzer,
+    Tool,
+    ToolSpec,
+)
+from oh_daemon.kernel.state import Decided
+from oh_daemon.kernel.tool_calls import plan
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import Decision, InputRequest
+from oh_daemon.protocol.items import Risk
+from oh_daemon.protocol.rules_and_hooks import Rule
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What decides from outside: gates, rules, hooks, grants kept for a folder, a user to ask."""
+
+    gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
+    rules: Callable[[], Sequence[Rule]] = lambda: ()
+    hooks: Hooks = field(default_factory=Hooks)
+    self_running: SelfRunning = field(default_factory=SelfRunning)
+    analyzer: RiskAnalyzer | None = None
+    decides: ApprovalPolicy | None = None
+    is_granted: Callable[[str], bool] = lambda _key: False
+    save_grant: Callable[[str], None] = lambda _key: None
+    can_ask: Callable[[], bool] = lambda: False
+    can_answer: Callable[[Question], bool] = lambda _question: False
+    """Whether a client is there that can answer a question of the agent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The action must not run; `text` is its observation."""
+
+    text: str
+    is_for_model: bool = False
+    """Whether people need not be shown it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """A snapshot of what was decided about one action: an answer may come at any time."""
+
+    decisions: Mapping[str, Decided]
+    waits: plain.Approval | None
+    """What the user is being asked about it."""
+
+
+class Consent:
+    """Decides one action at a time for one conversation."""
+
+    def __init__(self, conversation: Conversation, policy: Policy, hooks: HookPoints) -> None:
+        self._conversation = conversation
+        self._journal = conversation.journal
+        self._policy = policy
+        self._hooks = hooks
+
+    def settle(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, *, again: bool = False
+    ) -> Intent | Rejection | None:
+        """Return the intent to run (perhaps edited by the user), a rejection, or None to wait.
+
+        With `again`, what waits for the user runs too, if it would not be asked about any more.
+        Raises `ToolError` when the user's own version of the action cannot run.
+        """
+        if intent.question is not None:
+            return self._question(item, intent, intent.question)
+        answers = self._answers(item)
+        if BEGUN in answers.decisions and not intent.clashes:
+            return intent
+        digest = digest_of(intent.subject, intent.digest_material)
+        # Hooks come before anybody is asked: what a hook denies needs no answer.
+        is_new = digest not in answers.decisions and answers.waits is None
+        if is_new and tool.spec.name != LANDING:
+            hooked = self._ask_hooks(item, tool, intent, digest)
+            if not isinstance(hooked, Intent):
+                return hooked
+        passed = self._through_gates(item, tool, intent, answers)
+        if not isinstance(passed, Intent):
+            return passed
+        decision = answers.decisions.get(digest)
+        if decision is not None:
+            return self._obey(item, tool, intent, decision)
+        if answers.waits is None:
+            return self._apply_policy(item, tool, intent, digest)
+        return self._reconsider(item, tool, intent, answers.waits) if again else None
+
+    def _reconsider(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, request: plain.Approval
+    ) -> Intent | Rejection | None:
+        """Run what waits if it may run by now, exactly as it was shown; else it goes on waiting."""
+        journal, digest = self._journal, request["digest"]
+        if request["subject"]["kind"] != intent.subject.kind:
+            # What was asked first, such as trust in the folder, needs no answer any more.
+            self._withdraw(request)
+            return self.settle(item, tool, intent)
+        intent = rated(self._policy.analyzer, tool.spec, intent)
+        is_same = digest == digest_of(intent.subject, intent.digest_material)
+        if not is_same or self._verdict(item, tool, intent).effect != "allow":
+            return None
+        if tool.spec.name != LANDING:  # After a restart, hooks have not been asked yet.
+            hooked = self._ask_hooks(item, tool, intent, digest)
+            if not isinstance(hooked, Intent):
+                return hooked
+        verdict = self._verdict(item, tool, intent)
+        allowed = Decision(effect="allow")
+        answer = e.ApprovalResolved(approval_id=request["id"], decision=allowed, by="policy")
+        with journal.changed:  # The user may be faster.
+            if verdict.effect != "allow" or request["id"] not in journal.state.approvals:
+                return None
+            self._log_decision(item, verdict, digest, answer)
+        return intent
+
+    def _answers(self, item: plain.ToolItem) -> _Answers:
+        with self._journal.changed:
+            state = self._journal.state
+            of_item = (each for each in state.approvals.values() if each["itemId"] == item["id"])
+            asked = (each for each in of_item if not state.is_of_program(each))
+            return _Answers(dict(state.decisions.get(item["id"], {})), next(asked, None))
+
+    def _withdraw(self, request: plain.Approval) -> None:
+        rejected = Decision(effect="reject")
+        answer = e.ApprovalResolved(approval_id=request["id"], decision=rejected, by="changed")
+        with self._journal.changed:  # The user may be faster.
+            if request["id"] in self._journal.state.approvals:
+                self._journal.append(answer)
+
+    def _ask_hooks(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
+    ) -> Intent | Rejection | None:
+        """Return None when a hook rewrote the action, which must then be planned again."""
+        hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
+        if hooked.decision == "deny":
+            denied = Verdict("reject", "hook", f"hook: {hooked.reason}", intent.risk)
+            self._log_decision(item, denied, digest)
+            return Rejection(f"Not allowed by a hook: {hooked.reason}")
+        return intent if hooked.updated_input is None else self._rewritten(item, tool, digest)
+
+    def _rewritten(self, item: plain.ToolItem, tool: Tool, digest: str) -> Rejection | None:
+        """Withdraw what was asked about the action before; what the user rejected stays so."""
+        intent = plan(tool, item["args"])
+        if digest_of(intent.subject, intent.digest_material) == digest:
+            return None
+        with self._journal.changed:
+            answers = self._answers(item)
+            decision = answers.decisions.get(digest)
+            if decision is not None and decision.effect == "reject":
+                return _rejection(decision)
+            if answers.waits is not None:
+                self._withdraw(answers.waits)
+        return None
+
+    def _question(self, item: plain.ToolItem, intent: Intent, question: Question) -> Intent | None:
+        """Put a question to the user once; the answer ends the item. With no client, it runs."""
+        with self._journal.changed:
+            questions = self._journal.state.questions.values()
+            if any(each["itemId"] == item["id"] for each in questions):
+                return None
+        if not self._policy.can_answer(question):
+            return intent
+        journal = self._journal
+        request = InputRequest(
+            id=new_id(),
+            conversation_id=journal.id,
+            turn_id=journal.state.turn_id or "",
+            item_id=item["id"],
+            kind="choice" if question.choices else "text",
+            prompt=question.prompt,
+            choices=question.choices or None,
+            created_at=journal.clock.now(),
+        )
+        if journal.append_to(item["id"], e.InputRequested(input=request)):
+            journal.log.sync()
+        return None
+
+    def _through_gates(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, answers: _Answers
+    ) -> Intent | Rejection | None:
+        gates = self._policy.gates(tool.spec, intent)
+        digest = digest_of(intent.subject, intent.digest_material)
+        for gate in gates:
+            if gate.refusal is not None:
+                refused = Verdict("reject", "gate", gate.refusal, intent.risk, intent.reasons)
+                self._log_decision(item, refused, digest)
+                return Rejection(gate.refusal)
+            passed = self._pass_gate(item, gate, answers, intent)
+            if not isinstance(passed, Intent):
+                return passed
+        # A folder that is trusted only now may have hooks for this action.
+        return self._ask_hooks(item, tool, intent, digest) if gates else intent
+
+    def _pass_gate(
+        self, item: plain.ToolItem, gate: Gate, answers: _Answers, intent: Intent
+    ) -> Intent | Rejection | None:
+        digest = digest_of(gate.subject)
+        decision = answers.decisions.get(digest)
+        if decision is None and self._is_granted(key_of(gate.subject)):
+            gate.on_allow("conversation")
+            return intent
+        if decision is None:
+            if answers.waits is None:
+                held = Intent(gate.title, gate.subject, "medium")
+                held = replace(held, outside_floor=intent.outside_floor, leaves=intent.leaves)
+                self._ask(item, held, Verdict("ask", "gate", "gate", "medium"))
+            return None
+        if decision.effect == "allow":
+            gate.on_allow(decision.scope)
+            return intent
+        return _rejection(decision) if gate.required else intent
+
+    def _apply_policy(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
+    ) -> Intent | Rejection | None:
+        intent = rated(self._policy.analyzer, tool.spec, intent)
+        verdict = self._verdict(item, tool, intent)
+        if verdict.effect == "ask":
+            told = self._with_change(item, intent, verdict)
+            # A lasting answer would not count against a rule.
+            self._ask(item, intent, told, offers_lasting=verdict.code != "ruling")
+            return None
+        self._log_decision(item, verdict, digest)
+        if verdict.effect == "allow":
+            return intent
+        is_main = self._journal.state.parent_id is None
+        return Rejection(f"Not allowed: {verdict.rule}.{advice(verdict, intent, is_main=is_main)}")
+
+    def _verdict(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> Verdict:
+        spec = tool.spec
+        return decide(
+            spec,
+            intent,
+            self._journal.state.options_now,
+            self_rating=None if spec.name == LANDING else item.get("selfRating"),
+            ruling=self._ruling(item, spec, intent) or ruled(self._policy.decides, spec, intent),
+        )
+
+    def _ruling(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Ruling | None:
+        """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
+        rules = self._policy.rules()
+        ruling = ruling_of(rules, spec.names, intent.segments) if rules else None
+        hooked = self._hooks.rulings.get(item["id"])
+        for strict in (ruling, hooked):
+            if strict is not None and strict.effect != "allow":
+                return strict
+        if self._is_granted_anywhere(key_of(intent.subject)):
+            return Ruling("allow", "granted before", covers_high=True)
+        if is_edit(intent.subject) and self._is_granted_anywhere(EDITS):
+            return hooked or ruling or Ruling("allow", "edits granted before")
+        return hooked or ruling
+
+    def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
+        """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
+        earlier = self._journal.state.decisions.get(item["id"], {}).values()
+        allowed = (
+            d.approval["subject"]["kind"] for d in earlier if d.approval and d.effect == "allow"
+        )
+        if intent.subject.kind not in allowed:
+            return verdict
+        return replace(verdict, reasons=("it changed after you allowed it", *verdict.reasons))
+
+    def _is_granted(self, key: str) -> bool:
+        state = self._journal.state
+        return key in state.grants or key in state.turn_grants
+
+    def _is_granted_anywhere(self, key: str) -> bool:
+        return self._is_granted(key) or self._policy.is_granted(key)
+
+    def _log_decision(
+        self, item: plain.ToolItem, verdict: Verdict, digest: str, *more: e.ApprovalResolved
+    ) -> None:
+        decided = e.ActionDecided(
+            effect="allow" if verdict.effect == "allow" else "reject",
+            code=verdict.code,
+            rule=verdict.rule,
+            risk=verdict.risk,
+            reasons=verdict.reasons,
+            digest=digest,
+        )
+        self._journal.append_to(item["id"], decided, *more)
+
+    def _obey(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: Decided
+    ) -> Intent | Rejection | None:
+        if decision.effect == "reject":
+            return _rejection(decision)
+        approval, answer = decision.approval, decision.answer
+        if approval is not None and answer is not None and "editedSubject" in answer:
+            return self._accept_edit(item, tool, answer["editedSubject"], approval["risk"])
+        if decision.scope in {"folder", "user"}:
+            self._policy.save_grant(key_of(intent.subject))
+        return intent
+
+    def _accept_edit(
+        self, item: plain.ToolItem, tool: Tool, edited: plain.Subject, shown_risk: Risk
+    ) -> Intent | None:
+        """Take the user's own version; when it is riskier than what was shown, ask again."""
+        part = editable_part(edited)
+        args: Json = {**item["args"], **part}
+        intent = rated(self._policy.analyzer, tool.spec, plan(tool, args))
+        digest = digest_of(intent.subject, intent.digest_material)
+        updated = e.ItemUpdated(status="awaitingApproval", args=args)
+        if tool.spec.name != LANDING:
+            changed = {"title": intent.title, "command": part.get("command"), "risk": intent.risk}
+            updated = updated.model_copy(update={**changed, "summary": "edited by the user"})
+        self._journal.append_to(item["id"], updated)
+        if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
+            riskier = ("your version is riskier than what you were shown", *intent.reasons)
+            riskier_now = Verdict("ask", "edited", "edited", intent.risk, riskier)
+            self._ask(item, intent, riskier_now)
+            return None
+        allowed = Verdict("allow", "edited", "edited by the user", intent.risk)
+        self._log_decision(item, allowed, digest)
+        return intent
+
+    def _ask(
+        self,
+        item: plain.ToolItem,
+        intent: Intent,
+        verdict: Verdict,
+        *,
+        offers_lasting: bool = True,
+    ) -> None:
+        journal = self._journal
+        is_once = intent.outside_floor or intent.leaves or not offers_lasting
+        asked = replace(intent, risk=verdict.risk, reasons=verdict.reasons)
+        options = approval_options(intent.subject, verdict.risk, floor=is_once)
+        now, summary = journal.clock.now(), item.get("summary")
+        for text in intent.texts:
+            journal.log.put_blob(text.encode("utf-8", "surrogatepass"))
+        approval = new_approval(journal.state, now, item["id"], asked, options, summary)
+        asks = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
+        if not journal.append_to(item["id"], *asks):
+            return  # A message of the user took the action's place.
+        journal.log.sync()
+        if not self._policy.can_ask():
+            reject_unasked(journal, approval.id, approval.digest)
+
+
+NOBODY_THERE = "the user cannot be asked: no connected client can answer"
+
+
+def reject_unasked(
+    journal: Journal, approval_id: str, digest: str, why: str = NOBODY_THERE
+) -> None:
+    """Reject a pending approval because there is nobody to ask, or for another reason."""
+    rejected = Decision(effect="reject")
+    Decisions(journal).respond(approval_id, digest, rejected, feedback=why, by="noClient")
+
+
+def _rejection(decision: Decided) -> Rejection:
+    answer = decision.answer
+    who = "The user rejected this" if answer and answer["by"] == "user" else "This was not run"
+    why = answer.get("feedback") if answer else None
+    if why:
+        return Rejection(f"{who}: {why}")
+    told = f"{who}. Ask what to do, or try another way."
+    # The users know what they did.
+    return Rejection(told, is_for_model=bool(answer and answer["by"] == "user"))

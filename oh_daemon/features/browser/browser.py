@@ -1,0 +1,120 @@
+"""The agent's browser: Playwright's MCP server, with the Chromium of this machine.
+
+`browser.json` pins the server. npx fetches it, but where there is a view its code runs only inside.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.features.mcp.servers import Confinement
+from oh_daemon.features.network.command_network import PROXY_URL
+from oh_daemon.features.network.host_consent import BROWSER
+from oh_daemon.kernel.ports import Caveat, Json
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.mcp import McpServerSettings
+from oh_daemon.system.spawner import Spawner
+
+if TYPE_CHECKING:
+    from oh_daemon.conversations.services import Shared
+
+PINNED: Json = json.loads(Path(__file__).with_name("browser.json").read_text())
+HELD = "the browser runs in the sandbox, where it changes nothing outside"
+_START_S = 300.0
+_WAIT_S = 60.0
+"""How long a step waits for it; the first start on a machine downloads 20 MB."""
+_INSIDE = ("--no-sandbox", "--proxy-server", PROXY_URL, "--proxy-bypass", "localhost,127.0.0.1,::1")
+"""Chromium's own sandbox needs namespaces, of which a view has no more."""
+_NOT_HELD = Caveat(
+    "browserNotHeld",
+    "The browser runs outside the sandbox",
+    "You are asked before it does something, but not about the hosts that its pages reach. "
+    "`oh-daemon doctor` says how to get the level `view`, which holds it.",
+)
+_NO_NODE = "it needs Node with npx: install it (`apt install npm`), or turn `browser` off"
+_NO_CHROMIUM = "it needs Chromium: install it (`apt install chromium`), or turn `browser` off"
+
+
+class Browser:
+    """The browser of one conversation, if the settings want one."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        folders: Sequence[Path],
+        inside: Callable[[], Spawner] | None,
+        settle: Callable[[CancelToken], str | None],
+    ) -> None:
+        """`inside` returns what starts programs in the view, if there is one.
+
+        For `settle` see `Confinement`.
+        """
+        self._shared = shared
+        self._folders = folders
+        self._inside = inside
+        self._cancel = CancelToken()
+        cwd = folders[0] if folders else Path.home()
+        self.servers = shared.mcp.beside(self._wanted, cwd, self._prepare)
+        self.servers.wait_s = _WAIT_S
+        self.servers.confinement = Confinement(HELD, settle) if inside else None
+        self.servers.caveat = None if inside else _NOT_HELD
+
+    def _wanted(self) -> dict[str, McpServerSettings]:
+        settings = self._shared.settings(self._folders[0] if self._folders else None).settings
+        if not settings.browser or BROWSER in settings.mcp_servers:
+            return {}
+        return {BROWSER: McpServerSettings(command="node", start_timeout_s=_START_S)}
+
+    def _prepare(self, server: McpServerSettings) -> tuple[Spawner, McpServerSettings]:
+        if self._folders and (refusal := self._shared.sandbox(self._folders).refusal):
+            raise ToolError(refusal)
+        if shutil.which("npx") is None:
+            raise ToolError(_NO_NODE)
+        chromium = _chromium()
+        program = self._fetched()
+        is_root = os.geteuid() == 0  # Chromium refuses its own sandbox to root.
+        held = _INSIDE if self._inside else ("--no-sandbox" if is_root else "--sandbox",)
+        output = Path.home() / ".cache" / "oh-daemon-browser"
+        own = ("--executable-path", chromium, "--output-dir", str(output))
+        args = (program, *PINNED["arguments"], *own, *held)
+        spawner = self._inside() if self._inside else self._shared.spawner
+        return spawner, server.model_copy(update={"args": args})
+
+    def _fetched(self) -> str:
+        """Return the server's program, which is downloaded if it is not here, but not run.
+
+        In the home folder, no project says where npx downloads from or what it finds.
+        """
+        package = f"--package={PINNED['package']}@{PINNED['version']}"
+        where = ("-c", f"command -v {PINNED['program']}")
+        argv = ("npx", "--yes", "--ignore-scripts", "--no-update-notifier", package, *where)
+        try:
+            ran = self._shared.spawner.run(
+                argv, cwd=Path.home(), timeout_s=_START_S, cancel=self._cancel
+            )
+        except Cancelled as exc:
+            raise ToolError("the conversation was closed") from exc
+        if ran.exit_code or not ran.stdout.strip():
+            said = ran.stderr.decode(errors="replace").strip().splitlines()
+            raise ToolError(f"npx cannot fetch {package.partition('=')[2]}: {' '.join(said[:2])}")
+        return ran.stdout.decode().strip()
+
+    def close(self) -> None:
+        self._cancel.cancel()
+        self.servers.close()
+
+
+def _chromium() -> str:
+    """Return the program of a browser; Ubuntu's snap cannot be started in a view."""
+    browsers: Sequence[str] = PINNED["browsers"]
+    for name in browsers:
+        found = shutil.which(name)
+        if found and Path(found).resolve().name != "snap":
+            return found
+    raise ToolError(_NO_CHROMIUM)

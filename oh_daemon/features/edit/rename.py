@@ -1,0 +1,143 @@
+"""The tool `rename`: renames a symbol wherever the user's language server knows it.
+
+The server says what would change; approval and writing then work as for any edit of several files.
+Invariant: what runs is what was shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.features.edit.file_changes import FileChanges, Step
+from oh_daemon.features.language.language import CodePlaces, Watch, unwatched
+from oh_daemon.kernel.editor_ports import LanguageServers, TextEdit
+from oh_daemon.kernel.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.tool_schemas import LINE, PATH, TEXT, takes
+from oh_daemon.protocol.errors import StaleDocumentError, ToolError
+from oh_daemon.protocol.language_servers import RangeEdit, WorkspaceEdit, parse_answer
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.hunks import Rewrite
+from oh_daemon.workspace.paths import shown
+from oh_daemon.workspace.text_changes import applied, with_newlines
+
+_MAX_FILES = 500
+_MAX_PLANS = 8
+
+_DESCRIPTION = """Rename a symbol in all files, with what the user's language server knows: better \
+than replacing text. `symbol` is the name as it stands in `path`, in `line` when it is there more \
+than once. All files change or none; files and folders keep their names.
+Example: {"path": "src/app.py", "line": 12, "symbol": "load", "new_name": "load_all"}"""
+
+_SCHEMA = takes(["path", "symbol", "new_name"], path=PATH, line=LINE, symbol=TEXT, new_name=TEXT)
+
+
+class RenameTool:
+    """Implements `kernel.ports.Tool`."""
+
+    spec = ToolSpec("rename", _DESCRIPTION, _SCHEMA, kind="edit")
+
+    def __init__(
+        self,
+        documents: Documents,
+        servers: LanguageServers,
+        cancel: Callable[[], CancelToken],
+        watch: Watch = unwatched,
+    ) -> None:
+        """`cancel` returns the turn's token, since planning has to ask the client as well."""
+        self._documents = documents
+        self._folders = documents.folders
+        self._servers = servers
+        self._cancel = cancel
+        self._changes = FileChanges(documents, watch)
+        self._planned: dict[str, Sequence[Step]] = {}
+        """By arguments: what was shown is what runs, and the server is asked only once."""
+
+    def plan(self, args: Json) -> Intent:
+        steps = self._known(args) or self._asked(args)
+        old, new = shown(args["symbol"]), shown(args["new_name"])
+        return self._changes.intent(f"Rename {old!r} to {new!r} in", steps, args)
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        steps = self._known(args)
+        if steps is None:
+            raise StaleDocumentError("a file changed just now, so nothing was renamed; try again")
+        return self._changes.make(f"rename {shown(args['symbol'])}", steps, args, context)
+
+    def _known(self, args: Json) -> Sequence[Step] | None:
+        """Return what this call would change, as planned before, unless a text changed since."""
+        steps = self._planned.get(_key(args))
+        is_fresh = steps is not None and all(
+            with_newlines(self._documents.look(step.path).text or "") == step.before
+            for step in steps
+        )
+        return steps if is_fresh else None
+
+    def _asked(self, args: Json) -> Sequence[Step]:
+        path, position = CodePlaces(self._documents, self._servers).find(args)
+        params = {"position": position, "newName": args["new_name"]}
+        try:
+            answer = self._servers.look_up(
+                "textDocument/rename", params, about=path, cancel=self._cancel()
+            )
+        except Cancelled as exc:
+            # Nothing has run, and planning may only raise errors; the turn ends all the same.
+            raise ToolError("interrupted; nothing was renamed") from exc
+        steps = self._steps(parse_answer(WorkspaceEdit | None, answer))
+        if not steps:
+            raise ToolError(f"the language server cannot rename {args['symbol']!r} there")
+        for oldest in list(self._planned)[: -_MAX_PLANS + 1]:
+            del self._planned[oldest]
+        self._planned[_key(args)] = steps
+        return steps
+
+    def _steps(self, edit: WorkspaceEdit | None) -> Sequence[Step]:
+        """Return the whole texts before and after. Raises `ToolError` unless all can be applied."""
+        steps: dict[Path, Step] = {}
+        for uri, version, edits in _documents_of(edit) if edit else ():
+            path = self._folders.resolve(uri, writing=True)
+            look = self._documents.look(path)
+            name = self._folders.name(path)
+            if look.text is None or path in steps:
+                raise ToolError(f"the language server names {name!r} twice, or it is not there")
+            if version is not None and look.document and look.document.version != version:
+                raise StaleDocumentError(f"{name!r} changed just now; try again")
+            before = with_newlines(look.text)
+            after = with_newlines(applied(look.text, self._text_edits(look.text, edits)))
+            if after != before:
+                rewrite, protected = Rewrite(before, after), self._folders.is_protected(path)
+                steps[path] = Step(path, rewrite, before, after, protected)
+        if len(steps) > _MAX_FILES:
+            raise ToolError(f"that would change {len(steps)} files, and {_MAX_FILES} may")
+        return tuple(steps.values())
+
+    def _text_edits(self, text: str, edits: Sequence[RangeEdit]) -> list[TextEdit]:
+        offsets = self._servers.offsets(text)
+        found = [
+            TextEdit(offsets.offset(e.range.start), offsets.offset(e.range.end), e.new_text)
+            for e in edits
+        ]
+        ordered = sorted(found, key=lambda edit: (edit.start, edit.end))
+        overlap = any(first.end > second.start for first, second in pairwise(ordered))
+        if overlap or any(edit.start > edit.end for edit in ordered):
+            raise ToolError("the language server's edits make no sense; nothing was renamed")
+        return ordered
+
+
+def _documents_of(edit: WorkspaceEdit) -> Iterator[tuple[str, int | None, Sequence[RangeEdit]]]:
+    for change in edit.document_changes or ():
+        if change.text_document is None:
+            raise ToolError(
+                "the language server would also make, move or remove files, which this cannot do;"
+                " nothing was renamed. Move the files in the terminal, and edit what refers to them"
+            )
+        yield change.text_document.uri, change.text_document.version, change.edits
+    if edit.document_changes is None:
+        yield from ((uri, None, edits) for uri, edits in (edit.changes or {}).items())
+
+
+def _key(args: Json) -> str:
+    return json.dumps([args["path"], args.get("line"), args["symbol"], args["new_name"]])

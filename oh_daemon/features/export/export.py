@@ -1,0 +1,142 @@
+"""Exports a conversation as one text: its log, Markdown, a page (`export_page`) or `export_atif`.
+
+Secrets are masked in the records before they are rendered, including secrets that became known only
+after the log was written. Images of the agent's become links: they would tell a server who reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import orjson
+
+from oh_daemon.common.masking import Masker
+from oh_daemon.common.plain_text import OF_EMOJI, display_escaped
+from oh_daemon.features.export import transcript
+from oh_daemon.features.export.atif import render_trajectory
+from oh_daemon.features.export.transcript import ReadBlob
+from oh_daemon.kernel.folding import fold
+from oh_daemon.kernel.records import items_and_turns
+from oh_daemon.kernel.state import State, is_tool_item
+from oh_daemon.protocol import plain
+
+if TYPE_CHECKING:
+    pass
+
+Format = Literal["jsonl", "markdown", "html", "atif"]
+_MARKS = {"completed": "x", "inProgress": "-", "pending": " "}
+
+
+def render_export(
+    conversation_id: str,
+    records: Iterable[plain.Record],
+    form: Format,
+    *,
+    masker: Masker,
+    read_blob: ReadBlob,
+) -> str:
+    """Return the whole text; `read_blob` returns the images that are kept beside the log."""
+    lines = [masker.mask(orjson.dumps(record).decode()) for record in records]
+    if form == "jsonl":
+        return "".join(f"{line}\n" for line in lines)
+    masked = [orjson.loads(line) for line in lines]
+    state = fold(conversation_id, masked)
+    if form == "markdown":
+        return render_markdown(state, masked)
+    if form == "atif":
+        return render_trajectory(state, masked)
+    # The page needs a Markdown parser, which is slow to import.
+    from oh_daemon.features.export.page import render_page  # noqa: PLC0415
+
+    return render_page(state, masked, read_blob)
+
+
+def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
+    """Render for a note or an issue; output of tools stands in fences that it cannot close."""
+    facts = " · ".join(map(one_line, transcript.facts(state)))
+    parts = [f"# {one_line(transcript.heading(state))}", facts]
+    for it in items_and_turns(records):
+        parts += _markdown_item(it) if "kind" in it else [f"---\n\n*{transcript.ending(it)}*"]
+    return display_escaped("\n\n".join(part for part in parts if part), OF_EMOJI) + "\n"
+
+
+def _markdown_item(item: plain.Item) -> list[str]:
+    match item["kind"]:
+        case "userMessage":
+            return ["## You", *_quoted(item["content"])]
+        case "agentMessage":
+            return ["## Agent", prose(transcript.answer(item))]
+        case "condensation":
+            summary = prose(item.get("summary") or "")
+            return [f"*Older steps were condensed.*\n\n{summary}"] if summary else []
+        case "notice":
+            return [f"> **{one_line(transcript.notice_of(item))}**"]
+        case "plan":
+            return [plan_list(item)]
+        case _:
+            return _markdown_call(item) if is_tool_item(item) else []
+
+
+def plan_list(item: plain.PlanItem) -> str:
+    rows = (f"- [{_MARKS[e['status']]}] {one_line(e['text'])}" for e in item["entries"])
+    return "\n".join(rows)
+
+
+def _markdown_call(item: plain.ToolItem) -> list[str]:
+    if transcript.is_spoken(item):
+        return ["## Agent", prose(transcript.text_of(item["content"]))]
+    if transcript.is_question(item):
+        asked, answer, why_none = transcript.question_and_answer(item)
+        said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
+        return ["## Agent", prose(asked), *said, f"*{why_none}*" if why_none else ""]
+    return _markdown_work(item)
+
+
+def prose(text: str) -> str:
+    """Markdown of the agent's, without images."""
+    if "![" not in text and "<img" not in text.lower():
+        return text
+    # The page needs a Markdown parser, which is slow to import.
+    from oh_daemon.features.export.page import without_images  # noqa: PLC0415
+
+    return without_images(text)
+
+
+def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
+    for part in parts:
+        if part["type"] == "text":
+            yield "\n".join(f"> {line}" for line in part["text"].splitlines())
+            continue
+        name, text = transcript.name_and_text(part)
+        yield f"> `{one_line(name)}`"
+        if text:
+            yield fenced(text)
+
+
+def _markdown_work(item: plain.ToolItem) -> list[str]:
+    patch, said = transcript.patches(item), transcript.text_of(item.get("content", ()))
+    how = one_line(transcript.outcome(item))
+    lead = f"**{how}**" if how else ""
+    if item["kind"] == "command":
+        return [fenced(item["command"], "sh"), lead, fenced(said)]
+    lead = f"{code_span(transcript.title_of_call(item))} {lead}".rstrip()
+    return [lead, fenced(patch, "diff") if patch else fenced(said)]
+
+
+def fenced(text: str, language: str = "") -> str:
+    """A fenced block that the text cannot close; empty for empty text."""
+    if not text.strip():
+        return ""
+    longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
+
+
+def code_span(text: str) -> str:
+    return f"`{one_line(text).replace('`', chr(0x2019))}`"
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,86 @@
+"""Runs hooks, which are bash commands with a text on stdin, in parallel, each with a timeout."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.hooks.hooks import Hook, HookRun
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.environment import clean_env
+from oh_daemon.system.spawner import Process, Spawner, input_file, output_file, refusals, written_to
+
+_MAX_BYTES = 64 << 10
+"""How much is read of what a hook writes to stdout, and to stderr."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookProcesses:
+    """The hooks of one folder. Secrets are removed from `environment` before a hook sees it."""
+
+    spawner: Spawner
+    folder: Path
+    environment: Mapping[str, str]
+    for_project: Callable[[], Spawner] | None = None
+    """Returns what starts hooks of the project, if something else does. Raises `ToolError`."""
+
+    def run(self, hooks: Sequence[Hook], told: str, cancel: CancelToken) -> Sequence[HookRun]:
+        """Run `hooks` and block until all have ended. Raises `Cancelled`, leaving none behind."""
+        begun = time.monotonic()
+        with ExitStack() as stack:
+            started = [self._start(hook, told, stack) for hook in hooks]
+            return [
+                _ended(hook[0].timeout, process, begun, cancel)
+                for hook, process in zip(hooks, started, strict=True)
+            ]
+
+    def _start(self, hook: Hook, payload: str, stack: ExitStack) -> _Running | HookRun:
+        command, scope = hook[0].command, hook[1]
+        project = {"CLAUDE_PROJECT_DIR": str(self.folder), "OH_PROJECT_DIR": str(self.folder)}
+        env = {**clean_env(self.environment), **project}
+        try:
+            with refusals("bash"):
+                told_file = input_file(payload.encode("utf-8", "replace"), stack)
+                out, err = output_file(stack), output_file(stack)
+            inside = self.for_project if scope == "project" else None
+            spawner = inside() if inside else self.spawner
+            argv = ["bash", "-c", command]
+            process = spawner.spawn(argv, cwd=self.folder, env=env, fds=(told_file, out, err))
+        except ToolError as exc:
+            return HookRun(command, None, "", str(exc))
+        stack.callback(_end, process)
+        return _Running(command, process, out, err)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    command: str
+    process: Process
+    out: int
+    err: int
+
+
+def _end(process: Process) -> None:
+    """End the hook if it still runs; processes that it detached end with the daemon."""
+    if not process.exit_code.done():
+        process.kill_tree()
+
+
+def _text(descriptor: int) -> str:
+    return written_to(descriptor)[:_MAX_BYTES].decode("utf-8", "replace")
+
+
+def _ended(
+    timeout_s: float, running: _Running | HookRun, begun: float, cancel: CancelToken
+) -> HookRun:
+    if isinstance(running, HookRun):
+        return running
+    left_s = max(0.0, begun + timeout_s - time.monotonic())
+    code = running.process.wait(left_s, cancel)
+    if code is None:
+        cancel.raise_if_cancelled()
+    return HookRun(running.command, code, _text(running.out), _text(running.err))

@@ -1,0 +1,167 @@
+"""What is true of the machine and the folder in which commands run, in the words for the model.
+
+Only git is run, on a thread of its own and in trusted folders: it may take long.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import shutil
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
+from oh_daemon.system.spawner import Spawner, start_thread
+from oh_daemon.workspace.paths import shown
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_S = 0.03
+"""How long the start of a conversation waits for git; what comes later is told in a note."""
+_GIT_DEADLINE_S = 30.0
+_MAX_BYTES = 4096
+_STATUS = (*SAFE_GIT, "--no-optional-locks", "status", "--porcelain")
+_REFTABLE = ".invalid"
+"""What HEAD names where git keeps the branch in a table of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a repository is: on a `branch`, or on none."""
+
+    branch: str
+    has_commits: bool
+
+    @property
+    def where(self) -> str:
+        return f"branch {self.branch}" if self.branch not in {"", _REFTABLE} else "no branch"
+
+
+class Machine:
+    """The machine as one conversation sees it. Safe from any thread."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        environment: Mapping[str, str],
+        spawner: Spawner,
+        is_trusted: Callable[[], bool],
+    ) -> None:
+        """Without a `folder` there are no commands either."""
+        self._folder = folder
+        self._environment = environment
+        self._spawner = spawner
+        self._is_trusted = is_trusted
+        self._head: Head | None = None
+        """Where the repository was when git was asked the last time."""
+        self._git = ""
+        self._fixed: Mapping[str, str] = {}
+        """What is looked at on the disk, and then no more."""
+        self._answered = threading.Event()
+        self._answered.set()
+
+    def look(self, git_told: str = "") -> None:
+        """Look at the disk, and begin to ask git unless its branch is still that in `git_told`."""
+        folder = self._folder
+        if not self._fixed:
+            self._fixed = {"platform": _platform(), **(self._programs(folder) if folder else {})}
+        head = find_head(folder) if folder is not None and self._is_trusted() else None
+        if folder is None or head is None or head == self._head:
+            return
+        if git_told.split(", ", maxsplit=1)[0] == head.where:
+            return
+        self._head = head
+        if not head.has_commits:
+            self._git = f"{head.where}, no commits yet"
+            return
+        self._answered.clear()
+        try:
+            start_thread("git-status", self._ask_git, folder, head)
+        except OSError:
+            self._answered.set()
+
+    def wait(self, patience_s: float = PATIENCE_S) -> None:
+        """Wait for the answer of git, at most that long."""
+        if not self._answered.wait(patience_s) and self._head is not None:
+            self._git = self._head.where
+
+    def facts(self) -> dict[str, str]:
+        """Return what is known by now, by kind. Does not wait."""
+        return {"date": time.strftime("%Y-%m-%d"), **self._fixed} | (
+            {"git": self._git} if self._git else {}
+        )
+
+    def _ask_git(self, folder: Path, head: Head) -> None:
+        env = {**clean_env_without_git(self._environment), "LC_ALL": "C"}
+        try:
+            answer = self._spawner.run(_STATUS, cwd=folder, timeout_s=_GIT_DEADLINE_S, env=env)
+            n_changed = len(answer.stdout.splitlines())
+            if answer.exit_code == 0:
+                files = f"{n_changed or 'no'} changed file{'' if n_changed == 1 else 's'}"
+                self._git = f"{head.where}, {files}"
+        except ToolError as exc:
+            logger.info("git status in %s: %s", folder, exc)
+        self._answered.set()
+
+    def _programs(self, folder: Path) -> dict[str, str]:
+        path = self._environment.get("PATH")
+        found = {"shell": "bash", "python": python_row(folder, path)}
+        node = shutil.which("node", path=path)
+        return found if node is None else {**found, "node": shown(node)}
+
+
+def python_row(folder: Path, path: str | None) -> str:
+    """Return which Python a command gets, and which one is there for the project."""
+    python, python3 = (shutil.which(name, path=path) for name in ("python", "python3"))
+    rows = [_named(python)] if python else []
+    if python is None:
+        rows = [f"{_named(python3)}, as `python3` only"] if python3 else ["none"]
+    own = (folder / name / "bin" / "python" for name in (".venv", "venv"))
+    found = next((each for each in own if each.exists() and str(each) != python), None)
+    if found is not None:
+        rows.append(f"the project has {_named(str(found), found.relative_to(folder))}")
+    return "; ".join(rows)
+
+
+def _named(program: str, name: Path | None = None) -> str:
+    """Name a Python with its version, as far as that is written somewhere."""
+    version = re.search(r"python(\d+\.\d+)$", str(Path(program).resolve()))
+    settings = _read(Path(program).parent.parent / "pyvenv.cfg")
+    written = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)", settings, re.MULTILINE)
+    best = written or version
+    return shown(str(name or program)) + (f" ({best[1]})" if best else "")
+
+
+def _platform() -> str:
+    named = re.search(r'^PRETTY_NAME="?([^"\n]+)', _read(Path("/etc/os-release")), re.MULTILINE)
+    return named[1] if named else "Linux"
+
+
+def find_head(folder: Path) -> Head | None:
+    """Return what the files of git say of the repository of a folder; None without one."""
+    for place in (folder, *folder.parents):
+        found = place / ".git"
+        pointer = _read(found).partition("gitdir: ")[2].strip()
+        if not (pointer or found.is_dir()):
+            continue
+        own = place / pointer if pointer else found
+        # The layout is in gitrepository-layout(5): a linked work tree has HEAD, the rest is shared.
+        shared = own / (_read(own / "commondir").strip() or ".")
+        name = _read(own / "HEAD").partition("ref: ")[2].strip()
+        branch = name.removeprefix("refs/heads/")
+        is_born = (shared / name).is_file() or (shared / "packed-refs").is_file()
+        return Head(shown(branch), has_commits=not name or is_born or branch == _REFTABLE)
+    return None
+
+
+def _read(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(_MAX_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

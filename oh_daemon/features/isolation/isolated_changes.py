@@ -1,0 +1,311 @@
+"""What an isolated conversation changed: the user reviews it, and lands or discards it.
+
+Changes land as those of commands do. What has landed is then as on the disk, for the agent too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.isolation.isolated_files import IsolatedFiles, Waiting
+from oh_daemon.features.language.language import Watch
+from oh_daemon.features.pending_changes.apply import LandingTool, plan_text
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.kernel.journal import new_id
+from oh_daemon.kernel.ports import ToolContext
+from oh_daemon.kernel.turns import BUSY
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.branches import (
+    ChangesDiffResult,
+    ChangesListResult,
+    ReviewedFile,
+    ReviewParams,
+    ReviewResult,
+)
+from oh_daemon.protocol.checkpoints import LandingPlanned, RepositoryLanding
+from oh_daemon.protocol.errors import ConversationBusyError, InvalidParamsError, ToolError
+from oh_daemon.protocol.events import ChangesReviewed, ItemCompleted
+from oh_daemon.protocol.forms import plain_form
+from oh_daemon.protocol.items import FileChange, Hunk, NoticeItem
+from oh_daemon.protocol.messages import Conflict
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.hunks import Rewrite, choose_hunks, hunks_of
+from oh_daemon.workspace.paths import uri_from_path
+from oh_daemon.workspace.text_changes import applied, with_newlines
+
+_MAX_NAMED = 20
+_CLASH = "the same lines were changed outside; change them there first, or discard these"
+_UNFIT = "it does not fit what is on the disk now"
+_LANDED = "The user landed your changes: the workspace has them now. Landed: {}."
+_DISCARDED = "The user discarded your changes; these are as on the disk again: {}."
+
+
+@dataclass(frozen=True)
+class _WaitingFile:
+    """What waits at one path."""
+
+    path: Path
+    change: FileChange
+    base: str
+    now: str
+    """Both texts have LF line ends, and are empty if the file is none or not text."""
+
+    @cached_property
+    def hunks(self) -> dict[Hunk, TextEdit]:
+        if self.change.raw is not None:
+            return {}
+        return hunks_of(self.base, self.now)
+
+    def is_whole(self, hunks: Collection[Hunk]) -> bool:
+        return self.change.op != "modify" or len(hunks) == len(self.hunks)
+
+    def with_hunks(self, hunks: Collection[Hunk]) -> str:
+        return applied(self.base, [edit for hunk, edit in self.hunks.items() if hunk in hunks])
+
+
+@dataclass(frozen=True, slots=True)
+class IsolatedChanges:
+    """Blocks. Safe from any thread while no turn is under way."""
+
+    keep: IsolatedFiles
+    conversation: Conversation
+    disk: Documents
+    own: Documents
+    """The same folders as the conversation has them."""
+    watch: Watch
+    land_git: Callable[[Sequence[RepositoryLanding]], None]
+    """See `LandingTool`."""
+
+    def list(self, *, with_patches: bool = False) -> ChangesListResult:
+        waiting = self.keep.waiting(self.disk)
+        left_out = {"form"} if with_patches else {"form", "patch"}
+        files = [self._reviewed(change, left_out) for change in self._changes(waiting.changes)]
+        left = {self._uri(path): why for path, why in waiting.left_out.items()}
+        notes = "\n".join(waiting.git.notes)
+        left |= {self._uri(top): notes for top in waiting.git_names if notes}
+        git = tuple(shown for each in waiting.git.landings for shown in each.shown)
+        return ChangesListResult(files=tuple(files), left_out=left or None, git=git or None)
+
+    def diff(self, uri: str) -> ChangesDiffResult:
+        file = self._by_uri(self.keep.waiting(self.disk)).get(uri)
+        if file is None:
+            raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
+        is_text = file.change.raw is None
+        described = self._with_patch(file)
+        return ChangesDiffResult(
+            old_text=file.base if is_text and file.change.sha256_before else None,
+            new_text=file.now if is_text and file.change.sha256_after else None,
+            patch=described.patch or "",
+            hunks=tuple(file.hunks),
+        )
+
+    def land(self, params: ReviewParams) -> ReviewResult:
+        """Land whole files, hunks, or all; what is protected lands only if it is named."""
+        require_rest(self.conversation)
+        waiting = self.keep.waiting(self.disk)
+        changes = self._by_uri(waiting)
+        tops = self._repositories(waiting)
+        selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
+        parts = {uri: self._part(changes[uri], hunks) for uri, hunks in selection.items()}
+        clashes = {uri: why for uri, each in parts.items() if (why := self._clash(each))}
+        fitting = [part for uri, part in parts.items() if uri not in clashes]
+        conflicts |= clashes
+        uris, reasons = self._land(fitting, asks=bool(params.uris or params.hunks))
+        conflicts |= reasons
+        paths: list[Path] = []
+        for uri in uris:
+            file, hunks = changes[uri], selection[uri]
+            if file.is_whole(hunks):
+                paths.append(file.path)
+            else:
+                self.keep.rebase(file.path, file.with_hunks(hunks))
+        self.keep.settle(paths, self.disk)
+        repositories: Collection[str] = ()
+        if waiting.git.landings and (_is_all(params) or not tops.isdisjoint(params.uris)):
+            left = [path for path in (*waiting.changes, *waiting.left_out) if path not in paths]
+            why_not = self._land_git(waiting, left, asks=not _is_all(params))
+            shown = _shown(waiting)
+            repositories = () if why_not else shown
+            conflicts |= dict.fromkeys(shown, why_not) if why_not else {}
+        return self._log_review("accepted", [changes[uri] for uri in uris], conflicts, repositories)
+
+    def discard(self, params: ReviewParams) -> ReviewResult:
+        """Let the conversation have what the disk has, of whole files, hunks, or all."""
+        require_rest(self.conversation)
+        waiting = self.keep.waiting(self.disk)
+        changes = self._by_uri(waiting)
+        left = {self._uri(path): path for path in waiting.left_out}
+        tops = self._repositories(waiting)
+        selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
+        is_all = _is_all(params)
+        also = [path for uri, path in left.items() if is_all or uri in params.uris]
+        conflicts = {uri: why for uri, why in conflicts.items() if uri not in left}
+        paths: list[Path] = list(also)
+        for uri, hunks in selection.items():
+            file = changes[uri]
+            if file.is_whole(hunks):
+                paths.append(file.path)
+                continue
+            rest = file.with_hunks([hunk for hunk in file.hunks if hunk not in hunks])
+            change = Rewrite(file.now, rest)
+            self.own.restore(file.path, change, label="Discard", cancel=CancelToken())
+        self.keep.settle(paths, self.disk)
+        gone = tops if is_all or not tops.isdisjoint(params.uris) else frozenset[str]()
+        if gone:
+            self.keep.take_out(waiting.git_names)
+        return self._log_review("reverted", [changes[uri] for uri in selection], conflicts, gone)
+
+    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
+        """Return what lands such changes on the disk."""
+        return LandingTool(self.disk, self.watch, landing, self.land_git, asks=asks)
+
+    def _by_uri(self, waiting: Waiting) -> dict[str, _WaitingFile]:
+        return {each.change.uri: each for each in self._changes(waiting.changes)}
+
+    def _repositories(self, waiting: Waiting) -> frozenset[str]:
+        """Return the URIs by which people can mean what git did."""
+        return frozenset((*_shown(waiting), *map(self._uri, waiting.git_names)))
+
+    def _land_git(self, waiting: Waiting, missing: Sequence[Path], *, asks: bool) -> str | None:
+        """Land commits and the like, if all files have landed whole; return why not."""
+        if missing:
+            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+            return f"{self.disk.folders.name(missing[0])}{more} did not land"
+        tool = self.tool(_landing((), waiting.git.landings), asks=asks)
+        if tool.protected and not asks:
+            return f"{tool.protected[0]} in it is protected; name the repository to land it"
+        why_not = tool.land_git()
+        if why_not is None:
+            self.keep.take_out(waiting.git.removals)
+        return why_not
+
+    def _changes(self, changes: Mapping[Path, FileChange]) -> Sequence[_WaitingFile]:
+        text = self.disk.history.text
+        files: list[_WaitingFile] = []
+        for path, change in changes.items():
+            texts = ("", "")
+            if change.raw is None:
+                hashes = (change.sha256_before, change.sha256_after)
+                texts = tuple(with_newlines(text(sha256)) for sha256 in hashes)
+            files.append(_WaitingFile(path, change, *texts))
+        return files
+
+    def _uri(self, path: Path) -> str:
+        return uri_from_path(self.disk.folders.as_opened(path))
+
+    def _with_patch(self, file: _WaitingFile) -> FileChange:
+        change = file.change
+        if change.raw is not None:
+            return change
+        before = None if change.sha256_before is None else file.base
+        after = None if change.sha256_after is None else file.now
+        facts = self.disk.history.describe(file.path, before, after)
+        return change.model_copy(
+            update={"patch": facts.patch, "added": facts.added, "removed": facts.removed}
+        )
+
+    def _reviewed(self, file: _WaitingFile, left_out: set[str]) -> ReviewedFile:
+        shown = self._with_patch(file).model_copy(update=dict.fromkeys(left_out))
+        return ReviewedFile(**dict(shown), state="conflict" if self._clash(file) else "pending")
+
+    def _clash(self, file: _WaitingFile) -> str | None:
+        """Return why a change does not fit what is on the disk by now, if it does not."""
+        if file.change.raw is not None:
+            return None
+        try:
+            _, clashes = plan_text(self.disk, file.path, file.change)
+        except ToolError as exc:
+            return exc.message.partition("\n")[0]
+        return _CLASH if clashes else None
+
+    def _part(self, file: _WaitingFile, hunks: Collection[Hunk]) -> _WaitingFile:
+        if file.is_whole(hunks):
+            return file
+        put = self.disk.history.put
+        part = {"sha256_before": put(file.base), "sha256_after": put(file.with_hunks(hunks))}
+        change = file.change.model_copy(update={**part, "mode_after": None})
+        return replace(file, change=change)
+
+    def _land(
+        self, parts: Sequence[_WaitingFile], *, asks: bool
+    ) -> tuple[list[str], dict[str, str]]:
+        """Return the URIs of what has landed, and why the others have not."""
+        if not parts:
+            return [], {}
+        conversation = self.conversation
+        cancel, masker = CancelToken(), conversation.journal.masker
+        context = ToolContext(conversation.id, new_id(), cancel, lambda _text: None, masker)
+        changes = [each.change for each in parts]
+        try:
+            landed = self.tool(_landing(changes), asks=asks).land({}, context)
+        except ToolError as exc:
+            why = exc.message.partition("\n")[0]
+            return [], dict.fromkeys((change.uri for change in changes), why)
+        done = [change.uri for change in landed.changes]
+        left, name = landed.left_out, self.disk.folders.name
+        reasons = {
+            each.change.uri: left.get(name(each.path)) or left.get(each.path.name, _UNFIT)
+            for each in parts
+        }
+        return done, {uri: why for uri, why in reasons.items() if uri not in done}
+
+    def _log_review(
+        self,
+        decision: Literal["accepted", "reverted"],
+        files: Sequence[_WaitingFile],
+        conflicts: Mapping[str, str],
+        repositories: Collection[str],
+    ) -> ReviewResult:
+        """Log what was decided, and tell the agent."""
+        if files or repositories:
+            some = [self.disk.folders.name(each.path) for each in files[:_MAX_NAMED]]
+            names = ", ".join([*some, *(["what git did"] if repositories else [])])
+            more = len(files) - _MAX_NAMED
+            names += f" and {more} more" if more > 0 else ""
+            is_landed = decision == "accepted"
+            title = f"{'Landed' if is_landed else 'Discarded'} {names}"
+            note = (_LANDED if is_landed else _DISCARDED).format(names)
+            notice = NoticeItem(id=new_id(), title=title, note=note)
+            reviews = [_reviewed(decision, each.change) for each in files]
+            conversation = self.conversation
+            conversation.journal.append(*reviews, ItemCompleted(item=notice))
+            conversation.journal.log.sync()
+        return ReviewResult(
+            done=(*(each.change.uri for each in files), *sorted(repositories)),
+            conflicts=tuple(Conflict(uri=uri, reason=why) for uri, why in conflicts.items()),
+        )
+
+
+def require_rest(conversation: Conversation) -> None:
+    """Raises `ConversationBusyError` while the agent may change files, too."""
+    status = conversation.journal.status
+    if status in BUSY:
+        way_on = "answer it" if status == "waiting" else "wait"
+        problem = f"the agent is {status} and may change the same files"
+        raise ConversationBusyError(f"{problem}; {way_on}, or stop the turn")
+
+
+def _reviewed(decision: Literal["accepted", "reverted"], change: FileChange) -> ChangesReviewed:
+    now = change.sha256_after if decision == "accepted" else change.sha256_before
+    return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
+
+
+def _landing(
+    changes: Sequence[FileChange], git: Sequence[RepositoryLanding] = ()
+) -> plain.LandingPlanned:
+    return plain_form(LandingPlanned(changes=tuple(changes), git=tuple(git), observed={}))
+
+
+def _shown(waiting: Waiting) -> frozenset[str]:
+    """Return the URIs of the repositories in which git did what lands."""
+    return frozenset(row.repository for each in waiting.git.landings for row in each.shown)
+
+
+def _is_all(params: ReviewParams) -> bool:
+    return not (params.uris or params.hunks)

@@ -1,0 +1,298 @@
+"""Connects to a server: as a process of ours, over streamable HTTP or over server-sent events.
+
+A process comes from `system/spawner`, so it and its children end with the daemon, however the
+daemon ends. Values replace `${NAME}` only here, at the last moment, and are masked from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    suppress,
+)
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.mcp.sign_in import Keep, SignIn, only_where_public
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.mcp import McpServerSettings
+from oh_daemon.system.environment import SECRET_NAME, clean_env
+from oh_daemon.system.spawner import Process, Spawner, refusals
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_IDLE_S = 86_400.0
+"""How long a stream of server-sent events may be silent, as it is while nobody calls a tool."""
+
+
+Prepare = Callable[[McpServerSettings], tuple[Spawner, McpServerSettings]]
+"""Returns what starts a server, and how it is started there. May block; raises `ToolError`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What servers need to start and connect."""
+
+    spawner: Spawner
+    variables: Mapping[str, str]
+    """Values for `${NAME}`: the environment and what the editor has lent."""
+    masker: Masker
+    """Masks each value that replaced a `${NAME}`, or whose own name suggests a secret."""
+    cwd: Path
+    keep: Keep = field(default_factory=dict[str, Json])
+    """Where the tokens are kept that a server issues after signing in."""
+    prepare: Prepare | None = None
+    """Used if it is not `spawner` that starts each as its settings say."""
+
+    def sign_in(self, settings: McpServerSettings) -> SignIn:
+        return SignIn(settings.url or "", self.keep, self.masker.add)
+
+    def connect(
+        self,
+        settings: McpServerSettings,
+        sign_in: SignIn,
+        stderr_lines: deque[str],
+        on_end: Callable[[], None],
+    ) -> AbstractAsyncContextManager[Any]:
+        """Return a transport of the mcp package.
+
+        For a process, `stderr_lines` gets its lines of stderr, and `on_end` is called when it ends.
+        """
+        if settings.command is None:
+            return self._dialled(settings, sign_in)
+        return piped(lambda fds: self._spawned(settings, fds), stderr_lines, on_end)
+
+    def _spawned(self, settings: McpServerSettings, fds: Sequence[int]) -> Process:
+        spawner, settings = self.prepare(settings) if self.prepare else (self.spawner, settings)
+        own = self._all_filled(settings.env)
+        argv = [settings.command or "", *map(self._filled, settings.args)]
+        return spawner.spawn(argv, cwd=self.cwd, env=clean_env(os.environ) | own, fds=list(fds))
+
+    @asynccontextmanager
+    async def _dialled(self, settings: McpServerSettings, sign_in: SignIn) -> AsyncGenerator[Any]:
+        """Connect over HTTP. The mcp package follows redirects only within the same origin."""
+        import httpx2  # noqa: PLC0415 - comes with mcp, which takes a second.
+        from mcp.client.sse import sse_client  # noqa: PLC0415
+        from mcp.client.streamable_http import streamable_http_client  # noqa: PLC0415
+
+        url = settings.url or ""
+        headers = self._all_filled(settings.headers)
+
+        async def look(response: httpx2.Response) -> None:
+            if response.status_code == HTTPStatus.UNAUTHORIZED:
+                sign_in.on_refused()
+
+        def client(
+            headers: dict[str, str] | None = None,
+            timeout: httpx2.Timeout | None = None,
+            auth: httpx2.Auth | None = None,
+        ) -> httpx2.AsyncClient:
+            # With `auth`, a refusal is part of the OAuth flow, which itself reports when it needs
+            # the user.
+            hooks = {"request": [only_where_public(url)]} if auth else {"response": [look]}
+            return httpx2.AsyncClient(
+                headers=headers, timeout=timeout, auth=auth, event_hooks=hooks
+            )
+
+        async with AsyncExitStack() as stack:
+            auth = await stack.enter_async_context(sign_in.auth())
+            if settings.transport == "sse":
+                streams = sse_client(
+                    url,
+                    headers,
+                    sse_read_timeout=_IDLE_S,
+                    httpx_client_factory=client,
+                    auth=auth,
+                )
+            else:
+                patience = httpx2.Timeout(30.0, read=settings.timeout_s)
+                http = await stack.enter_async_context(client(headers, patience, auth))
+                streams = streamable_http_client(url, http_client=http)
+            yield await stack.enter_async_context(streams)
+
+    def _all_filled(self, values: Mapping[str, str]) -> dict[str, str]:
+        for name, value in values.items():
+            if SECRET_NAME.search(name) and not _VARIABLE.search(value):
+                self.masker.add(value)
+        return {name: self._filled(value) for name, value in values.items()}
+
+    def _filled(self, text: str) -> str:
+        """Replace each `${NAME}` with its value; an unknown name stays as it is written."""
+
+        def value(found: re.Match[str]) -> str:
+            known = self.variables.get(found[1])
+            if known is None:
+                return found[0]
+            # A path such as `${HOME}` is no secret; masking it would make output unreadable.
+            if not (known.startswith("/") and Path(known).exists()):
+                self.masker.add(known)
+            return known
+
+        return _VARIABLE.sub(value, text)
+
+
+MAX_LINE_BYTES = 8 << 20
+_GRACE_S = 0.5
+_MAX_WORDS = 2_000
+"""How much of a line on stderr is kept, in characters."""
+_END_BYTES = 256
+_INVALID_REQUEST = -32_600
+_ID = re.compile(
+    rb"""\A\s*\{[^{\[]*?"id"\s*:\s*(\d+|"[^"\\]*")|"id"\s*:\s*(\d+|"[^"\\]*")[^}\]]*\}\s*\Z"""
+)
+"""The id of a message, before or after everything that is nested in it."""
+Spawn = Callable[[Sequence[int]], Process]
+
+
+@asynccontextmanager
+async def piped(
+    spawn: Spawn, stderr_lines: deque[str], on_end: Callable[[], None]
+) -> AsyncGenerator[tuple[Any, Any]]:
+    """Start a process with `spawn`, and yield the streams of messages from and to it.
+
+    `spawn` gets the descriptors of its three pipes. `stderr_lines` gets what it says there, and
+    `on_end` is called when it stops reading or writing. Raises `ToolError` when it cannot be
+    started.
+    """
+    import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
+
+    with ExitStack() as ours:
+        with ExitStack() as theirs:
+            with refusals("the server"):
+                their_in, our_in = _pipe(read_by=theirs, written_by=ours)
+                our_out, their_out = _pipe(read_by=ours, written_by=theirs)
+                our_err, their_err = _pipe(read_by=ours, written_by=theirs)
+            process = await _started(spawn, (their_in, their_out, their_err))
+        ours.pop_all()
+    writer = await open_writer(our_in)
+    (out, out_pipe), (err, err_pipe) = await open_reader(our_out), await open_reader(our_err)
+    to_session, from_process = anyio.create_memory_object_stream[Any](0)
+    to_process, from_session = anyio.create_memory_object_stream[Any](0)
+    talking = [
+        asyncio.create_task(read_messages(out, to_session, to_session)),
+        asyncio.create_task(write_messages(writer, from_session)),
+    ]
+    for task in talking:
+        task.add_done_callback(lambda _: on_end())
+    tasks = [*talking, asyncio.create_task(_read_words(err, stderr_lines))]
+    try:
+        yield from_process, to_process
+    finally:
+        writer.close()
+        await asyncio.shield(asyncio.to_thread(_end, process))
+        for task in tasks:
+            task.cancel()
+        out_pipe.close()
+        err_pipe.close()
+
+
+def _pipe(*, read_by: ExitStack, written_by: ExitStack) -> tuple[int, int]:
+    """Return the two ends of a pipe, each closed by the stack of its owner."""
+    ends = os.pipe()
+    for end, owner in zip(ends, (read_by, written_by), strict=True):
+        owner.callback(os.close, end)
+    return ends
+
+
+async def _started(spawn: Spawn, descriptors: Sequence[int]) -> Process:
+    starting = asyncio.ensure_future(asyncio.to_thread(spawn, descriptors))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # The descriptors are in use until the process has started. If they were closed now, other
+        # files might soon get the same numbers.
+        with suppress(ToolError):
+            process = await starting
+            await asyncio.to_thread(process.kill_tree)
+        raise
+
+
+def _end(process: Process) -> None:
+    """Wait briefly, since its closed stdin asks it to end; then kill the whole process tree."""
+    process.wait(_GRACE_S)
+    process.kill_tree()
+
+
+async def open_reader(descriptor: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
+    reader = asyncio.StreamReader(limit=MAX_LINE_BYTES)
+    file = os.fdopen(descriptor, "rb", buffering=0)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), file
+    )
+    return reader, transport
+
+
+async def open_writer(descriptor: int) -> asyncio.StreamWriter:
+    loop, file = asyncio.get_running_loop(), os.fdopen(descriptor, "wb", buffering=0)
+    protocol = asyncio.StreamReaderProtocol(asyncio.StreamReader())
+    transport, _ = await loop.connect_write_pipe(lambda: protocol, file)
+    return asyncio.StreamWriter(transport, protocol, None, loop)
+
+
+async def _lines(reader: asyncio.StreamReader) -> AsyncGenerator[tuple[bytes, bool]]:
+    """Yield the lines, each with whether it is whole; of one that is too long only both ends."""
+    start = end = b""
+    while True:
+        try:
+            line = await reader.readuntil(b"\n")
+        except asyncio.LimitOverrunError as exc:
+            part = await reader.readexactly(exc.consumed)
+            start, end = start or part[:_END_BYTES], part[-_END_BYTES:]
+            continue
+        except asyncio.IncompleteReadError:
+            return
+        yield (start + (end + line)[-_END_BYTES:], False) if start else (line, True)
+        start = end = b""
+
+
+async def read_messages(reader: asyncio.StreamReader, to_session: Any, to_caller: Any) -> None:
+    """Pass messages on; for one that is too long, `to_caller` gets the error that answers it."""
+    from mcp.shared.message import SessionMessage  # noqa: PLC0415 - see `piped`.
+    from mcp_types import jsonrpc_message_adapter  # noqa: PLC0415
+
+    async with to_session:
+        async for line, is_whole in _lines(reader):
+            try:
+                known = line if is_whole else _too_long(line)
+                message = jsonrpc_message_adapter.validate_json(known, by_name=False)
+            except ValueError:
+                continue
+            await (to_session if is_whole else to_caller).send(SessionMessage(message))
+
+
+def _too_long(ends: bytes) -> bytes:
+    """Return the error for a message of which these are both ends. Raises `ValueError`."""
+    found = _ID.search(ends)
+    if found is None:
+        raise ValueError("it has no id")
+    says = f"the message is longer than {MAX_LINE_BYTES >> 20} MiB"
+    error = json.dumps({"code": _INVALID_REQUEST, "message": says}).encode()
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (found[1] or found[2], error)
+
+
+async def _read_words(reader: asyncio.StreamReader, said: deque[str]) -> None:
+    async for line, _ in _lines(reader):
+        said.append(line.decode("utf-8", "replace").rstrip()[:_MAX_WORDS])
+
+
+async def write_messages(writer: asyncio.StreamWriter, from_session: Any) -> None:
+    async with from_session:
+        async for sent in from_session:
+            text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+            writer.write(text.encode() + b"\n")
+            try:
+                await writer.drain()
+            except ConnectionError:
+                return

@@ -1,0 +1,314 @@
+"""All MCP servers of a process, and their tools in the form for the agent's core. Thread-safe."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.mcp.connections import Prepare, Surroundings
+from oh_daemon.features.mcp.offer import Offered
+from oh_daemon.features.mcp.server import RunOnLoop, Server
+from oh_daemon.kernel.ports import (
+    Caveat,
+    Footprint,
+    Intent,
+    Json,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+)
+from oh_daemon.protocol.approvals import ToolSubject
+from oh_daemon.protocol.errors import InvalidParamsError, ToolError, UserError
+from oh_daemon.protocol.mcp import McpServerInfo, McpServerSettings
+from oh_daemon.workspace.paths import shown
+
+_MAX_LISTED = 500
+_MAX_PAUSE_S = 300.0
+_NAME = "mcp_resource"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceTool:
+    """Lists or reads resources of these servers; tools for the same servers compare equal."""
+
+    servers: Mapping[str, Server]
+    run_on_loop: RunOnLoop
+
+    @property
+    def spec(self) -> ToolSpec:
+        return ToolSpec(
+            _NAME,
+            "Read a resource of an MCP server by its URI; without `uri` list what it has. "
+            "Also reads what a `<resource uri=…/>` in the result of its tools points at.",
+            {
+                "type": "object",
+                "properties": {
+                    "server": {"type": "string", "enum": sorted(self.servers)},
+                    "uri": {"type": "string", "description": "As listed, or made from a template."},
+                },
+                "required": ["server"],
+                "additionalProperties": False,
+            },
+            read_only=True,
+        )
+
+    def plan(self, args: Json) -> Intent:
+        title = f"{args['server']}: {args.get('uri', 'list resources')}"
+        subject = ToolSubject(tool=_NAME, args=args)
+        return Intent(title, subject, "low", footprint=Footprint(writes=False))
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        server = self.servers[args["server"]]
+        if "uri" not in args:
+            listed = self.run_on_loop(server.resources(), context.cancel)
+            return ToolResult.of(_render_list(listed))
+        read = self.run_on_loop(server.read_resource(args["uri"]), context.cancel)
+        if not read.get("contents"):
+            raise ToolError(f"{args['server']!r} has nothing at {args['uri']!r}")
+        return ToolResult(tuple(map(_part, read["contents"])))
+
+
+def _render_list(resources: Sequence[Json]) -> str:
+    lines = [
+        f"{shown(str(each.get('uri') or each.get('uriTemplate')))}  {shown(str(each.get('name')))}"
+        f"  {shown(str(each.get('description') or ''))[:200]}".rstrip()
+        for each in resources[:_MAX_LISTED]
+    ]
+    if len(resources) > _MAX_LISTED:
+        lines.append(f"({len(resources) - _MAX_LISTED} more are not listed)")
+    return "\n".join(lines) or "(no resources)"
+
+
+def _part(read: Json) -> Json:
+    mime_type = str(read.get("mimeType") or "")
+    if "blob" in read and mime_type.startswith("image/"):
+        return {"type": "image", "mimeType": mime_type, "data": read["blob"]}
+    return {"type": "resource", "resource": read}
+
+
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """What keeps servers from harm, whatever they are told to do."""
+
+    why: str
+    """See `Intent.confinement`."""
+    settle: Callable[[CancelToken], str | None]
+    """Waits after a call for what the user is asked; returns a line for the model about it."""
+
+
+class McpServers:
+    """The servers that the settings name, brought up to date whenever an agent starts."""
+
+    def __init__(
+        self,
+        run: RunOnLoop,
+        settings: Callable[[], Mapping[str, McpServerSettings]],
+        surroundings: Surroundings,
+    ) -> None:
+        self.run_on_loop = run
+        self._settings = settings
+        self._surroundings = surroundings
+        self._changed = threading.Condition()
+        self._servers: dict[str, Server] = {}
+        self._switched: dict[str, bool] = {}
+        self.on_change: Callable[[], None] = lambda: None
+        """Called on the io loop whenever the status or tools of a server change."""
+        self.open_page: Callable[[str], bool] = lambda _url: False
+        """Shows the user an address in a browser; returns whether it could."""
+        self.wait_s = 10.0
+        """How long a step waits for starting servers; their own time limit may be shorter."""
+        self.first_pause_s = 10.0
+        """How long a server that failed is left alone; after each further try twice as long."""
+        self.confinement: Confinement | None = None
+        """Set if something keeps all of them from harm."""
+        self.caveat: Caveat | None = None
+        """What the user should know of them while they run."""
+        self._tries: dict[str, tuple[int, float]] = {}
+        """By server, how often it was tried again, and since when it is left alone."""
+
+    def beside(
+        self,
+        settings: Callable[[], Mapping[str, McpServerSettings]],
+        cwd: Path,
+        prepare: Prepare | None = None,
+    ) -> McpServers:
+        """Return servers that the caller names and closes, such as those of skills."""
+        around = replace(self._surroundings, cwd=cwd, prepare=prepare)
+        return McpServers(self.run_on_loop, settings, around)
+
+    def begin(self) -> None:
+        """Start servers that the settings name, end the others; do not wait for the starts."""
+        wanted = dict(self._settings())
+        known = {name: server.settings for name, server in self._servers.copy().items()}
+        if wanted != known:
+            self.run_on_loop(self._keep_step(wanted), CancelToken())
+
+    async def _keep_step(self, wanted: Mapping[str, McpServerSettings]) -> None:
+        # Look again after each one, because another caller may be doing the same.
+        while old := [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
+            await self._servers.pop(old[0]).stop()
+        for name in wanted.keys() - self._servers.keys():
+            server = Server(name, wanted[name], self._surroundings, self._tell)
+            self._servers[name] = server
+            if self._switched.get(name, server.settings.enabled):
+                await server.start()
+
+    def infos(self) -> tuple[McpServerInfo, ...]:
+        """Return the status of each server, sorted by name."""
+        servers = self._servers.copy()
+        return tuple(servers[name].info for name in sorted(servers))
+
+    def tools(self, cancel: CancelToken) -> list[McpTool]:
+        """Wait until no server is starting, at most `wait_s`; return all tools sorted by name.
+
+        Those that failed are tried again from time to time, and nobody waits for them.
+        """
+        with cancel.notifying(self._changed), self._changed:
+            self._changed.wait_for(
+                lambda: cancel.is_cancelled or not self._is_starting(), self.wait_s
+            )
+        cancel.raise_if_cancelled()
+        servers = list(self._servers.values())
+        for server in servers:
+            if server.info.status == "failed" and self._is_due(server.name):
+                self.run_on_loop(server.try_again(), cancel)
+        found = (
+            McpTool(tool, server, self.run_on_loop, self.confinement)
+            for server in servers
+            for tool in server.offered
+        )
+        return sorted(found, key=lambda tool: tool.spec.name)
+
+    def readable(self) -> dict[str, Server]:
+        """Return the servers that have resources, by name."""
+        servers = list(self._servers.values())
+        return {server.name: server for server in servers if server.has_resources}
+
+    def _is_starting(self) -> bool:
+        servers = list(self._servers.values())
+        return any(s.info.status == "starting" and not s.is_another_try for s in servers)
+
+    def _is_due(self, name: str) -> bool:
+        """Return whether a server that has failed was left alone for long enough."""
+        now = time.monotonic()
+        n_tries, since = self._tries.setdefault(name, (0, now))
+        if now - since < min(self.first_pause_s * 2**n_tries, _MAX_PAUSE_S):
+            return False
+        self._tries[name] = n_tries + 1, now
+        return True
+
+    def set_enabled(self, name: str, *, enabled: bool) -> None:
+        """Switch a server on or off until the daemon ends; the settings do not change."""
+        self._switched[name] = enabled
+        server = self._named(name)
+        self.run_on_loop(server.start() if enabled else server.stop(), CancelToken())
+
+    def restart(self, name: str) -> None:
+        self.run_on_loop(self._named(name).start(), CancelToken())
+
+    def authenticate(self, name: str) -> str | None:
+        """Let the user sign in again; return the page for it, None if the server asks for none."""
+        server = self._named(name)
+        if server.settings.url is None:
+            raise InvalidParamsError.at("server", "only a server with a `url` can be signed in to")
+        url = self.run_on_loop(server.authenticate(), CancelToken())
+        # The server chose this address: it is opened only if it is a web page.
+        return url if url and url.startswith(("https://", "http://")) else None
+
+    def sign_in(self, name: str, show: Callable[[str], object]) -> McpServerInfo:
+        """Let the user sign in on the page that `show` gets, and wait until that is over.
+
+        Raises `UserError` if the server does not run then.
+        """
+        if url := self.authenticate(name):
+            show(url)
+        server = self._named(name)
+        with self._changed:
+            self._changed.wait_for(lambda: server.is_settled)
+        if server.info.status != "running":
+            raise UserError(f"the MCP server {name!r} is left out: {server.info.error}")
+        return server.info
+
+    def _named(self, name: str) -> Server:
+        self.begin()
+        if name not in self._servers:
+            known = ", ".join(sorted(self._servers)) or "none is set"
+            what = f"no MCP server {name!r}; known: {known}"
+            raise InvalidParamsError.at("server", what, "unknown")
+        return self._servers[name]
+
+    def close(self) -> None:
+        """Stop each server; processes that are left end with the spawner."""
+        servers, self._servers = self._servers, {}
+
+        async def stop() -> None:
+            for server in servers.values():
+                await server.stop()
+
+        if servers:
+            self.run_on_loop(stop(), CancelToken())
+
+    def _tell(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+        self.on_change()
+
+
+def tools_of(sources: Sequence[McpServers], cancel: CancelToken) -> tuple[Tool, ...]:
+    """Return the tools of all sources, in their order; of two with one name, the later counts."""
+    found: list[Tool] = [tool for source in sources for tool in source.tools(cancel)]
+    readable = {name: each for source in sources for name, each in source.readable().items()}
+    if readable:
+        found.append(ResourceTool(readable, sources[0].run_on_loop))
+    return tuple(found)
+
+
+def caveats_of(sources: Sequence[McpServers]) -> Iterator[Caveat]:
+    """Yield one for each server that failed or needs the user to sign in, and what they have."""
+    for source, server in ((each, info) for each in sources for info in each.infos()):
+        name = f"The MCP server {server.name!r}"
+        if server.status == "running" and source.caveat is not None:
+            yield source.caveat
+        if server.status == "failed":
+            yield Caveat("mcpServerFailed", f"{name} failed", server.error, server.name)
+        if server.status == "authRequired":
+            yield Caveat("mcpServerLeftOut", f"{name} is left out", server.error, server.name)
+
+
+@dataclass(frozen=True, slots=True)
+class McpTool:
+    """A tool of a server; tools from the same listing compare equal."""
+
+    offered: Offered
+    server: Server
+    run_on_loop: RunOnLoop
+    confinement: Confinement | None = None
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.offered.spec
+
+    def plan(self, args: Json) -> Intent:
+        """Rate a tool as low risk if its server says that it only reads, otherwise as medium."""
+        return Intent(
+            f"{self.server.name}: {self.offered.own_name}",
+            ToolSubject(tool=self.spec.name, args=args, definition=self.offered.digest),
+            "low" if self.spec.read_only else "medium",
+            footprint=Footprint(writes=not self.spec.read_only),
+            confinement=self.confinement and self.confinement.why,
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        answer = self.run_on_loop(self.server.call(self.offered.own_name, args), context.cancel)
+        content: tuple[Json, ...] = tuple(answer.get("content", ()))
+        if not content and "structuredContent" in answer:
+            content = ({"type": "text", "text": json.dumps(answer["structuredContent"])},)
+        if told := self.confinement and self.confinement.settle(context.cancel):
+            content = (*content, {"type": "text", "text": told})
+        return ToolResult(content, bool(answer.get("isError")), answer.get("_meta") or {})

@@ -1,0 +1,106 @@
+"""Long-term memory: notes under dated headings in Markdown, their part of a prompt, their search.
+
+The files belong to the user, who may write them in any form. All of this is pure; `features/memory/files`
+reads and writes the files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MAX_NOTE_CHARS = 4_000
+MAX_PROMPT_CHARS = 12 << 10
+MAX_FOUND_CHARS = 24 << 10
+_MAX_SHOWN = 5_000
+"""Longer notes, which a user wrote, are shown in part, so that one leaves room for others."""
+TOOL = "memory"
+_HEADING = re.compile(r"^(?=## )", re.MULTILINE)
+_DATE = re.compile(r"## (\d{4}-\d\d-\d\d)")
+_INTRO = """# Memory
+Notes of earlier conversations and of the user, newest first; they may be out of date. Search the
+others and write new ones with the tool `memory`: decisions, preferences and facts that will matter
+in another conversation and that the project does not say, never secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """The text under one heading; `file` says whose note it is and where."""
+
+    file: str
+    text: str
+
+    @property
+    def date(self) -> str:
+        """The heading's date; a note without one, written by hand, sorts as the newest."""
+        found = _DATE.match(self.text)
+        return found[1] if found else "~"
+
+
+def parse_notes(file: str, text: str) -> list[Note]:
+    parts = (part.strip() for part in _HEADING.split(text))
+    return [Note(file, part) for part in parts if part]
+
+
+def render_note(text: str, conversation_id: str, date: str) -> str:
+    """Render a new entry; headings in the text are lowered, so that it stays a single note."""
+    body = re.sub(r"^(#{1,2}) ", r"###\1 ", text.strip(), flags=re.MULTILINE)
+    return f"## {date} (conversation {conversation_id})\n\n{body}\n"
+
+
+def memory_section(notes: Sequence[Note]) -> str:
+    """Return the section of the system prompt: as many notes as there is room for."""
+    shown = _within(map(_part, _newest_first(notes)), MAX_PROMPT_CHARS)
+    rows = [_INTRO, *map(_render, shown)]
+    if len(shown) < len(notes):
+        files = ", ".join(dict.fromkeys(note.file for note in notes))
+        rows.append(f"[{len(notes) - len(shown)} more notes in {files}]")
+    return "\n".join(rows)
+
+
+def search_notes(notes: Sequence[Note], query: str) -> str:
+    """Render the notes that contain the most words of the query, newest first among equals."""
+    words = set(query.casefold().split())
+    ranked = [
+        (-sum(word in note.text.casefold() for word in words), note)
+        for note in _newest_first(notes)
+    ]
+    found = [note for rank, note in sorted(ranked, key=lambda each: each[0]) if rank < 0]
+    if not found:
+        return f"None of {len(notes)} notes has a word of {query!r}."
+    shown = _within((_part(note, words) for note in found), MAX_FOUND_CHARS)
+    left = f"\n[{len(found) - len(shown)} more fit]" if len(shown) < len(found) else ""
+    return "\n".join(map(_render, shown)) + left
+
+
+def _part(note: Note, words: Iterable[str] = ()) -> Note:
+    """Return the note, or of a long one the part from shortly before the first of the words."""
+    n_chars, folded = len(note.text), note.text.casefold()
+    if n_chars <= _MAX_SHOWN:
+        return note
+    first = min((folded.find(word) for word in words if word in folded), default=0)
+    start = max(0, min(first - _MAX_SHOWN // 4, n_chars - _MAX_SHOWN))
+    end = start + _MAX_SHOWN
+    whole = f"[characters {start + 1:,} to {end:,} of {n_chars:,}]"
+    return Note(note.file, f"{whole}\n{note.text[start:end]}")
+
+
+def _newest_first(notes: Iterable[Note]) -> list[Note]:
+    """Sort by date; of one day, the later note in the file comes first."""
+    newest = list(notes)[::-1]
+    newest.sort(key=lambda note: note.date, reverse=True)
+    return newest
+
+
+def _within(notes: Iterable[Note], max_chars: int) -> list[Note]:
+    kept: list[Note] = []
+    for note in notes:
+        max_chars -= len(note.text)
+        if max_chars >= 0:
+            kept.append(note)
+    return kept
+
+
+def _render(note: Note) -> str:
+    return f"<note file={note.file!r}>\n{note.text}\n</note>"

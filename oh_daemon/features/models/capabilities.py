@@ -1,0 +1,275 @@
+"""What a model can do: from the user's settings, else the endpoint, else a table, else a default.
+
+A model not in the table is taken to be on somebody's own endpoint and to support function calling.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from http.client import OK, HTTPException
+from typing import Any
+
+from pydantic import AliasPath, BaseModel, Field
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.models.http import bearer_headers, request
+from oh_daemon.features.models.prices import RULES
+from oh_daemon.features.models.sockets import Waiter
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.llm import EFFORTS, Api, LLMSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Quirks:
+    """How a family of models, or its provider, differs from OpenAI's chat completions."""
+
+    context_window: int | None = None
+    """In tokens, for models that people host themselves."""
+    wants_cache_marks: bool = False
+    """The provider caches what is marked; others cache without marks, or not at all."""
+    wants_reasoning_text: bool = False
+    """The model's own reasoning is sent back as `reasoning_content`, which others refuse."""
+    needs_thinking_in_loop: bool = False
+    """With thinking on, it refuses a tool loop whose answers lack its own thinking."""
+    edits_by_patch: bool = False
+    """It was trained on patches of several files."""
+    takes_images_in_results: bool = False
+    """Otherwise images that tools return follow in a user message."""
+    call_ids: re.Pattern[str] = re.compile(r"[A-Za-z0-9_-]{1,64}")
+    """The ids of tool calls that it accepts, whichever model made them."""
+
+
+_PLAIN = Quirks()
+_NEEDS_RESPONSES = re.compile(r"gpt-(5\.([4-9]|\d\d)|[6-9])")
+"""The models to which chat completions refuse tools while they reason."""
+_CLAUDES_OWN = ("anthropic", "claude", "bedrock/", "vertex_ai/claude")
+"""Prefixes of the models that litellm serves in Anthropic's form."""
+QUIRKS: Mapping[str, Quirks] = {
+    "claude": Quirks(wants_cache_marks=True, needs_thinking_in_loop=True),
+    "codex": Quirks(edits_by_patch=True),
+    "deepseek": Quirks(128_000, wants_reasoning_text=True),
+    "devstral": Quirks(128_000, call_ids=re.compile(r"[A-Za-z0-9]{9}")),
+    # litellm keeps Gemini's signatures in the ids.
+    "gemini": Quirks(call_ids=re.compile(r".*", re.DOTALL)),
+    "glm": Quirks(128_000, wants_reasoning_text=True),
+    "gpt-5": Quirks(edits_by_patch=True),
+    "gpt-6": Quirks(edits_by_patch=True),
+    "gpt-oss": Quirks(131_072),
+    "kimi": Quirks(262_144, wants_reasoning_text=True),
+    "minimax": Quirks(wants_reasoning_text=True),
+    "mistral": Quirks(call_ids=re.compile(r"[A-Za-z0-9]{9}")),
+    "qwen3": Quirks(262_144),
+}
+"""The quirks by a part of the model's name; the first that matches counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What is known about one model."""
+
+    context_window: int | None
+    calls_functions: bool
+    sees_images: bool
+    table_entry: str | None
+    """The model's key in litellm's table, which also has its prices."""
+    api: Api = "chat"
+    reasons: bool | None = None
+    """Whether it reasons before it answers; None when unknown."""
+    quirks: Quirks = _PLAIN
+    row: Json = field(default_factory=dict[str, Any], repr=False)
+    """What the table says of the model under its own keys, or its rules for unknown names."""
+
+
+def find_capabilities(
+    settings: LLMSettings, table: Mapping[str, Json], live: Json | None = None
+) -> Capabilities:
+    """`table` is litellm's `model_cost`; `live` is what the endpoint says, under the same keys."""
+    key = find_entry(settings, table)
+    own = {
+        "max_input_tokens": settings.context_window,
+        "supports_function_calling": settings.native_tool_calling,
+        "supports_vision": settings.sees_images,
+    }
+    wanted = {name: value for name, value in own.items() if value is not None}
+    entry = {**(table[key] if key else {}), **(live or {}), **wanted}
+    quirks = _quirks(settings, entry)
+    window = entry.get("max_input_tokens") or entry.get("max_tokens")
+    return Capabilities(
+        context_window=window if isinstance(window, int) else quirks.context_window,
+        calls_functions=bool(entry.get("supports_function_calling", key is None)),
+        sees_images=bool(entry.get("supports_vision", key is None)),
+        table_entry=key,
+        api=settings.api or _find_api(settings, entry),
+        reasons=bool(entry.get("supports_reasoning")) if key else None,
+        quirks=quirks,
+        row=table[key] if key else _rules_for(settings.model, table),
+    )
+
+
+def efforts_of(settings: LLMSettings, table: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return how much the model can be told to think; none if that is not known."""
+    return efforts_in(find_capabilities(settings, table).row)
+
+
+def efforts_in(row: Json) -> tuple[str, ...]:
+    """Return the same by the row of the table. It names only what differs from most models."""
+    if not row.get("supports_reasoning"):
+        return ()
+    usual = {"low", "medium", "high"}
+    return tuple(e for e in EFFORTS if row.get(f"supports_{e}_reasoning_effort", e in usual))
+
+
+def _rules_for(model: str, table: Mapping[str, Json]) -> Json:
+    """Return what the table says of all models with names like this one."""
+    rules: Sequence[Json] = table.get(RULES, {}).get("rules", ())
+    matching = (rule for rule in rules if re.search(rule["pattern"], model, re.IGNORECASE))
+    return {key: value for rule in matching for key, value in rule["model_info"].items()}
+
+
+def _find_api(settings: LLMSettings, entry: Json) -> Api:
+    """Choose the API: OpenAI's own models keep their reasoning only in the Responses API."""
+    if entry.get("mode") == "responses":
+        return "responses"
+    has_both = "/v1/responses" in entry.get("supported_endpoints", ())
+    if entry.get("litellm_provider") != "openai" or not has_both:
+        return "chat"
+    if settings.base_url is None:
+        return "responses" if entry.get("supports_reasoning") else "chat"
+    is_asked_to_reason = settings.reasoning_effort not in {None, "none"}
+    needs_it = is_asked_to_reason and _NEEDS_RESPONSES.search(settings.model)
+    return "responses" if needs_it else "chat"
+
+
+def edits_by_patch(settings: LLMSettings) -> bool:
+    """Decide by the setting or the model's name alone, since litellm may not be loaded yet."""
+    wanted = settings.edits_by_patch
+    return _family(settings).edits_by_patch if wanted is None else wanted
+
+
+def _family(settings: LLMSettings) -> Quirks:
+    name = settings.model.lower()
+    return next((quirks for part, quirks in QUIRKS.items() if part in name), _PLAIN)
+
+
+def _quirks(settings: LLMSettings, entry: Json) -> Quirks:
+    name = settings.model.lower()
+    quirks = _family(settings)
+    thinks_as_it_likes = bool(entry.get("supports_adaptive_thinking"))
+    return replace(
+        quirks,
+        wants_cache_marks=quirks.wants_cache_marks and settings.caching_prompt,
+        takes_images_in_results=(settings.custom_llm_provider or name).startswith(_CLAUDES_OWN),
+        needs_thinking_in_loop=quirks.needs_thinking_in_loop and not thinks_as_it_likes,
+    )
+
+
+def input_price(settings: LLMSettings, table: Mapping[str, Json]) -> float:
+    """Return the price in US dollars per input token, to compare models; infinite when unknown."""
+    price, key = settings.input_cost_per_token, find_entry(settings, table)
+    if price is None and key:
+        price = table[key].get("input_cost_per_token")
+    return math.inf if price is None else price
+
+
+def find_entry(settings: LLMSettings, table: Mapping[str, Json]) -> str | None:
+    """Return the model's key in the table, which may name it with or without its provider."""
+    model, provider = settings.model, settings.custom_llm_provider
+    names = [f"{provider}/{model}"] if provider else []
+    names += [model, model.partition("/")[2], model.rpartition("/")[2]]
+    return next((name for name in names if name in table), None)
+
+
+_PATIENCE_S = 2.0
+"""An interrupt has to wait for it."""
+_MAX_LIST_BYTES = 4 << 20
+
+
+class _ListedModel(BaseModel):
+    """What is said of one model, in the places that servers use; an absent field is unknown."""
+
+    loaded: int | None = Field(default=None, validation_alias="loaded_context_length")
+    configured: int | None = Field(default=None, validation_alias="context_length")
+    served: int | None = Field(default=None, validation_alias="max_model_len")
+    trained: int | None = Field(default=None, validation_alias=AliasPath("meta", "n_ctx_train"))
+    parameters: list[str] | None = Field(default=None, validation_alias="supported_parameters")
+    kinds: list[str] | None = Field(
+        default=None, validation_alias=AliasPath("architecture", "input_modalities")
+    )
+
+
+class _List(BaseModel):
+    data: list[object]
+    """Entries of any form: what is wrong with one says nothing about the others."""
+
+
+def read_live_metadata(settings: LLMSettings) -> Json:
+    """Ask the endpoint in the settings; blocks for a few seconds at most."""
+    try:
+        return parse_models(_read_list(settings), settings.model)
+    except (OSError, HTTPException, ValueError):
+        return {}
+
+
+def served_models(settings: LLMSettings) -> Sequence[str] | None:
+    """Return the names that the endpoint lists, or None if it has no list."""
+    try:
+        listed = _List.model_validate(_read_list(settings)).data
+    except (OSError, HTTPException, ValueError):
+        return None
+    return [name for name in map(_id_of, listed) if name]
+
+
+def _read_list(settings: LLMSettings) -> object:
+    """Return what the endpoint lists. Raises `OSError`, `HTTPException` or `ValueError`."""
+    if settings.base_url is None:
+        raise ValueError(settings.model)
+    headers = {**settings.extra_headers, **bearer_headers(settings.key)}
+    url = f"{settings.base_url.rstrip('/')}/models"
+    end = time.monotonic() + _PATIENCE_S
+
+    def left_s() -> float:
+        if (left := end - time.monotonic()) <= 0:
+            raise TimeoutError
+        return left
+
+    with (
+        Waiter(CancelToken(), left_s) as waiter,
+        closing(request("GET", url, headers, None, waiter)) as response,
+    ):
+        body = bytearray()
+        for piece in response.pieces():
+            body += piece
+            if len(body) > _MAX_LIST_BYTES:
+                raise ValueError(url)
+    if response.status != OK:
+        raise ValueError(response.status)
+    return json.loads(body)
+
+
+def parse_models(listed: object, model: str) -> Json:
+    """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
+    names = {model, model.partition("/")[2], model.rpartition("/")[2]}
+    found = (each for each in _List.model_validate(listed).data if _id_of(each) in names)
+    its = _ListedModel.model_validate(next(found, dict[str, object]()))
+    # A server may send null, 0 or -1 for a window that it does not know.
+    windows = (its.loaded, its.configured, its.served, its.trained)
+    entry = {
+        "max_input_tokens": next((size for size in windows if size and size > 0), None),
+        "supports_function_calling": its.parameters and "tools" in its.parameters,
+        "supports_vision": its.kinds and "image" in its.kinds,
+    }
+    return {name: value for name, value in entry.items() if value is not None}
+
+
+def _id_of(entry: object) -> str | None:
+    match entry:
+        case {"id": str(name)}:
+            return name
+        case _:
+            return None

@@ -1,0 +1,135 @@
+"""OpenAI's Chat Completions, which most providers speak; pure.
+
+Its fields: "Chat", platform.openai.com/docs/api-reference/chat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from oh_daemon.features.models.assembly import chunks_of
+from oh_daemon.features.models.dialect import Call, Dialect, without_none
+from oh_daemon.features.models.http import bearer_headers
+from oh_daemon.features.models.model_messages import STOP
+from oh_daemon.features.models.openai_models import accepted_chat, is_openai
+from oh_daemon.features.models.providers import Provider
+from oh_daemon.kernel.ports import Json
+
+_SIGNATURE = "__thought__"
+"""Between the id of a call and the signature that Gemini wants back with it, as litellm joins them:
+so a conversation may change between both ways at any time."""
+
+
+def chat_fields(call: Call) -> Json:
+    """Return the fields of a request but for the model's name and `extra_body`."""
+    settings, can = call.settings, call.can
+    fields = {
+        "messages": call.prepared,
+        "tools": list(call.tools) or None,
+        "tool_choice": call.tool_choice,
+        "stop": None if can.calls_functions else list(STOP),
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "top_k": settings.top_k,
+        "max_tokens": settings.max_output_tokens,
+        "reasoning_effort": call.effort,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "prompt_cache_key": call.cache_key,
+    }
+    return without_none(fields)
+
+
+def _body(call: Call) -> Json:
+    fields, provider = chat_fields(call), call.provider
+    if is_openai(call):
+        fields = accepted_chat(call, fields)
+    if provider is not None:
+        fields = _for_provider(fields, provider, call)
+    return {"model": call.model, **fields, **call.settings.extra_body}
+
+
+def _for_provider(fields: Json, provider: Provider, call: Call) -> Json:
+    """Change what this provider takes otherwise than OpenAI."""
+    refused = provider.leaves_out
+    body = _without(fields, refused)
+    body["messages"] = [_sent(message) for message in body["messages"]]
+    if "tools" in body and refused:
+        body["tools"] = [_with_schema_without(tool, refused) for tool in body["tools"]]
+    if body.get("tool_choice") == "required":
+        body["tool_choice"] = provider.required
+    reasons = call.can.reasons
+    may_reason = {"always": reasons is not False, "known": reasons, "thinking": True}
+    is_effortless = provider.effortless is not None and provider.effortless in call.model
+    effort = body.pop("reasoning_effort", None)
+    if effort is None or not may_reason[provider.takes_effort] or is_effortless:
+        return {**body, **provider.adds}
+    if provider.takes_effort == "thinking":
+        body["thinking"] = {"type": "disabled" if effort == "none" else "enabled"}
+    else:
+        body["reasoning_effort"] = effort
+    if body.get("thinking") == {"type": "enabled"}:
+        # It refuses an answer without its reasoning, which another model's answer has not.
+        body["messages"] = [
+            {"reasoning_content": " ", **message} if message["role"] == "assistant" else message
+            for message in body["messages"]
+        ]
+    return {**body, **provider.adds}
+
+
+def _without(fields: Json, names: Collection[str]) -> Json:
+    return {name: value for name, value in fields.items() if name not in names}
+
+
+def _with_schema_without(tool: Json, names: Collection[str]) -> Json:
+    function: Json = tool["function"]
+    return {**tool, "function": {**function, "parameters": _without(function["parameters"], names)}}
+
+
+def _sent(message: Json) -> Json:
+    """Leave out an empty `content`, and give Gemini's signatures back where they came from."""
+    message = without_none(message)
+    if not any(_SIGNATURE in call["id"] for call in message.get("tool_calls", ())):
+        return message
+    return {**message, "tool_calls": [_signed(call) for call in message["tool_calls"]]}
+
+
+def _signed(call: Json) -> Json:
+    signature = call["id"].partition(_SIGNATURE)[2]
+    return (
+        {**call, "extra_content": {"google": {"thought_signature": signature}}}
+        if signature
+        else call
+    )
+
+
+def _chunks(events: Iterator[Json]) -> Iterator[Json]:
+    return chunks_of(events, _read)
+
+
+def _read(event: Json) -> Json:
+    for choice in event.get("choices") or ():
+        _read_parts(choice.get("delta") or {})
+    return event
+
+
+def _read_parts(delta: Json) -> None:
+    """Put what some providers send otherwise where OpenAI has it."""
+    for call in delta.get("tool_calls") or ():
+        match call:
+            case {
+                "id": str(call_id),
+                "extra_content": {"google": {"thought_signature": str(seal)}},
+            }:
+                call["id"] = f"{call_id}{_SIGNATURE}{seal}"
+            case _:
+                pass
+    if isinstance(delta.get("content"), list):
+        # Mistral's models that reason send parts, those of the reasoning with texts inside.
+        parts: list[Json] = delta.pop("content")
+        thoughts = [text for part in parts for text in part.get("thinking") or ()]
+        delta["reasoning_content"] = "".join(text.get("text", "") for text in thoughts)
+        delta["content"] = "".join(part.get("text", "") for part in parts)
+
+
+CHAT = Dialect("/chat/completions", bearer_headers, _body, "messages", _chunks)

@@ -1,0 +1,314 @@
+"""The messages of a conversation in the form that one model accepts; pure.
+
+Any models may have made them: what this one refuses is removed, and its own parts are unmodified.
+A model without function calling finds the tools in its prompt and calls them in its text. The log
+has native calls only, so a conversation may change between models of both kinds any time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any, Literal
+
+from oh_daemon.features.models.capabilities import Capabilities
+from oh_daemon.kernel.call_aliases import strict_json
+from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta, ToolCall
+
+_BELOW = "(an image, in the message after the results)"
+_UNSEEN = "(an image, left out: this model does not see images)"
+
+
+def prepare_messages(
+    messages: Sequence[Json],
+    model: str,
+    can: Capabilities,
+    *,
+    is_start: bool = True,
+    is_end: bool = True,
+) -> list[Json]:
+    """Prepare for chat completions: thinking, images that the model sees, and cache marks.
+
+    `is_start` and `is_end` say whether these are the first and the last of a request.
+    """
+    prepared = [_with_thinking(message, model, can) for message in taken_by(messages, can)]
+    if not can.quirks.takes_images_in_results:
+        prepared = list(_with_images_after(prepared))
+    if can.quirks.wants_cache_marks and prepared:
+        # The system prompt (and the tools before it) stays the same, and the last message ends the
+        # next prefix. A mark at the previous step's end finds its cache even after a long answer.
+        answers = [n for n, message in enumerate(prepared) if message["role"] == "assistant"]
+        last = {len(prepared) - 1, *(n - 1 for n in answers[-1:] if n)} if is_end else set[int]()
+        for n in last | ({0} if is_start else set[int]()):
+            prepared[n] = _with_cache_mark(prepared[n])
+    return prepared
+
+
+def taken_by(messages: Sequence[Json], can: Capabilities) -> list[Json]:
+    """Do what every dialect needs: ids that the model accepts, and images only if it sees them."""
+    taken = [_with_call_ids(message, can) for message in messages]
+    return taken if can.sees_images else [_without_images(message, _UNSEEN) for message in taken]
+
+
+def own_thinking(message: Json, model: str) -> Json | None:
+    """Return this model's own thinking in a message; it would refuse another's signatures."""
+    thinking: Json | None = message.get("thinking")
+    return thinking if thinking is not None and thinking["model"] == model else None
+
+
+def lacks_thinking(messages: Sequence[Json], model: str) -> bool:
+    """Return whether the last answer called tools and lacks this model's own thinking."""
+    answers = (message for message in reversed(messages) if message["role"] == "assistant")
+    last = next(answers, None)
+    if last is None or "tool_calls" not in last:
+        return False
+    thinking = own_thinking(last, model)
+    return not (thinking and thinking["blocks"])
+
+
+def _with_thinking(message: Json, model: str, can: Capabilities) -> Json:
+    if "thinking" not in message:
+        return message
+    fields = {key: value for key, value in message.items() if key != "thinking"}
+    thinking = own_thinking(message, model)
+    if thinking is None:
+        return fields
+    for name, heads in (
+        ("thinking_blocks", ("thinking", "redacted_thinking")),
+        ("reasoning_details", ("reasoning.",)),
+    ):
+        blocks = [block for block in thinking["blocks"] if block["type"].startswith(heads)]
+        if blocks:
+            fields[name] = blocks
+    if can.quirks.wants_reasoning_text and thinking["text"]:
+        fields["reasoning_content"] = thinking["text"]
+    return fields
+
+
+def _with_images_after(messages: Iterable[Json]) -> Iterator[Json]:
+    """Move images out of tool results, into a user message after all results of an answer."""
+    images = list[Json]()
+    for message in messages:
+        is_result = message["role"] == "tool"
+        if images and not is_result:
+            yield {"role": "user", "content": images}
+            images = []
+        if is_result:
+            images += [part for part in parts_of(message["content"]) if part["type"] == "image_url"]
+        yield _without_images(message, _BELOW) if is_result else message
+    if images:
+        yield {"role": "user", "content": images}
+
+
+def text_part(text: str) -> Json:
+    return {"type": "text", "text": text}
+
+
+def parts_of(content: str | list[Json] | None) -> list[Json]:
+    """Return the content of a message as a list of parts."""
+    return [text_part(content)] if isinstance(content, str) else content or []
+
+
+def plain_content(parts: list[Json]) -> str | list[Json]:
+    """Return one text if all parts are text, since some endpoints accept no list."""
+    is_text = all(part["type"] == "text" for part in parts)
+    return "\n".join(part["text"] for part in parts) if is_text else parts
+
+
+def _with_call_ids(message: Json, can: Capabilities) -> Json:
+    if "tool_call_id" in message:
+        return {**message, "tool_call_id": _call_id(message["tool_call_id"], can)}
+    if "tool_calls" in message:
+        calls = [{**call, "id": _call_id(call["id"], can)} for call in message["tool_calls"]]
+        return {**message, "tool_calls": calls}
+    return message
+
+
+def _call_id(call_id: str, can: Capabilities) -> str:
+    if can.quirks.call_ids.fullmatch(call_id):
+        return call_id
+    return sha256(call_id.encode()).hexdigest()[:9]
+
+
+def _without_images(message: Json, note: str) -> Json:
+    content = message.get("content")
+    if isinstance(content, str | None):
+        return message
+    named = [text_part(note) if p["type"] == "image_url" else p for p in parts_of(content)]
+    return {**message, "content": plain_content(named)}
+
+
+def _with_cache_mark(message: Json) -> Json:
+    content = message.get("content")
+    if not content:
+        return message
+    parts = parts_of(content)
+    marked = {**parts[-1], "cache_control": {"type": "ephemeral"}}
+    return {**message, "content": [*parts[:-1], marked]}
+
+
+_CALL, _CALL_END, _RESULT = "<tool_call>", "</tool_call>", "<tool_result"
+_THINK, _THINK_END = "<think>", "</think>"
+STOP = (_RESULT,)
+"""Where the provider should end an answer, since such models would go on to invent results."""
+_HOW = f"""\
+# Tools
+
+You act by calling tools. A call is written in your answer like this:
+
+{_CALL}
+{{"name": "NAME", "arguments": {{"ARGUMENT": "VALUE"}}}}
+{_CALL_END}
+
+It holds one JSON object; line breaks and quotes in its strings are escaped. Write as many calls as
+you need one after the other, then end your answer: they run, and the next message has a
+{_RESULT}> for each. Never write a result yourself. These are the tools, with their arguments as
+JSON Schema:
+"""
+_ENDS = {
+    "text": re.compile("|".join(map(re.escape, (_CALL, _RESULT, _THINK)))),
+    "reasoning": re.compile(re.escape(_THINK_END)),
+}
+"""What ends a stretch of text, or the thinking that some models write inside their text."""
+_LONGEST = max(map(len, (_CALL, _RESULT, _THINK, _THINK_END)))
+_FENCE = re.compile(r"\s*(?:```\w*\s+)?")
+_CLOSING = re.compile(rf"\s*(?:```\s*)?{_CALL_END}")
+_NAME = re.compile(r'"name"\s*:\s*"([^"\\]+)"')
+_DECODER = json.JSONDecoder(strict=False)
+
+
+def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
+    """Return the same conversation without any message or field about function calling.
+
+    User and model messages alternate, as the templates of many such models require.
+    """
+    text_messages, names = list[Json](), dict[str, str]()
+    for message in messages:
+        for call in message.get("tool_calls", ()):
+            names[call["id"]] = call["function"]["name"]
+        rendered = _render(message, names)
+        if text_messages and text_messages[-1]["role"] == rendered["role"] == "user":
+            rendered = _joined(text_messages.pop(), rendered)
+        text_messages.append(rendered)
+    if tools:
+        described = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+        how: Json = {"role": "system", "content": "\n".join([_HOW, *described])}
+        has_prompt = bool(text_messages) and text_messages[0]["role"] == "system"
+        text_messages[:1] = (
+            [_joined(text_messages[0], how)] if has_prompt else [how, *text_messages[:1]]
+        )
+    return text_messages
+
+
+def _render(message: Json, names: dict[str, str]) -> Json:
+    if message["role"] == "tool":
+        head = f"{_RESULT} of={json.dumps(names[message['tool_call_id']])}>"
+        end = text_part("</tool_result>")
+        parts = [text_part(head), *parts_of(message["content"]), end]
+        return {"role": "user", "content": plain_content(parts)}
+    if "tool_calls" not in message:
+        return message
+    calls = "\n".join(_render_call(call["function"]) for call in message["tool_calls"])
+    kept = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**kept, "content": f"{message['content'] or ''}\n{calls}".lstrip()}
+
+
+def _render_call(function: Json) -> str:
+    name = json.dumps(function["name"])
+    return f'{_CALL}\n{{"name": {name}, "arguments": {function["arguments"]}}}\n{_CALL_END}'
+
+
+def _joined(first: Json, second: Json) -> Json:
+    contents = [first["content"], second["content"]]
+    if all(isinstance(content, str) for content in contents):
+        return {**first, "content": "\n\n".join(contents)}
+    return {**first, "content": [part for content in contents for part in parts_of(content)]}
+
+
+class ShownText:
+    """Passes on the deltas of an answer, except its calls and everything after them."""
+
+    def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
+        self._on_delta = on_delta
+        self._channel: Literal["text", "reasoning"] = "text"
+        self._pending: str = ""
+        self._is_over = False
+
+    def feed(self, delta: ModelDelta) -> None:
+        if delta.channel == "reasoning":
+            self._on_delta(delta)
+        elif not self._is_over:
+            self._pending += delta.text
+            self._show()
+
+    def _show(self) -> None:
+        while mark := _ENDS[self._channel].search(self._pending):
+            self._emit(mark.start())
+            self._pending = self._pending[len(mark[0]) :]
+            self._is_over = mark[0] in {_CALL, _RESULT}
+            if self._is_over:
+                return
+            self._channel = "reasoning" if mark[0] == _THINK else "text"
+        start = self._pending.rfind("<")
+        is_open = start >= 0 and len(self._pending) - start < _LONGEST
+        self._emit(start if is_open else len(self._pending))
+
+    def _emit(self, end: int) -> None:
+        if end:
+            self._on_delta(ModelDelta(self._channel, self._pending[:end]))
+            self._pending = self._pending[end:]
+
+
+def read_answer(answer: ModelAnswer) -> ModelAnswer:
+    """Return the answer with the calls in its text turned into native ones."""
+    texts, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
+    rest = answer.text
+    while mark := _ENDS["text"].search(rest):
+        texts.append(rest[: mark.start()])
+        rest = rest[mark.end() :]
+        if mark[0] == _RESULT:
+            rest = ""
+        elif mark[0] == _THINK:
+            thought, _, rest = rest.partition(_THINK_END)
+            thoughts.append(thought)
+        else:
+            call, rest = _read_call(rest)
+            calls.append(call)
+    is_done = answer.finish_reason == "stop"
+    return replace(
+        answer,
+        text="".join([*texts, rest]).strip(),
+        reasoning="\n".join(filter(None, thoughts)),
+        tool_calls=(*answer.tool_calls, *calls),
+        finish_reason="tool_calls" if calls and is_done else answer.finish_reason,
+    )
+
+
+def _read_call(rest: str) -> tuple[ToolCall, str]:
+    """Return the call at the start, without an id yet, and the text after it.
+
+    A closing tag inside a string must not end the call, so the JSON is parsed before the tag.
+    """
+    body = rest[_FENCE.match(rest).end() :]  # pyright: ignore[reportOptionalMemberAccess] - any.
+    value: Any = None
+    try:
+        value, end = _DECODER.raw_decode(body)
+        rest = body[end:]
+        if closing := _CLOSING.match(rest):
+            rest = rest[closing.end() :]
+    except ValueError:
+        body, _, rest = rest.partition(_CALL_END)
+        with suppress(ValueError):
+            value = _DECODER.decode(strict_json(body))
+    match value:
+        case {"name": str(name), "arguments": str(arguments)}:
+            return ToolCall("", name, arguments), rest
+        case {"name": str(name)}:
+            return ToolCall("", name, json.dumps(value.get("arguments", {}))), rest
+        case _:
+            found = _NAME.search(body)
+            return ToolCall("", found[1] if found else "", body), rest

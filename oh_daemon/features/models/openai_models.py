@@ -1,0 +1,167 @@
+"""What OpenAI's own models refuse, and with it the whole request; pure, for both of its APIs.
+
+That includes schemas of tools, since those of MCP servers may be any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, cast
+
+from oh_daemon.features.models.dialect import Call, without_none
+from oh_daemon.kernel.ports import Json
+
+_ALWAYS_REASONS = re.compile(r"gpt-[56](?!-chat)|^o[1-9]")
+"""The series that reason before each answer; they take sampling only while they do not."""
+_TAKE_NO_UNIONS = ("chatgpt-4o", "gpt-3.5", "gpt-4", "o1", "o3", "o4")
+"""How the names of models begin to which the Responses API refuses unions on top of a schema; chat
+completions refuse them for all models, but the servers of others may take them."""
+
+
+def is_openai(call: Call) -> bool:
+    """Return whether the model is asked as one of OpenAI's, at whatever address."""
+    return call.provider is not None and call.provider.name == "openai"
+
+
+def always_reasons(call: Call) -> bool:
+    return is_openai(call) and bool(_ALWAYS_REASONS.search(call.model))
+
+
+def accepted_effort(call: Call) -> str | None:
+    """Return the reasoning effort unless the table says that the model does not take it."""
+    row, effort = call.can.row, call.effort
+    if not is_openai(call) or effort is None:
+        return effort
+    is_own = row.get("litellm_provider") == "openai"
+    if is_own and not row.get("supports_reasoning"):
+        return None
+    return None if row.get(f"supports_{effort}_reasoning_effort") is False else effort
+
+
+def accepted_sampling(call: Call) -> Json:
+    settings, row = call.settings, call.can.row
+    sampling: Json = {"temperature": settings.temperature, "top_p": settings.top_p}
+    if not always_reasons(call):
+        return sampling
+    effort = accepted_effort(call) or row.get("default_reasoning_effort")
+    if effort == "none" and row.get("supports_none_reasoning_effort"):
+        return sampling
+    return {"temperature": 1.0 if settings.temperature == 1 else None, "top_p": None}
+
+
+def accepted_chat(call: Call, fields: Json) -> Json:
+    """Return the fields of a chat completion as the model accepts them."""
+    body = {**fields, **accepted_sampling(call), "reasoning_effort": accepted_effort(call)}
+    if "tools" in body:
+        functions = accepted_functions(call)
+        body["tools"] = [{"type": "function", "function": each} for each in functions]
+    if always_reasons(call):
+        # The limit includes the reasoning then, so it has another name.
+        body |= {"stop": None, "max_tokens": None, "max_completion_tokens": body.get("max_tokens")}
+    return without_none(body)
+
+
+def accepted_functions(call: Call) -> Sequence[Json]:
+    """Return the tools' functions, with schemas that the API accepts."""
+    functions = [tool["function"] for tool in call.tools]
+    if not is_openai(call):
+        return functions
+    is_chat, is_at_home = call.can.api == "chat", call.settings.base_url is None
+    takes_unions = not is_at_home if is_chat else not call.model.startswith(_TAKE_NO_UNIONS)
+    return [_accepted_function(each, takes_unions=takes_unions) for each in functions]
+
+
+def _accepted_function(function: Json, *, takes_unions: bool) -> Json:
+    if "parameters" not in function:
+        return function
+    schema = with_regexes(function["parameters"])
+    return {**function, "parameters": schema if takes_unions else without_unions(schema)}
+
+
+_DATA = frozenset({"const", "default", "enum", "examples"})
+"""Keywords whose values are no schemas."""
+_UNIONS = ("allOf", "anyOf", "oneOf")
+_REFUSED_ON_TOP = frozenset({*_UNIONS, "const", "enum", "not"})
+
+
+def without_unions(schema: Json) -> Json:
+    """Merge the branches of unions at the top of an object's schema, if they can be merged."""
+    return _flat(schema, schema, {}) or schema
+
+
+def with_regexes(schema: Json) -> Json:
+    """Leave out patterns of other dialects than Python's."""
+    return _with_regexes(schema)
+
+
+def _with_regexes(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_with_regexes(each) for each in cast("list[Any]", node)]
+    if not isinstance(node, dict):
+        return node
+    fields = cast("Json", node)
+    if isinstance(fields.get("patternProperties"), dict):
+        named: Json = fields["patternProperties"]
+        known = {pattern: each for pattern, each in named.items() if _is_regex(pattern)}
+        fields = {**fields, "patternProperties": known}
+    return {
+        name: value if name in _DATA else _with_regexes(value)
+        for name, value in fields.items()
+        if name != "pattern" or not isinstance(value, str) or _is_regex(value)
+    }
+
+
+def _is_regex(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except (re.error, RecursionError):
+        return False
+    return True
+
+
+def _flat(schema: Any, root: Json, definitions: dict[str, Json | None]) -> Json | None:
+    """Return an object's schema with the branches of its unions merged; None if they cannot be.
+
+    `definitions` has those that were merged, and None for one that is under way.
+    """
+    if not isinstance(schema, dict):
+        return None
+    fields = cast("Json", schema)
+    if isinstance(ref := fields.get("$ref"), str):
+        if ref not in definitions:
+            definitions[ref] = None
+            definitions[ref] = _flat(_definition(ref, root), root, definitions)
+        return definitions[ref]
+    unions = {name: fields[name] for name in _UNIONS if isinstance(fields.get(name), list)}
+    merged = {name: [_flat(each, root, definitions) for each in unions[name]] for name in unions}
+    branches = [branch for group in merged.values() for branch in group]
+    if not branches:
+        return fields
+    whole = [branch for branch in branches if branch is not None]
+    if len(whole) < len(branches):
+        return None
+    properties: Json = {}
+    for branch in (*reversed(whole), fields):
+        properties |= branch.get("properties", {})
+    required = sorted({*fields.get("required", ()), *_required(merged)})
+    rest = {name: value for name, value in fields.items() if name not in _REFUSED_ON_TOP}
+    flat = {**rest, "type": "object", "properties": properties}
+    return {**flat, "required": required} if required else flat
+
+
+def _definition(ref: str, root: Json) -> Any:
+    _, _, path = ref.partition("#/")
+    where, _, name = path.partition("/")
+    return root.get(where, {}).get(name) if where in {"$defs", "definitions"} else None
+
+
+def _required(merged: dict[str, list[Json | None]]) -> set[str]:
+    """Return what all of an `allOf` requires, and what every branch of another union does."""
+    names = set[str]()
+    for union, branches in merged.items():
+        needed = [set[str](branch.get("required", ())) for branch in branches if branch]
+        if needed:
+            first, *others = needed
+            names |= first.union(*others) if union == "allOf" else first.intersection(*others)
+    return names

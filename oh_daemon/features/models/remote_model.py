@@ -1,0 +1,218 @@
+"""A model behind an endpoint: one streamed call, with retries, and what the model can do.
+
+`dialect` says how requests are written; `assembly` reads answers, and `failures` explains failures.
+Invariant: an answer is returned only when the provider said that it is finished.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property
+from http import HTTPStatus
+from http.client import HTTPException
+from weakref import WeakKeyDictionary
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.models.anthropic import ANTHROPIC
+from oh_daemon.features.models.assembly import Assembly
+from oh_daemon.features.models.attempts import Patience, with_retries
+from oh_daemon.features.models.capabilities import (
+    Capabilities,
+    edits_by_patch,
+    find_capabilities,
+    input_price,
+    read_live_metadata,
+)
+from oh_daemon.features.models.chat import CHAT
+from oh_daemon.features.models.dialect import Call, Dialect, EncodedMessages, encoded, encoded_body
+from oh_daemon.features.models.failures import Failure, explain, no_responses, unreachable
+from oh_daemon.features.models.http import Response, bearer_headers, request
+from oh_daemon.features.models.litellm_calls import litellm_chunks
+from oh_daemon.features.models.model_messages import ShownText, read_answer
+from oh_daemon.features.models.prices import cost_usd, price_table, read_usage
+from oh_daemon.features.models.providers import PROVIDERS, Provider, find_provider
+from oh_daemon.features.models.responses import RESPONSES
+from oh_daemon.features.models.sockets import Waiter, reason_of
+from oh_daemon.features.models.stream_events import read_events
+from oh_daemon.kernel.ports import Caveat, Json, ModelAnswer, ModelRequest, Progress, Traits
+from oh_daemon.protocol.errors import ModelError
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.status import Usage
+
+
+class RemoteModel:
+    """A model behind an endpoint. Thread-safe."""
+
+    def __init__(
+        self,
+        settings: LLMSettings,
+        *,
+        finds_key: bool = True,
+        first_delay_s: float = 1.0,
+    ) -> None:
+        """With `finds_key`, the provider's own variable is used when the settings have no key."""
+        self._settings = settings
+        self._finds_key = finds_key
+        self._first_delay_s = first_delay_s
+        self._encoded = WeakKeyDictionary[object, EncodedMessages]()
+        """By conversation."""
+        self.name = settings.model
+        self.label = settings.model
+
+    @property
+    def traits(self) -> Traits:
+        """Asks the endpoint at its first use."""
+        return self._traits
+
+    @cached_property
+    def _traits(self) -> Traits:
+        can, settings = self._capabilities, self._settings
+        warning = (
+            f"{self.name} is not known to call functions: it is told of the tools in its prompt "
+            "and calls them in its text. If it does call functions, set `llm.nativeToolCalling` "
+            "to true."
+        )
+        is_known = can.calls_functions or settings.native_tool_calling is False
+        return Traits(
+            context_window=can.context_window,
+            sees_images=can.sees_images,
+            caveats=() if is_known else (Caveat("noFunctionCalls", warning, about=self.name),),
+            input_price=input_price(settings, price_table()),
+        )
+
+    @property
+    def edits_by_patch(self) -> bool:
+        return edits_by_patch(self._settings)
+
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
+        """Complete as the port says. `on_delta` is called on the caller's thread."""
+        return with_retries(
+            lambda: self._attempt(request, progress),
+            max_attempts=self._settings.max_attempts,
+            first_delay_s=self._first_delay_s,
+            progress=progress,
+        )
+
+    def _attempt(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
+        progress.cancel.raise_if_cancelled()
+        self._require_key()
+        settings, can = self._settings, self._capabilities
+        has_functions = can.calls_functions
+        on_delta = progress.on_delta
+        assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed)
+        patience = Patience(settings)
+        with closing(self._chunks(request, progress.cancel, patience)) as chunks:
+            for chunk in chunks:
+                patience.restart()
+                assembly.feed(chunk)
+        if assembly.finish_reason is None:
+            raise unreachable(f"the answer of {self.name} ended before it was complete")
+        answer = assembly.answer(read_usage(assembly.usage, self._price))
+        answer = replace(answer, model=self.name)
+        return answer if has_functions else read_answer(answer)
+
+    def _require_key(self) -> None:
+        """Raises `AuthRequiredError` where the provider would refuse whatever comes."""
+        provider = find_provider(self._settings, price_table())
+        environment: Mapping[str, str] = os.environ if self._finds_key else {}
+        error = provider and provider.missing_key(self._settings, environment)
+        if error:
+            raise error
+
+    def _chunks(
+        self, request: ModelRequest, cancel: CancelToken, patience: Patience
+    ) -> Generator[Json]:
+        provider = find_provider(self._settings, price_table())
+        call = Call(request, self._settings, self._capabilities, provider)
+        if provider is None:
+            return litellm_chunks(call, finds_key=self._finds_key, cancel=cancel, patience=patience)
+        return self._direct_chunks(call, provider, Waiter(cancel, patience.left_s))
+
+    def _direct_chunks(self, call: Call, provider: Provider, waiter: Waiter) -> Generator[Json]:
+        """Yield the chunks of the answer to a request of our own over HTTP."""
+        dialect = _dialect_of(call, provider)
+        address = provider.address_for(self._settings, os.environ)
+        url = address if address.endswith(dialect.path) else address + dialect.path
+        headers, body = self._headers(provider, dialect), self._body(call, dialect)
+        try:
+            with waiter, closing(request("POST", url, headers, body, waiter)) as response:
+                _require_success(response, self._settings)
+                kind = response.headers.get("content-type", "")
+                yield from dialect.chunks(read_events(kind, response.pieces(), self._settings))
+        except (OSError, HTTPException) as exc:
+            # Not `from exc`: a cause is shown in logs, with what it holds.
+            raise explain(Failure(reason_of(exc)), self._settings) from None
+
+    def _body(self, call: Call, dialect: Dialect) -> bytes:
+        history = call.request.history
+        if history is None:
+            return encoded(dialect.body(call))
+        return encoded_body(dialect, call, self._encoded.setdefault(history, EncodedMessages()))
+
+    def _headers(self, provider: Provider, dialect: Dialect) -> dict[str, str]:
+        settings, token = self._settings, None
+        key = settings.key
+        if key is None and self._finds_key:
+            key, token = (_first_of(names) for names in (provider.keys_in, provider.tokens_in))
+        fields = {
+            "content-type": "application/json",
+            **dialect.headers(key),
+            **bearer_headers(None if key else token),
+            **{name.lower(): value for name, value in settings.extra_headers.items()},
+        }
+        for name, value in fields.items():
+            if not all(text.isascii() and text.isprintable() for text in (name, value)):
+                raise ModelError(
+                    f"the header {name!r} for {self.name} has characters that HTTP cannot send",
+                    hint="check the key and `llm.extraHeaders` for line breaks and special"
+                    " characters",
+                )
+        return fields
+
+    @cached_property
+    def _capabilities(self) -> Capabilities:
+        url = self._settings.base_url or _first_of(PROVIDERS["openai"].addresses_in)
+        settings = self._settings.model_copy(update={"base_url": url})
+        live = read_live_metadata(self._settings)
+        return find_capabilities(settings, price_table(), live)
+
+    def _price(self, usage: Usage) -> float | None:
+        """Return the cost in US dollars by the user's prices, else litellm's table; else None."""
+        per_input = self._settings.input_cost_per_token
+        per_output = self._settings.output_cost_per_token
+        if per_input is not None and per_output is not None:
+            return usage.input_tokens * per_input + usage.output_tokens * per_output
+        key = self._capabilities.table_entry
+        return None if key is None else cost_usd(price_table()[key], usage, datetime.now(UTC))
+
+
+_DIALECTS: Mapping[str, Dialect] = {"anthropic": ANTHROPIC, "chat": CHAT, "responses": RESPONSES}
+_MAX_REFUSAL_BYTES = 1 << 20
+
+
+def _dialect_of(call: Call, provider: Provider) -> Dialect:
+    if provider.dialect != "chat":
+        return _DIALECTS[provider.dialect]
+    if call.can.api == "responses" and not provider.has_responses:
+        raise no_responses(call.settings)
+    return _DIALECTS[call.can.api]
+
+
+def _first_of(variables: Iterable[str]) -> str | None:
+    return next(filter(None, map(os.environ.get, variables)), None)
+
+
+def _require_success(response: Response, settings: LLMSettings) -> None:
+    if response.status < HTTPStatus.MULTIPLE_CHOICES:
+        return
+    body = b""
+    for piece in response.pieces():
+        body += piece
+        if len(body) > _MAX_REFUSAL_BYTES:
+            break
+    text = body.decode("utf-8", "replace").strip() or response.reason
+    raise explain(Failure(text, response.status, response.headers), settings)

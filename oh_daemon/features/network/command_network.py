@@ -1,0 +1,245 @@
+"""The network of a view: its proxy, services of this machine inside it, its own ports outside.
+
+Inside there is nothing but the loopback. The daemon has sockets of it and serves them on the io
+loop; each run of the view begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.hosts import Host, Reach
+from oh_daemon.features.network.host_consent import HostConsent, HostQuestion
+from oh_daemon.features.network.proxy import Proxy, Server, Streams, relay
+from oh_daemon.features.sandbox.overlay import View
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.protocol.daemon_messages import OpenPort
+from oh_daemon.protocol.errors import DaemonError, ToolError
+from oh_daemon.system.io_loop import run_on_loop
+from oh_daemon.system.proc import listening_ports
+
+logger = logging.getLogger(__name__)
+
+PROXY_PORT = 3128
+_LOOPBACK = "127.0.0.1"
+PROXY_URL = f"http://{_LOOPBACK}:{PROXY_PORT}"
+_PATIENCE_S = "600"
+VARIABLES: Mapping[str, str] = {
+    **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), PROXY_URL),
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), PROXY_URL),
+    **dict.fromkeys(("no_proxy", "NO_PROXY"), f"localhost,{_LOOPBACK},::1"),
+    "NODE_USE_ENV_PROXY": "1",
+    # The proxy ends what takes too long, but waits for the user; these would not.
+    **dict.fromkeys(("PIP_DEFAULT_TIMEOUT", "UV_HTTP_TIMEOUT", "CARGO_HTTP_TIMEOUT"), _PATIENCE_S),
+}
+_LOOK_S = 1.0
+_LAST_LOOKS = 3
+"""How many follow the end of the last command, for what it left starting."""
+
+
+class ViewNetwork:
+    """Implements `features.sandbox.overlay.Network`. Safe from any thread."""
+
+    variables = VARIABLES
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        tell: Callable[[str, Sequence[OpenPort]], None] = lambda _id, _ports: None,
+    ) -> None:
+        """`environment` may name the user's own proxy; `tell` takes a conversation's open ports."""
+        self._proxy = Proxy(self._decide, environment)
+        self._tell = tell
+        self.members: dict[Shells, HostConsent] = {}
+        """Those who run commands in the view."""
+        self._view: View | None = None
+        self._inside: dict[int, Server] = {}
+        """What we listen on in the view, by port."""
+        self._forwards: dict[int, tuple[Server, int]] = {}
+        """Ports of the view with what listens for them outside, and where."""
+        self._ports: frozenset[int] = frozenset()
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def is_asking(self) -> bool:
+        return any(consent.is_asking for consent in [*self.members.values()])
+
+    def begin(self, view: View) -> None:
+        self._view = view
+        self._listen_inside(PROXY_PORT, self._proxy.serve)
+        for consent in [*self.members.values()]:
+            with suppress(ToolError):
+                self.offer(consent.services())
+
+    def end(self) -> None:
+        if self._view is not None:
+            run_on_loop(self._close(), CancelToken())
+
+    def offer(self, services: Sequence[Host]) -> None:
+        """Let programs inside reach these services of this machine, under the same addresses."""
+        for service in services:
+            if service.port not in self._inside:
+                try:
+                    self._listen_inside(service.port, partial(_serve_here, service))
+                except OSError as exc:
+                    raise ToolError(
+                        f"{service} cannot be offered in the sandbox: {exc.strerror}"
+                    ) from exc
+
+    def look(self) -> None:
+        """See what programs inside listen on, from now until none runs; returns at once."""
+        if self._view is not None:
+            run_on_loop(self._begin_watch(), CancelToken())
+
+    def ports(self) -> tuple[OpenPort, ...]:
+        """Return what programs inside listen on."""
+        return tuple(
+            OpenPort(port=port, address=self._address(port)) for port in sorted(self._ports)
+        )
+
+    def forward(self, port: int) -> str:
+        """Forward a port of this machine to one of the view; return where. Raises `OSError`."""
+        if port not in self._forwards:
+            self._forwards[port] = run_on_loop(self._forward(port), CancelToken())
+            self._tell_all()
+        return self._address(port) or ""
+
+    def _address(self, port: int) -> str | None:
+        forward = self._forwards.get(port)
+        return f"{_LOOPBACK}:{forward[1]}" if forward else None
+
+    def take_refused(self, shells: Shells) -> str | None:
+        """Return a line about the hosts that were refused to these shells since the last call."""
+        consent = self.members.get(shells)
+        return consent.take_refused() if consent else None
+
+    def settle(self, shells: Shells, cancel: CancelToken) -> str | None:
+        """Wait until the user has answered about hosts, though a program may have given up.
+
+        Returns a line about those that were refused or allowed meanwhile. Raises `Cancelled`.
+        """
+        consent = self.members.get(shells)
+        if consent is None:
+            return None
+        asked = consent.questions
+        if asked:
+            run_on_loop(_answered(asked), cancel)
+        late = ", ".join(each.host for each in asked if each.is_allowed)
+        allowed = f"[the user allowed {late}: load again what is missing]" if late else None
+        return "\n".join(filter(None, (consent.take_refused(), allowed))) or None
+
+    def _listen_inside(self, port: int, serve: Callable[[Streams], Awaitable[None]]) -> None:
+        if self._view is None:
+            raise OSError(errno.ENETDOWN, "it has ended")
+        listener = self._view.socket(socket.AF_INET, port)
+        listener.listen(128)
+        server = self._inside[port] = Server(serve)
+        run_on_loop(server.start(listener), CancelToken())
+
+    # On the loop
+
+    async def _close(self) -> None:
+        if self._watch is not None:
+            self._watch.cancel()
+        forwards = [server for server, _ in self._forwards.values()]
+        for server in (*self._inside.values(), *forwards):
+            server.close()
+        self._inside, self._forwards, self._view = {}, {}, None
+        self._show(frozenset())
+
+    async def _decide(self, host: Host, reach: Reach) -> str | None:
+        consent = self._consent()
+        if consent is None:
+            return "the conversation has ended"
+        try:
+            found = await asyncio.to_thread(consent.settle, host, reach)
+            if not isinstance(found, HostQuestion):
+                return found
+            with suppress(DaemonError):
+                answer = await asyncio.wrap_future(found.answer)
+                return await asyncio.to_thread(consent.take, host, found, answer)
+            return await asyncio.to_thread(consent.take, host, found, None)
+        except DaemonError as exc:
+            return str(exc)
+
+    def _consent(self) -> HostConsent | None:
+        """Return who must be asked: a program does not say whose it is."""
+        members = [*self.members.items()]
+        busy = [consent for shells, consent in members if shells.is_busy]
+        browsing = [consent for _, consent in members if consent.has_call]
+        return next(iter((*busy, *browsing, *(consent for _, consent in members))), None)
+
+    async def _begin_watch(self) -> None:
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.ensure_future(self._look_while_running())
+
+    async def _look_while_running(self) -> None:
+        n_left = _LAST_LOOKS
+        while n_left and (view := self._view) is not None:
+            root = view.spawner.root
+            self._show(listening_ports(root) - self._inside.keys() if root else frozenset())
+            runs = self._ports or any(shells.is_running for shells in [*self.members])
+            n_left = _LAST_LOOKS if runs else n_left - 1
+            await asyncio.sleep(_LOOK_S)
+
+    def _show(self, ports: frozenset[int]) -> None:
+        if ports != self._ports:
+            for gone in self._forwards.keys() - ports:
+                self._forwards.pop(gone)[0].close()
+            self._ports = ports
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        for consent in [*self.members.values()]:
+            self._tell(consent.conversation_id, self.ports())
+
+    async def _forward(self, port: int) -> tuple[Server, int]:
+        listener = _free_listener(port)
+        server = Server(partial(self._serve_inside, port))
+        await server.start(listener)
+        return server, int(listener.getsockname()[1])
+
+    async def _serve_inside(self, port: int, streams: Streams) -> None:
+        for place in ((_LOOPBACK, port), ("::1", port)):
+            with suppress(OSError):
+                inside = await self._connected(place)
+                break
+        else:
+            return
+        await relay(streams, await asyncio.open_connection(sock=inside))
+
+    async def _connected(self, place: tuple[str, int]) -> socket.socket:
+        if self._view is None:
+            raise OSError(errno.ENETDOWN, "the sandbox has ended")
+        family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
+        one = await asyncio.to_thread(self._view.socket, family)
+        try:
+            one.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(one, place)
+        except BaseException:
+            one.close()
+            raise
+        return one
+
+
+async def _answered(questions: Sequence[HostQuestion]) -> None:
+    await asyncio.wait([asyncio.wrap_future(each.answer) for each in questions])
+
+
+async def _serve_here(service: Host, streams: Streams) -> None:
+    await relay(streams, await asyncio.open_connection(service.name, service.port))
+
+
+def _free_listener(preferred: int) -> socket.socket:
+    """Listen on this port, as pages may name it in their links, or on any other."""
+    for port in (preferred, 0):
+        with suppress(OSError):
+            return socket.create_server((_LOOPBACK, port))
+    raise OSError(errno.EADDRINUSE, "no port of this machine is free")

@@ -1,0 +1,212 @@
+"""Whether programs in the sandbox may connect to a host: by settings, earlier answers or the user.
+
+A question belongs to the command that runs, and is withdrawn with it or with the turn. It does not
+hold up the worker: only the connection waits, and the command with it. Safe from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeGuard
+
+from oh_daemon.common.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
+from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.features.approval.consent import Policy
+from oh_daemon.kernel.approval_requests import approval_options, key_of, never_asks, new_approval
+from oh_daemon.kernel.journal import Journal
+from oh_daemon.kernel.ports import Intent
+from oh_daemon.kernel.state import State
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import Approval, HostSubject
+
+GROUP = "package registries (pip, npm, cargo, go)"
+_LOCAL = "it is this machine or as near; services of this machine are asked for with `services`"
+UNASKED = "the user is not asked, but can name it in the setting `hosts`"
+BROWSER = "playwright"
+"""The MCP server whose calls reach hosts as commands do."""
+_NO_TURN = "no turn is under way in which the user could be asked"
+_REJECTED = "the user does not allow it"
+_UNANSWERED = "the user was asked and did not answer"
+
+
+@dataclass(frozen=True, slots=True)
+class HostQuestion:
+    """A question that the user has not answered yet."""
+
+    subject: HostSubject
+    answer: Future[plain.ApprovalResolved]
+
+    @property
+    def host(self) -> str:
+        return str(Host(self.subject.host, self.subject.port))
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the user has allowed it."""
+        answer = self.answer
+        is_there = answer.done() and not answer.cancelled() and answer.exception() is None
+        return is_there and answer.result()["decision"]["effect"] == "allow"
+
+
+class HostConsent:
+    """Decides for the programs of one conversation."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        policy: Policy,
+        allowed: Callable[[], Sequence[str]],
+        registries: Callable[[], Sequence[str]],
+    ) -> None:
+        """`allowed` are the patterns of the setting, `registries` those of the user's tools."""
+        self._journal = journal
+        self._policy = policy
+        self._allowed = allowed
+        self._registries = registries
+        self._questions: dict[str, HostQuestion] = {}
+        self._rejections: set[tuple[str, str | None]] = set()
+        """What the user did not allow, each with the turn."""
+        self._refusals: dict[str, str] = {}
+
+    @property
+    def is_asking(self) -> bool:
+        return bool(self._questions)
+
+    @property
+    def questions(self) -> Sequence[HostQuestion]:
+        """Those that the user has not answered yet."""
+        return [*self._questions.values()]
+
+    @property
+    def has_call(self) -> bool:
+        """Whether a command or a call of the browser runs."""
+        cause = _cause_in(self._journal.state)
+        return cause is not None and cause["status"] == "running"
+
+    @property
+    def conversation_id(self) -> str:
+        return self._journal.id
+
+    def services(self) -> list[Host]:
+        """Return the services of this machine that the setting names, by their addresses."""
+        hosts = (parse_host(each) for each in self._allowed() if PLACE.fullmatch(each))
+        return [host for host in hosts if host.is_service]
+
+    def take_refused(self) -> str | None:
+        """Return a line for the model about the hosts that were refused since the last call."""
+        refused, self._refusals = self._refusals, {}
+        if not refused:
+            return None
+        told = "; ".join(f"{host}: {why}" for host, why in refused.items())
+        return f"[no connection to {told}]"
+
+    def settle(self, host: Host, reach: Reach) -> str | HostQuestion | None:
+        """Return None if programs may connect, why not, or what the user is being asked."""
+        found = self._settled(host, reach)
+        if isinstance(found, str):
+            self._refusals[str(host)] = found
+        return found
+
+    def take(
+        self, host: Host, question: HostQuestion, answer: plain.ApprovalResolved | None
+    ) -> str | None:
+        """Keep an answer, None if there will be none; return why programs may not connect."""
+        decision = answer["decision"] if answer else None
+        if decision is not None and decision["effect"] == "allow":
+            if decision["scope"] in {"folder", "user"}:
+                self._policy.save_grant(key_of(question.subject))
+            return None
+        is_rejected = answer is not None and answer["by"] == "user"
+        if is_rejected:
+            self._rejections.add((key_of(question.subject), self._journal.state.turn_id))
+        said = answer.get("feedback") if answer else None
+        why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {said}" if said else "")
+        self._refusals[str(host)] = why
+        return why
+
+    def _settled(self, host: Host, reach: Reach) -> str | HostQuestion | None:
+        subject = self._subject(host, reach)
+        if reach == "local" and not host.is_address:
+            return _LOCAL
+        if self._is_allowed(host, reach, subject):
+            return None
+        if reach == "local":
+            return _LOCAL
+        if never_asks(self._journal.state.options_now) or not self._policy.can_ask():
+            return UNASKED
+        return self._ask(subject, host)
+
+    def _is_allowed(self, host: Host, reach: Reach, subject: HostSubject) -> bool:
+        allowed, state = self._allowed(), self._journal.state
+        if is_named(host, allowed) or (subject.group and REGISTRIES in allowed):
+            return True
+        if state.options_now["mode"] == "full" and (reach == "public" or subject.group):
+            return True
+        key = key_of(subject)
+        return key in state.grants | state.turn_grants or self._policy.is_granted(key)
+
+    def _subject(self, host: Host, reach: Reach) -> HostSubject:
+        registries = self._registries()
+        if reach != "local" and is_named(host, registries):
+            return HostSubject(
+                host=host.name, port=host.port, group=GROUP, hosts=tuple(sorted(registries))
+            )
+        is_private = True if reach == "private" else None
+        return HostSubject(host=host.name, port=host.port, is_private=is_private)
+
+    def _ask(self, subject: HostSubject, host: Host) -> HostQuestion | str:
+        journal = self._journal
+        key = key_of(subject)
+        with journal.changed:
+            if key in self._questions:
+                return self._questions[key]
+            state = journal.state
+            cause = _cause_in(state)
+            if state.turn is None or cause is None or journal.is_closing:
+                return _NO_TURN
+            if (key, state.turn_id) in self._rejections:
+                return _REJECTED
+            approval = self._approval(subject, host, cause)
+            journal.append(e.ApprovalRequested(approval=approval))
+            answer = journal.await_record(_answer_to(approval.id))
+            asked = self._questions[key] = HostQuestion(subject, answer)
+            answer.add_done_callback(lambda _: self._questions.pop(key))
+        journal.log.sync()
+        return asked
+
+    def _approval(self, subject: HostSubject, host: Host, cause: plain.ToolItem) -> Approval:
+        what = f"the {subject.group}" if subject.group else str(host)
+        where = ", whose address is not public" if subject.is_private else ""
+        risk = "high" if subject.is_private else "medium"
+        said = cause["command"] if cause["kind"] == "command" else cause["title"]
+        why = f"`{clipped(first_line(said), 80)}` connects to {host}{where}"
+        who = "commands" if cause["kind"] == "command" else "the browser and commands"
+        intent = Intent(f"Let {who} connect to {what}?", subject, risk, (why,))
+        options = approval_options(subject, risk, floor=False)
+        state, now = self._journal.state, self._journal.clock.now()
+        return new_approval(state, now, cause["id"], intent, options)
+
+
+def _cause_in(state: State) -> plain.ToolItem | None:
+    """Return the command or browser call that runs, else the last, which may go on behind it."""
+    calls = [item for item in reversed(state.items) if _is_cause(item)]
+    running = [call for call in calls if call["status"] == "running"]
+    return next(iter((*running, *calls)), None)
+
+
+def _is_cause(item: plain.Item) -> TypeGuard[plain.CommandItem | plain.ToolCallItem]:
+    is_browser = item["kind"] == "toolCall" and item["tool"].startswith(f"{BROWSER}__")
+    return is_browser or item["kind"] == "command"
+
+
+def _answer_to(approval_id: str) -> Callable[[plain.Record], plain.ApprovalResolved | None]:
+    def read(record: plain.Record) -> plain.ApprovalResolved | None:
+        event = record["event"]
+        if event["type"] == "approval.resolved" and event["approvalId"] == approval_id:
+            return event
+        return None
+
+    return read

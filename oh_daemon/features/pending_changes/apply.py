@@ -1,0 +1,391 @@
+"""Lands what a command changed in its view: the second part of that command's action.
+
+Texts land as edits do, all of them or none: in open buffers, with undo, and merged with what the
+user has typed since. Other files follow one by one, and commits once all files have landed. The
+model does not see this tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path, PurePath
+
+from oh_daemon.common.cancel import Cancelled
+from oh_daemon.features.edit.file_changes import FileChanges, Step
+from oh_daemon.features.language.language import Watch
+from oh_daemon.kernel.pending_changes import TOOL, ended_with, without_landing
+from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import FileChangeSubject
+from oh_daemon.protocol.checkpoints import RepositoryLanding
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.forms import model_of
+from oh_daemon.protocol.items import FileChange, GitChange, Location, Risk
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.hunks import Rewrite, Wanted, forced, merged
+from oh_daemon.workspace.paths import path_from_uri, real_path
+from oh_daemon.workspace.raw_files import RawFiles
+from oh_daemon.workspace.text_changes import Create, with_newlines
+
+MAX_SHOWN = 200
+"""Above this number of files only their names are shown, and none can be left out."""
+_LOCK_FILES = frozenset(
+    """package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock uv.lock poetry.lock
+    pdm.lock pipfile.lock cargo.lock go.sum gemfile.lock composer.lock flake.lock mix.lock
+    packages.lock.json pubspec.lock""".split()  # noqa: SIM905
+)
+"""What package managers write; a command that may run without a question may change these."""
+
+
+_MAX_TITLES = 2
+_CLASH = "you changed the same lines meanwhile; this replaces yours"
+_NEXT = "In git, all is as before the command: look at `git status`, then do it again."
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What becomes of each change."""
+
+    steps: Sequence[Step]
+    modes: Sequence[tuple[Path, int]]
+    """Texts whose permissions change too."""
+    raw: Sequence[tuple[Path, FileChange]]
+    in_place: Sequence[tuple[Path, FileChange]]
+    """What has landed already: the daemon ended while it landed."""
+    left_out: dict[str, str]
+    protected: Sequence[str]
+    clashes: bool
+    """Whether one of them replaces what the user has changed meanwhile."""
+
+    @property
+    def paths(self) -> Iterator[Path]:
+        """All that is about to change."""
+        yield from (step.path for step in self.steps)
+        yield from (path for path, _ in self.raw)
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What came of a landing."""
+
+    changes: Sequence[FileChange]
+    left_out: dict[str, str]
+    """What is as it was, by its name in the folders, with the reason."""
+    rows: Sequence[str]
+    """The same of what has landed, for the model."""
+
+
+def no_git(_landings: Sequence[RepositoryLanding]) -> None:
+    """Stand in for what lands commits where nothing has any."""
+    raise ToolError("what git keeps does not land from here")
+
+
+class LandingTool:
+    """Implements `kernel.ports.Tool` for the changes of one command."""
+
+    spec = ToolSpec(TOOL, "Lands what a command changed.", {"type": "object"}, kind="edit")
+
+    def __init__(
+        self,
+        documents: Documents,
+        watch: Watch,
+        landing: plain.LandingPlanned,
+        land_git: Callable[[Sequence[RepositoryLanding]], None],
+        *,
+        asks: bool,
+        on_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        """If nobody is asked, protected files are left out and named.
+
+        `land_git` brings what the command did to repositories onto the disk, or raises `ToolError`.
+        """
+        self._documents = documents
+        self._folders = documents.folders
+        self._raw = RawFiles(documents)
+        self._changes = FileChanges(documents, watch, splits=len(landing["changes"]) <= MAX_SHOWN)
+        self._landing = landing
+        self._land_git = land_git
+        self._git = [model_of(RepositoryLanding, each) for each in landing.get("git", ())]
+        self._asks = asks
+        self._on_end = on_end
+
+    def plan(self, args: Json) -> Intent:
+        plan = self._plan
+        intent = self._changes.intent("Keep changes to", plan.steps, args)
+        shown_ones = intent.subject.changes if isinstance(intent.subject, FileChangeSubject) else ()
+        changes = (*shown_ones, *(change for _, change in plan.raw))
+        is_small = len(changes) <= MAX_SHOWN
+        hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
+        git = () if self._why_no_git(plan, args) else self._git_changes
+        guarded = plan.protected or [_in_commit(name) for name in self.protected if git]
+        reasons = tuple(dict.fromkeys((*guarded, *intent.reasons)))
+        # A new folder without a file in it is nothing to ask about.
+        is_little = not git and all(each.raw == "folder" and each.op == "add" for each in changes)
+        risk: Risk = "high" if reasons else "low" if is_little else "medium"
+        return replace(
+            intent,
+            title=f"Keep {self._titled(changes, git)}",
+            subject=FileChangeSubject(
+                changes=_listed(changes),
+                hunks=hunks if is_small else None,
+                origin="command",
+                git=git or None,
+            ),
+            editable=intent.editable and is_small,
+            risk=risk,
+            reasons=reasons,
+            digest_material=(
+                *intent.digest_material,
+                *(str(path) for path, _ in plan.raw),
+                *(f"{each.pack} {each.index}" for each in self._git),
+            ),
+            locations=tuple(Location(uri=change.uri) for change in changes[:MAX_SHOWN]),
+            item_fields={},
+            outside_floor=bool(guarded),
+            clashes=plan.clashes,
+            footprint=Footprint(
+                writes=bool(changes or git),
+                paths=frozenset(
+                    (*map(str, plan.paths), *(each.git_dir for each in self._git if git))
+                ),
+            ),
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        try:
+            return self._run(args, context)
+        finally:
+            self._on_end()
+
+    def _run(self, args: Json, context: ToolContext) -> ToolResult:
+        plan = self._plan
+        why_no_git = self._why_no_git(plan, args)
+        for path in {path.parent: path for path, _ in plan.in_place}.values():
+            self._documents.files.sweep(path)  # A kill may have left a file that was being written.
+        try:
+            landed = self.land(args, context)
+        except (ToolError, Cancelled) as exc:
+            done = [change for _, change in plan.in_place]
+            return without_landing(self._landing, f"{exc or 'Interrupted.'}", done)
+        left = (f"Left as it was: {name}: {why}." for name, why in landed.left_out.items())
+        git, told = self._landed_git(why_no_git or _which(landed.left_out))
+        rows = _told([*landed.rows, *left])
+        told = "\n".join(filter(None, (rows, *told, *self._landing.get("notes", ()))))
+        return ended_with(self._landing, told, _listed(landed.changes), git)
+
+    def land(self, args: Json, context: ToolContext) -> Landed:
+        """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
+        plan = self._plan
+        result = self._changes.make("command", plan.steps, args, context)
+        raw, failed = self._made_raw(plan)
+        whole = [*plan.in_place, *raw]
+        rows = [part["text"] for part in result.content if part["text"]]
+        if len(plan.steps) > MAX_SHOWN:
+            rows = "\n".join(rows).splitlines()
+        rows += [_row(change, self._folders.name(path)) for path, change in whole]
+        changes = [*result.item_fields.get("changes", ()), *(change for _, change in whole)]
+        return Landed(changes, {**plan.left_out, **failed}, rows)
+
+    def _why_no_git(self, found: _Plan, args: Json) -> str | None:
+        """Return why commits must not land: some of the files will not be as they are there."""
+        if self._changes.leaves_out(found.steps, args):
+            return "the user left out some of the changes."
+        if found.left_out:
+            return _which(found.left_out)
+        if self.protected and not self._asks:
+            return f"{_in_commit(self.protected[0])}; ask the user to commit it."
+        return None
+
+    @property
+    def protected(self) -> Sequence[str]:
+        """Names in commits that are asked about in every mode."""
+        names = (name for each in self._git for name in each.protected)
+        return [name for name in names if PurePath(name).name.casefold() not in _LOCK_FILES]
+
+    @property
+    def _git_changes(self) -> tuple[GitChange, ...]:
+        return tuple(shown for each in self._git for shown in each.shown)
+
+    def _landed_git(self, why_not: str | None) -> tuple[tuple[GitChange, ...], list[str]]:
+        """Bring commits and what is staged onto the disk; return what landed and what is told."""
+        if not self._git:
+            return (), []
+        why_not = why_not or self.land_git()
+        titles = [change.title for change in self._git_changes]
+        if why_not is None:
+            return self._git_changes, ["[git]", *(f"Kept: {title}." for title in titles)]
+        return (), [f"[git] Not kept: {'; '.join(titles)}: {why_not} {_NEXT}"]
+
+    def land_git(self) -> str | None:
+        """Bring commits and what is staged onto the disk; return why not, if something is amiss."""
+        try:
+            self._land_git(self._git)
+        except ToolError as exc:
+            return f"{exc}. {self._where_commits_are()}"
+        return None
+
+    def _where_commits_are(self) -> str:
+        moves = [move for each in self._git for move in each.refs if each.pack]
+        commits = dict.fromkeys(
+            m.after for m in moves if m.after and not m.after.startswith("refs/")
+        )
+        return f"The objects are there: {', '.join(commits)} can be cherry-picked." * bool(commits)
+
+    @cached_property
+    def _plan(self) -> _Plan:
+        steps: list[Step] = []
+        modes: list[tuple[Path, int]] = []
+        raw: list[tuple[Path, FileChange]] = []
+        in_place: list[tuple[Path, FileChange]] = []
+        left_out = dict(self._landing.get("leftOut", {}))
+        protected: list[str] = []
+        clashes = False
+        for change in (model_of(FileChange, each) for each in self._landing["changes"]):
+            name = change.uri.rpartition("/")[2]
+            try:
+                path, why = self._place(change)
+                name = self._folders.name(path)
+                if why and not self._asks and path.name.casefold() not in _LOCK_FILES:
+                    left_out[name] = f"{why}; ask the user to change it"
+                    continue
+                protected += [why] if why else []
+                if change.raw is not None:
+                    is_done = self._raw.is_done(path, change)
+                    (in_place if is_done else raw).append((path, change))
+                    continue
+                step, is_clash = plan_text(self._documents, path, change)
+                if is_clash and not self._asks:
+                    left_out[name] = "the user changed the same lines meanwhile, and theirs stay"
+                    continue
+                if is_clash:
+                    clashes = True
+                    protected.append(_CLASH)
+                modes += [(path, change.mode_after)] if change.mode_after is not None else []
+                if step is None:
+                    in_place.append((path, change))
+                else:
+                    steps.append(step)
+            except ToolError as exc:
+                left_out[name] = str(exc).partition("\n")[0]
+        return _Plan(
+            steps, modes, raw, in_place, left_out, protected if self._asks else (), clashes
+        )
+
+    def _place(self, change: FileChange) -> tuple[Path, str | None]:
+        """Return where the change lands, and why that is protected, if it is.
+
+        Raises `ToolError` for what is closed to everybody.
+        """
+        opened = path_from_uri(change.uri)
+        if opened is None:
+            raise ToolError("it is no file of this machine")
+        if change.raw == "link":
+            # The link itself changes, not what it leads to.
+            path = self._folders.resolve(str(opened.parent), writing=True) / opened.name
+        else:
+            path = self._folders.resolve(str(opened), writing=True)
+        return path, self._folders.is_protected(opened)
+
+    def _made_raw(self, found: _Plan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
+        failed: dict[str, str] = {}
+        wanted = [(path, partial(self._raw.set_mode, path, mode)) for path, mode in found.modes]
+        # What is deeper goes first, so that a folder is empty when it is removed.
+        ordered = sorted(found.raw, key=_order)
+        wanted += [(path, partial(self._raw.make, path, change)) for path, change in ordered]
+        for path, make in wanted:
+            try:
+                make()
+            except (ToolError, OSError) as exc:
+                failed[self._folders.name(path)] = str(exc).partition("\n")[0]
+        made = [row for row in ordered if self._folders.name(row[0]) not in failed]
+        return made, failed
+
+    def _titled(self, changes: Sequence[FileChange], git: Sequence[GitChange]) -> str:
+        titles = [change.title for change in git[:_MAX_TITLES]]
+        if len(git) > _MAX_TITLES:
+            titles.append(f"{len(git) - _MAX_TITLES} more in git")
+        if not titles:
+            return f"changes to {self._named(changes)}"
+        titles += [f"and {self._named(changes)}"] if changes else []
+        return ", ".join(titles)
+
+    def _named(self, changes: Sequence[FileChange]) -> str:
+        if len(changes) != 1:
+            return f"{len(changes)} files"
+        path = path_from_uri(changes[0].uri)
+        return self._folders.name(real_path(path.parent) / path.name) if path else "1 file"
+
+
+def _in_commit(name: str) -> str:
+    return f"{name} in a commit steers a build, an editor or an agent, or may be secret"
+
+
+def _which(left_out: Mapping[str, str]) -> str | None:
+    if not left_out:
+        return None
+    name = next(iter(left_out))
+    more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+    return f"{name}{more} did not land."
+
+
+def _listed(changes: Sequence[FileChange]) -> tuple[FileChange, ...]:
+    """Return the changes, of many only the names: nobody reads that many patches."""
+    if len(changes) <= MAX_SHOWN:
+        return tuple(changes)
+    return tuple(change.model_copy(update={"patch": None}) for change in changes)
+
+
+def _order(row: tuple[Path, FileChange]) -> tuple[bool, int]:
+    path, change = row
+    depth = len(path.parts)
+    return (change.op != "delete", -depth if change.op == "delete" else depth)
+
+
+def _row(change: FileChange, name: str) -> str:
+    verb = {"add": "Created", "delete": "Deleted", "modify": "Changed"}[change.op]
+    what = {"bytes": "", "link": " (a link)", "folder": " (a folder)"}[change.raw or "bytes"]
+    mode = change.mode_after
+    is_mode = change.sha256_before == change.sha256_after and mode is not None
+    return f"{verb} {name}{what}{f', mode {mode:o}' if is_mode and mode else ''}."
+
+
+def _told(rows: Sequence[str]) -> str:
+    return "\n".join(("[changed files]", *_cut(rows))) if rows else ""
+
+
+def _cut(rows: Sequence[str], limit: int = 40) -> Iterator[str]:
+    yield from rows[:limit]
+    if len(rows) > limit:
+        yield f"… and {len(rows) - limit} more"
+
+
+def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Step | None, bool]:
+    """Return the step that lands a text, and whether it replaces what the user changed meanwhile.
+
+    There is no step when the text is there already. Raises `ToolError` when it cannot land.
+    """
+    look = documents.look(path)
+    before, after = (_text(documents, sha) for sha in (change.sha256_before, change.sha256_after))
+    now = None if look.text is None else with_newlines(look.text)
+    if now == after:
+        return None, False
+    if look.document is None and look.text == before and before is not None:
+        return Step(path, Rewrite(before, after), before, after, None), False
+    edit: Wanted = Rewrite(before or "", after)
+    clashes = False
+    if now != before:
+        if before is None or after is None or now is None:
+            clashes, before = True, now
+        elif merged(before, after, now)[1]:
+            clashes, before, after = True, now, forced(before, after, now)
+        edit = Rewrite(before or "", after)
+    if now is None:
+        edit = Create(after or "", change.form)
+    planned = documents.plan(path, edit)
+    return Step(path, edit, planned.before, planned.after, None), clashes
+
+
+def _text(documents: Documents, sha256: str | None) -> str | None:
+    return None if sha256 is None else with_newlines(documents.history.text(sha256))

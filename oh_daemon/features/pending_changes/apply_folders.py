@@ -1,0 +1,228 @@
+"""Puts a whole folder of a layer, such as `node_modules`, into the open folder, in one step.
+
+What the view shows there is built beside the old one and takes its place. Files are copied, not
+moved: a process in the view may hold one open, and must not write to the disk through it. Of a
+layer nothing is trusted, see `layer`. What the disk loses by it goes to a folder aside.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.features.sandbox.layer import (
+    PIECE,
+    entries,
+    holding,
+    is_folder,
+    is_opaque,
+    is_whiteout,
+    opened,
+    regular,
+    status,
+    status_below,
+    target,
+    within,
+)
+from oh_daemon.features.sandbox.storage import discard
+
+_RENAME_EXCHANGE = 2  # renameat2(2)
+_FICLONE = 0x40049409  # ioctl_ficlone(2)
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_NOT_LANDED = ".git"
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def keep_whole(upper: Path, folder: Path, name: str, aside: Path) -> None:
+    """Make the disk have below `folder` what the view has under `name`. Raises `OSError`.
+
+    What was there and is not any more, goes to `aside`, which need not exist.
+    """
+    parent, _, last = name.rpartition("/")
+    temp = f".oh-{secrets.token_hex(8)}.tmp"
+    with ExitStack() as stack:
+        layer, disk = (stack.enter_context(opened(place)) for place in (upper, folder))
+        home = stack.enter_context(within(disk, parent))
+        with within(layer, parent) as above:
+            found = status(above, last)
+            if found and is_whiteout(above, last, found):
+                _set_aside(folder / name, aside)
+                return
+        os.mkdir(temp, 0o700, dir_fd=home)
+        stack.callback(discard, home, temp, folder / parent / f"{temp}-gone")
+        with within(home, temp) as staged:
+            _Building(layer, disk, staged).build(name, last)
+            if status(home, last) is None:
+                os.rename(last, last, src_dir_fd=staged, dst_dir_fd=home)
+                return
+            _exchange(staged, last, home)
+            _drop_what_both_have(staged, home, last)
+            if status(staged, last) is not None:
+                _set_aside(folder / parent / temp / last, aside)
+
+
+def _set_aside(place: Path, aside: Path) -> None:
+    aside.mkdir(parents=True, exist_ok=True)
+    shutil.move(place, aside / f"{place.name}-{secrets.token_hex(4)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A folder to be built: its names in the layer and on the disk, None where it has none."""
+
+    layer: str | None
+    disk: str | None
+    staged: str
+
+
+class _Building:
+    """Builds what the view shows; all three are open folders."""
+
+    def __init__(self, layer: int, disk: int, staged: int) -> None:
+        self._layer = layer
+        self._disk = disk
+        self._staged = staged
+
+    def build(self, name: str, last: str) -> None:
+        own, lower = status_below(self._layer, name), status_below(self._disk, name)
+        stack = [*self._one(_Place(name, name if lower else None, last), own, lower)]
+        folders: list[tuple[str, int]] = []
+        while stack:
+            place = stack.pop()
+            mode = self._made(place)
+            folders.append((place.staged, mode))
+            for child, own, lower in self._children(place):
+                stack += self._one(child, own, lower)
+        # Only now, since a folder that may not be written to cannot be filled.
+        for staged, mode in reversed(folders):
+            with within(self._staged, staged) as folder:
+                os.fchmod(folder, mode)
+
+    def _made(self, place: _Place) -> int:
+        """Make the folder, and return the mode that it gets at last."""
+        with holding(self._staged, place.staged) as (folder, last):
+            os.mkdir(last, 0o700, dir_fd=folder)
+        root, name = (self._layer, place.layer) if place.layer else (self._disk, place.disk)
+        with within(root, name or "") as folder:
+            return stat.S_IMODE(os.fstat(folder).st_mode) & 0o777
+
+    def _children(
+        self, place: _Place
+    ) -> Iterator[tuple[_Place, os.stat_result | None, os.stat_result | None]]:
+        own: dict[str, os.stat_result] = {}
+        lower: dict[str, os.stat_result] = {}
+        hides, whiteouts = False, set[str]()
+        if place.layer is not None:
+            with within(self._layer, place.layer) as folder:
+                own, hides = entries(folder), is_opaque(folder)
+                whiteouts = {
+                    last for last, found in own.items() if is_whiteout(folder, last, found)
+                }
+        if place.disk is not None and not hides:
+            with within(self._disk, place.disk) as folder:
+                lower = entries(folder)
+        for last in dict.fromkeys((*own, *lower)):
+            if last in whiteouts:
+                continue
+            above, below = own.get(last), lower.get(last)
+            if last == _NOT_LANDED:
+                above = None
+            names = (f"{place.layer}/{last}", f"{place.disk}/{last}", f"{place.staged}/{last}")
+            yield (
+                _Place(names[0] if above else None, names[1] if below else None, names[2]),
+                above,
+                below,
+            )
+
+    def _one(
+        self, place: _Place, own: os.stat_result | None, lower: os.stat_result | None
+    ) -> Iterator[_Place]:
+        """Put one entry there; yield it if it is a folder, which is still to be built."""
+        seen = own or lower
+        if seen is None:
+            return
+        if is_folder(seen):
+            has_both = is_folder(lower)
+            yield _Place(place.layer, place.disk if has_both else None, place.staged)
+        elif own is None:
+            self._link(place)
+        elif stat.S_ISLNK(own.st_mode):
+            with holding(self._staged, place.staged) as (folder, last):
+                os.symlink(target(self._layer, place.layer or "") or "", last, dir_fd=folder)
+        elif stat.S_ISREG(own.st_mode):
+            self._copy(self._layer, place.layer or "", place.staged)
+
+    def _link(self, place: _Place) -> None:
+        """Give what only the disk has a second name, until the first is gone."""
+        name = place.disk or ""
+        with (
+            holding(self._disk, name) as (source, last),
+            holding(self._staged, place.staged) as (folder, new),
+        ):
+            try:
+                os.link(last, new, src_dir_fd=source, dst_dir_fd=folder, follow_symlinks=False)
+            except OSError:
+                self._copy(self._disk, name, place.staged)
+
+    def _copy(self, root: int, name: str, staged: str) -> None:
+        with regular(root, name) as source, holding(self._staged, staged) as (folder, last):
+            found = os.fstat(source)
+            new = os.open(last, _NEW, 0o600, dir_fd=folder)
+            try:
+                _fill(source, new)
+                os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
+                os.fchmod(new, stat.S_IMODE(found.st_mode) & 0o777)
+            finally:
+                os.close(new)
+
+
+def _fill(source: int, new: int) -> None:
+    """Share the blocks where the file system can do that, else copy them."""
+    try:
+        fcntl.ioctl(new, _FICLONE, source)
+    except OSError:
+        while os.sendfile(new, source, None, PIECE):
+            pass
+
+
+def _exchange(one: int, name: str, other: int) -> None:
+    raw = os.fsencode(name)
+    if _libc.renameat2(one, raw, other, raw, _RENAME_EXCHANGE):
+        number = ctypes.get_errno()
+        if number not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(number, os.strerror(number), name)
+        # A file system without it, such as one of another system: for a moment nothing is there.
+        spare = f"{name}.old"
+        os.rename(name, spare, src_dir_fd=other, dst_dir_fd=one)
+        os.rename(name, name, src_dir_fd=one, dst_dir_fd=other)
+        os.rename(spare, name, src_dir_fd=one, dst_dir_fd=one)
+
+
+def _drop_what_both_have(old: int, new: int, name: str) -> None:
+    """Remove from the old tree each file that is the same one in the new tree."""
+    if not is_folder(status_below(old, name)):
+        return
+    stack, folders = [name], list[str]()
+    while stack:
+        place = stack.pop()
+        folders.append(place)
+        with within(old, place) as folder:
+            listed = entries(folder)
+            for last, found in listed.items():
+                kept = status_below(new, f"{place}/{last}")
+                if is_folder(found):
+                    stack.append(f"{place}/{last}")
+                elif kept and (kept.st_dev, kept.st_ino) == (found.st_dev, found.st_ino):
+                    os.unlink(last, dir_fd=folder)
+    for place in reversed(folders):
+        with holding(old, place) as (folder, last), suppress(OSError):
+            os.rmdir(last, dir_fd=folder)

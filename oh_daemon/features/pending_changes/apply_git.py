@@ -1,0 +1,207 @@
+"""Brings what commands did to repositories onto the disk: all that one command did, or nothing.
+
+Objects go through git's checks, refs by compare-and-swap, the index under git's own lock. What has
+landed already is left as it is, so a landing that was cut off can be done once more.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from oh_daemon.features.pending_changes.git_repositories import is_git_dir
+from oh_daemon.protocol.checkpoints import RefMove, RepositoryLanding, StashMove
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.git import (
+    HEAD,
+    STASH,
+    Git,
+    IndexChange,
+    Repository,
+    decoded,
+    head_of,
+    init,
+    is_object,
+    make_change,
+    refs_of,
+    rows_at,
+    rows_of,
+    stash_of,
+)
+from oh_daemon.system.spawner import Spawner
+
+_REASON = "landed from the sandbox"
+
+
+@dataclass(frozen=True, slots=True)
+class GitLanding:
+    """What one command did to repositories."""
+
+    host: Spawner
+    read_blob: Callable[[str], bytes]
+
+    def land(self, landings: Sequence[RepositoryLanding]) -> None:
+        """Bring all of it onto the disk. Raises `ToolError` if some of it does not fit any more.
+
+        Then nothing has moved, but the new objects are there: their commits can be picked.
+        """
+        ones = [_One(self.host, landing, self.read_blob) for landing in landings]
+        with ExitStack() as stack:
+            for one in ones:
+                one.import_objects()
+            for one in ones:
+                stack.enter_context(one.locked())
+            for one in ones:
+                one.require_unmoved()
+            for one in ones:
+                one.prepare_index()
+            for one in ones:
+                one.move()
+
+
+class _One:
+    """The landing of one repository."""
+
+    def __init__(
+        self, host: Spawner, landing: RepositoryLanding, read_blob: Callable[[str], bytes]
+    ) -> None:
+        work_tree = Path(landing.work_tree) if landing.work_tree else None
+        self._git = Git(host, Repository(Path(landing.git_dir), work_tree))
+        self._landing = landing
+        self._index = Path(landing.git_dir) / "index"
+        self._lock: int | None = None
+        self._lock_stands = True
+        self._read_blob = read_blob
+        self._change: IndexChange | None = None
+        if landing.index is not None:
+            self._change = decoded(read_blob(landing.index))
+
+    def import_objects(self) -> None:
+        place, work_tree = self._git.repository.git_dir, self._git.repository.work_tree
+        is_missing = work_tree and work_tree.resolve() == work_tree and not os.path.lexists(place)
+        if self._landing.is_new and work_tree and is_missing:
+            init(self._git.spawner, work_tree)
+        if not is_git_dir(place) or place.resolve() != place:
+            raise ToolError(f"there is no repository at {str(place)!r} any more")
+        if self._landing.pack is not None:
+            pack = self._read_blob(self._landing.pack)
+            self._git.run("index-pack", "--stdin", "--strict", "--fix-thin", stdin=pack)
+
+    @contextmanager
+    def locked(self) -> Generator[None]:
+        """Keep git from changing index and HEAD; see gitrepository-layout(5)."""
+        if self._change is None and not any(move.ref == HEAD for move in self._landing.refs):
+            yield
+            return
+        lock = self._index.with_name("index.lock")
+        try:
+            self._lock = os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        except FileExistsError as exc:
+            raise ToolError(f"another git works there: {str(lock)!r} exists; try again") from exc
+        except OSError as exc:
+            raise ToolError(f"{str(lock)!r} cannot be made: {exc.strerror}") from exc
+        try:
+            yield
+        finally:
+            os.close(self._lock)
+            if self._lock_stands:
+                lock.unlink(missing_ok=True)
+
+    def require_unmoved(self) -> None:
+        """Raises `ToolError` when something is neither as before nor as after the command."""
+        landing = self._landing
+        if landing.moved is not None:
+            raise ToolError(_moved(landing.moved))
+        refs = {**refs_of(self._git), HEAD: head_of(self._git)}
+        for move in landing.refs:
+            if refs.get(move.ref) not in (move.before, move.after):
+                raise ToolError(_moved(move.ref.removeprefix("refs/heads/")))
+        stash = landing.stash
+        if stash and stash_of(self._git) not in (stash.before, stash.after):
+            raise ToolError(_moved("the stash"))
+        change = self._change
+        if change is None:
+            return
+        rows = rows_at(rows_of(self._git), change.paths)
+        if rows == change.after:
+            self._change = None
+        elif rows != change.before:
+            raise ToolError(_moved("what is staged"))
+
+    def prepare_index(self) -> None:
+        """Write the new index into the lock."""
+        if self._change is None or self._lock is None:
+            return
+        with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
+            index = Path(apart) / "index"
+            if self._index.exists():
+                index.write_bytes(self._index.read_bytes())
+                os.fchmod(self._lock, stat.S_IMODE(self._index.stat().st_mode))
+            make_change(self._git, index, self._change)
+            with os.fdopen(os.dup(self._lock), "wb") as file:
+                file.write(index.read_bytes())
+
+    def move(self) -> None:
+        self._move_refs()
+        for move in self._landing.refs:
+            if move.ref == HEAD and move.after is not None:
+                self._move_head(move.before, move.after)
+        if self._change is not None:
+            self._index.with_name("index.lock").rename(self._index)
+            self._lock_stands = False
+        if self._landing.stash is not None:
+            self._move_stash(self._landing.stash)
+        for operation in self._landing.ends:
+            self._git.ask(operation, "--quit")
+
+    def _move_refs(self) -> None:
+        """Move all refs or none; what has moved already is named again, which does nothing."""
+        now = refs_of(self._git)
+        moves = [move for move in self._landing.refs if move.ref != HEAD]
+        rows = [_row(move) for move in moves if now.get(move.ref) != move.after]
+        if rows:
+            words = ("update-ref", "-m", _REASON, "--stdin", "-z")
+            self._git.run(*words, stdin="".join(rows).encode("utf-8", "surrogateescape"))
+
+    def _move_head(self, before: str | None, after: str) -> None:
+        if not is_object(after):
+            was = (before or "").removeprefix("refs/heads/")
+            # git finds the branch before, as in `git switch -`, by these words; see @{-N} in
+            # gitrevisions(7).
+            why = f"checkout: moving from {was} to {after.removeprefix('refs/heads/')}"
+            self._git.run("symbolic-ref", "-m", why, HEAD, after)
+            return
+        was = (before,) if before and is_object(before) else ()
+        self._git.run("update-ref", "--no-deref", "-m", _REASON, HEAD, after, *was)
+
+    def _move_stash(self, stash: StashMove) -> None:
+        now = [entry.commit for entry in stash_of(self._git)]
+        commits = [entry.commit for entry in stash.after]
+        for entry in reversed(stash.after):
+            if entry.commit not in now:
+                self._git.run("stash", "store", "-q", "-m", entry.message, entry.commit)
+        n_new = sum(commit not in now for commit in commits)
+        for number in reversed(range(len(now))):
+            if now[number] not in commits:
+                self._git.run(
+                    "reflog", "delete", "--updateref", "--rewrite", f"{STASH}@{{{number + n_new}}}"
+                )
+        if not commits:
+            self._git.run("update-ref", "-d", STASH)
+
+
+def _moved(name: str) -> str:
+    return f"{name} was moved by somebody else meanwhile, so nothing of it was taken"
+
+
+def _row(move: RefMove) -> str:
+    if move.after is None:
+        return f"delete {move.ref}\0{move.before}\0"
+    if move.before is None:
+        return f"create {move.ref}\0{move.after}\0"
+    return f"update {move.ref}\0{move.after}\0{move.before}\0"

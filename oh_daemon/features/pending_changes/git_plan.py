@@ -1,0 +1,398 @@
+"""What commands in a view did to repositories, compared with the disk, kept as blobs, and in words.
+
+git is asked on both sides. What the view's git says is a claim: its objects are checked by the
+host's git, in a folder of their own, before anybody is asked about them.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from oh_daemon.common.plain_text import clipped, well_formed
+from oh_daemon.features.pending_changes.git_repositories import Grouping, Names
+from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change
+from oh_daemon.protocol.checkpoints import RefMove, RepositoryLanding, StashMove
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.items import GitChange
+from oh_daemon.system.git import (
+    HEAD,
+    Git,
+    IndexChange,
+    Repository,
+    compared,
+    head_of,
+    init,
+    is_object,
+    refs_of,
+    stash_of,
+)
+from oh_daemon.system.spawner import Spawner
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.path_classes import guarded
+from oh_daemon.workspace.paths import shown, uri_from_path
+
+_MAX_NAMED = 3
+_NEW = "bare repositories, work trees and submodules have to be made outside the sandbox"
+OTHERS = "git's settings, hooks and refs of others do not come back from the sandbox"
+_UNDER_WAY = (
+    "[git] A {operation} is under way in {name}. Its commits stay in the sandbox until it is"
+    " finished or aborted; then all of them come back together."
+)
+
+
+@dataclass(slots=True)
+class GitPlanned:
+    """What becomes of git's own files."""
+
+    landings: list[RepositoryLanding] = field(default_factory=list[RepositoryLanding])
+    notes: list[str] = field(default_factory=list[str])
+    """For the model."""
+    removals: dict[Path, list[Path]] = field(default_factory=dict[Path, list[Path]])
+    """Names below each open folder that are to be taken out of the layer; others stay there."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What differs in one repository."""
+
+    refs: Sequence[RefMove] = ()
+    stash: StashMove | None = None
+    index: IndexChange | None = None
+
+    @property
+    def tips(self) -> set[str]:
+        """Names of all objects that the disk must have."""
+        tips = {move.after for move in self.refs if move.after and is_object(move.after)}
+        tips |= {entry.commit for entry in self.stash.after} if self.stash else set()
+        return tips | (self.index.objects if self.index else set())
+
+
+class Repositories:
+    """Those in the open folders of one view. Blocks."""
+
+    def __init__(
+        self,
+        view: Spawner,
+        host: Spawner,
+        put_blob: Callable[[bytes], str],
+        uri_of: Callable[[Path], str],
+        name_of: Callable[[Path], str],
+    ) -> None:
+        """`name_of` returns what people call a path; empty for the usual repository."""
+        self._view = view
+        self._host = host
+        self._put_blob = put_blob
+        self._uri_of = uri_of
+        self._name_of = name_of
+        self._under_way: dict[Path, int] = {}
+        """Repositories in the middle of something, and when that began."""
+
+    @classmethod
+    def of(cls, view: Spawner, host: Spawner, documents: Documents) -> Self:
+        """Return those in the folders of a conversation, whose log keeps the blobs."""
+        folders = documents.folders
+
+        def uri_of(path: Path) -> str:
+            return uri_from_path(folders.as_opened(path))
+
+        def name_of(top: Path) -> str:
+            return "" if folders.roots[0].is_relative_to(top) else folders.name(top)
+
+        return cls(view, host, documents.history.blobs.put_blob, uri_of, name_of)
+
+    def plan(
+        self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], since_ns: int
+    ) -> GitPlanned:
+        """Decide what becomes of changed names of git's own files below open folders."""
+        planned = GitPlanned()
+        under_way: dict[Path, int] = {}
+        for folder, changes in changes_by_folder:
+            grouping = Grouping(folder, changes)
+            removals = planned.removals.setdefault(folder, [*grouping.strays])
+            if grouping.strays:
+                planned.notes.append(_left([str(name) for name in grouping.strays], _NEW))
+            for common, group in grouping.groups.items():
+                began_ns = self._under_way.get(common, since_ns)
+                operation = next((each.operation for each in group if each.operation), None)
+                if operation is None:
+                    self._plan_group(planned, group, began_ns)
+                    removals += [change.name for each in group for change in each.changes.values()]
+                    continue
+                under_way[common] = began_ns
+                if common not in self._under_way:
+                    name = self._name_of(common.parent) or "the repository"
+                    planned.notes.append(_UNDER_WAY.format(operation=operation, name=name))
+        self._under_way = under_way
+        return planned
+
+    def forget(self) -> None:
+        """Everything was taken out of the layers."""
+        self._under_way = {}
+
+    def _plan_group(self, planned: GitPlanned, group: Sequence[Names], since_ns: int) -> None:
+        """Plan what was done to a repository and its linked work trees: all of it or nothing."""
+        landings: list[RepositoryLanding] = []
+        for names in group:
+            name = self._name_of(names.repository.git_dir)
+            if names.others:
+                others = [f"{name}/{each}" for each in names.others]
+                planned.notes.append(_left(others, OTHERS))
+            try:
+                landings += self._landings(names, since_ns)
+            except ToolError as exc:
+                planned.notes.append(_left([name], f"{exc}"))
+                return
+        has_refs = any(landing.refs for landing in landings)
+        # What is staged follows from a commit, also in the index of another work tree.
+        planned.landings += [
+            landing.model_copy(update={"shown": ()})
+            if has_refs and not (landing.refs or landing.stash)
+            else landing
+            for landing in landings
+        ]
+
+    def _landings(self, names: Names, since_ns: int) -> Sequence[RepositoryLanding]:
+        repository, view = names.repository, Git(self._view, names.repository)
+        with tempfile.TemporaryDirectory(prefix="oh-git-") as apart:
+            objects = names.common / "objects"
+            if names.is_new:
+                repository = Repository(Path(apart, "new/.git"), Path(apart, "new"))
+                init(self._host, Path(apart, "new"))
+                objects = repository.git_dir / "objects"
+            disk = Git(self._host, repository)
+            comparison = _compared(names, disk, view)
+            if comparison is None and not names.is_new:
+                return []
+            # See git(1): new objects go to the first, and those of the disk are read, too.
+            apart_too = {
+                "GIT_OBJECT_DIRECTORY": f"{apart}/objects",
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
+            }
+            Path(apart, "objects").mkdir()
+            checked = Git(self._host, repository, apart_too)
+            return [self._landing(names, comparison or _Found(), view, disk, checked, since_ns)]
+
+    def _landing(
+        self, names: Names, comparison: _Found, view: Git, disk: Git, checked: Git, since_ns: int
+    ) -> RepositoryLanding:
+        pack = _pack(comparison.tips, disk, view)
+        new_names = _check(checked, pack, comparison.tips)
+        work_tree = names.repository.work_tree
+        top = work_tree or _top(disk)
+        name = self._name_of(top)
+        words = Words(checked, self._uri_of(top), f" in {name}" if name else "")
+        rows = [*words.changes(comparison.refs, comparison.stash, comparison.index)]
+        rows += [words.new()] if names.is_new and not rows else []
+        return RepositoryLanding(
+            git_dir=str(names.repository.git_dir),
+            work_tree=str(work_tree) if work_tree else None,
+            is_new=names.is_new or None,
+            refs=tuple(comparison.refs),
+            stash=comparison.stash,
+            index=self._put_blob(comparison.index.encoded()) if comparison.index else None,
+            pack=self._put_blob(pack) if pack else None,
+            ends=tuple(names.ended),
+            protected=tuple(well_formed(name) for name in new_names if _is_protected(name)),
+            moved=_moved(names, comparison, disk, since_ns),
+            shown=tuple(rows),
+        )
+
+
+def _left(names: Sequence[str], why: str) -> str:
+    more = len(names) - _MAX_NAMED
+    which = ", ".join(names[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f"Left as it was: {which}: {why}."
+
+
+def _compared(names: Names, disk: Git, view: Git) -> _Found | None:
+    moves: list[RefMove] = []
+    stash = None
+    if names.has_refs:
+        before, after = refs_of(disk), refs_of(view)
+        moves += [
+            RefMove(ref=ref, before=before.get(ref), after=after.get(ref))
+            for ref in sorted(before.keys() | after.keys())
+            if before.get(ref) != after.get(ref)
+        ]
+        had, has = stash_of(disk), stash_of(view)
+        stash = StashMove(before=had, after=has) if had != has else None
+    if names.has_head and (was := head_of(disk)) != (now := head_of(view)):
+        moves.append(RefMove(ref=HEAD, before=was, after=now))
+    index = compared(disk, view) if names.has_index else None
+    return _Found(moves, stash, index) if moves or stash or index else None
+
+
+def _pack(tips: set[str], disk: Git, view: Git) -> bytes:
+    """Return the objects that only the view has; empty if there are none."""
+    known = {*disk.rows("for-each-ref", "--format=%(objectname)"), head_of(disk, peeled=True)}
+    asked = [*sorted(tips), *(f"^{each}" for each in sorted(filter(None, known)))]
+    words = ("pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset")
+    pack = view.run(*words, stdin=_lines(asked)) if tips else b""
+    n_objects = int.from_bytes(pack[8:12], "big")  # See gitformat-pack(5).
+    return pack if n_objects else b""
+
+
+def _check(checked: Git, pack: bytes, tips: set[str]) -> Sequence[str]:
+    """Check the new objects, for a git that puts them beside those of the disk; return their names.
+
+    These are of files and of folders.
+    """
+    if pack:
+        checked.run("index-pack", "--stdin", "--strict", stdin=pack)
+    if not tips:
+        return ()
+    # As git itself does after a fetch (connected.c): nothing that the tips lead to is missing.
+    words = ("rev-list", "--objects", "--stdin", "--not", "--all")
+    rows = checked.rows(*words, stdin=_lines(sorted(tips)))
+    return [name for row in rows if (name := row.partition(" ")[2])]
+
+
+def _is_protected(name: str) -> bool:
+    """Return whether a file, or any file in a folder, is asked about in every mode."""
+    path = f"./{well_formed(name).casefold()}"
+    return (guarded(path) or guarded(f"{path}/_")) is not None
+
+
+def _lines(rows: Sequence[str]) -> bytes:
+    return "".join(f"{row}\n" for row in rows).encode()
+
+
+def _top(disk: Git) -> Path:
+    answer = disk.ask("rev-parse", "--show-toplevel")
+    told = answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
+    return Path(told) if told and not answer.exit_code else disk.repository.git_dir
+
+
+def _moved(names: Names, comparison: _Found, disk: Git, since_ns: int) -> str | None:
+    """Return what somebody else has moved since a time."""
+    places = [(move.ref, _file_of(names, move.ref)) for move in comparison.refs if move.before]
+    places += [("the stash", names.common / "logs/refs/stash")] if comparison.stash else []
+    for name, place in places:
+        if _is_newer(place, since_ns):
+            return name.removeprefix("refs/heads/")
+    if comparison.index is not None and _is_newer(names.repository.git_dir / "index", since_ns):
+        # Whoever looks at the index may write it, too: the times of files are in it.
+        answer = disk.ask("diff-index", "--cached", "--name-only", "-z", "HEAD", "--")
+        staged = set(answer.stdout.split(b"\0")) & comparison.index.paths
+        return "what is staged" if staged or answer.exit_code else None
+    return None
+
+
+def _file_of(names: Names, ref: str) -> Path:
+    """Return the file on the disk that is written when a ref moves."""
+    if ref == HEAD:
+        return names.repository.git_dir / HEAD
+    candidates = (ref, "packed-refs", "reftable/tables.list")
+    return next((p for each in candidates if (p := names.common / each).exists()), names.common)
+
+
+def _is_newer(place: Path, since_ns: int) -> bool:
+    try:
+        return place.lstat().st_ctime_ns > since_ns - SLACK_NS
+    except OSError:
+        return False
+
+
+_MAX_SUBJECT = 100
+_SHORT = 8
+_BRANCH, _TAG = "refs/heads/", "refs/tags/"
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Of one repository, by a git that also sees the objects that came with the command."""
+
+    git: Git
+    uri: str
+    where: str
+    """What follows a branch's name, ` in libs/parser` for instance; empty for the usual one."""
+
+    def changes(
+        self, refs: Sequence[RefMove], stash: StashMove | None, index: IndexChange | None
+    ) -> Iterator[GitChange]:
+        for move in refs:
+            fields = {"ref": move.ref, "before": move.before, "after": move.after}
+            yield GitChange(repository=self.uri, title=self._title(move), **fields)
+        for title in self._stash_titles(stash) if stash else ():
+            yield GitChange(repository=self.uri, title=title, ref="refs/stash")
+        if index is not None and not refs and stash is None:
+            yield GitChange(
+                repository=self.uri, title=f"what is staged{self.where}: {_named(index)}"
+            )
+
+    def new(self) -> GitChange:
+        return GitChange(repository=self.uri, title=f"a new repository{self.where}")
+
+    def _title(self, move: RefMove) -> str:
+        name = shown(move.ref.removeprefix(_BRANCH).removeprefix(_TAG)) + self.where
+        if move.ref == "HEAD":
+            return self._head(move)
+        if move.ref.startswith(_TAG):
+            return f"{_verb(move)} tag {name}"
+        if move.after is None:
+            return f"delete branch {name}"
+        if move.before is None:
+            return f"new branch {name} at {self._commit(move.after)}"
+        return self._moved(move.before, move.after, name)
+
+    def _head(self, move: RefMove) -> str:
+        before, after = move.before or "", move.after or ""
+        if after.startswith("refs/"):
+            return f"switch to {shown(after.removeprefix(_BRANCH))}{self.where}"
+        if before.startswith("refs/"):
+            return f"switch to no branch{self.where}, at {self._commit(after)}"
+        return self._moved(before, after, f"no branch{self.where}")
+
+    def _moved(self, before: str, after: str, name: str) -> str:
+        counted = self.git.rows("rev-list", "--count", "--left-right", f"{before}...{after}")
+        n_lost, n_new = map(int, counted[0].split())
+        subject = self._subject(after)
+        if n_lost and n_new:
+            return f"rewrite {name}, {_count(n_lost)} to {_count(n_new)}: {subject}"
+        if n_lost:
+            return f"take {name} back by {_count(n_lost)} to {self._commit(after)}"
+        if n_new == 1:
+            return f"commit on {name}: {subject}"
+        return f"{_count(n_new)} on {name}, the last: {subject}"
+
+    def _stash_titles(self, stash: StashMove) -> Iterator[str]:
+        had = {entry.commit for entry in stash.before}
+        has = {entry.commit for entry in stash.after}
+        for verb, entries, others in (
+            ("stash", stash.after, had),
+            ("drop stash", stash.before, has),
+        ):
+            for entry in entries:
+                if entry.commit not in others:
+                    yield f"{verb}{self.where}: {clipped(shown(entry.message), _MAX_SUBJECT)}"
+
+    def _commit(self, commit: str) -> str:
+        return f"{commit[:_SHORT]}: {self._subject(commit)}"
+
+    def _subject(self, commit: str) -> str:
+        try:
+            rows = self.git.rows("rev-list", "--max-count=1", "--format=%s", commit, "--")
+        except ToolError:
+            return ""  # It is no commit.
+        return clipped(shown(rows[1]), _MAX_SUBJECT) if rows[1:] else ""
+
+
+def _count(number: int) -> str:
+    return f"{number} commit{'s' if number > 1 else ''}"
+
+
+def _verb(move: RefMove) -> str:
+    if move.after is None:
+        return "delete"
+    return "new" if move.before is None else "move"
+
+
+def _named(index: IndexChange) -> str:
+    paths = [shown(os.fsdecode(path)) for path in sorted(index.paths)]
+    more = len(paths) - _MAX_NAMED
+    return ", ".join(paths[:_MAX_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,287 @@
+"""What commands in a view changed below an open folder, found by comparing its layer with the disk.
+
+Only looks; `taking.take_out` removes. What git ignores is not compared, since it may be large.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from oh_daemon.features.sandbox import layer as layers
+from oh_daemon.features.sandbox.layer import parents
+
+_STATE = (".openhands/conversations/", ".openhands/chat/")
+"""Where the conversations of a project are kept; never changed by commands."""
+SLACK_NS = 20_000_000
+"""How far the clock of files may lag behind."""
+_FIRST_ASKED = 1_000
+_MAX_NAMES = 200_000
+_MAX_COUNTED = 10_000
+_MAX_FOLDER_BYTES = 3_000
+"""The longest name of a folder that is listed, so that what is in it fits into a path."""
+_OF_REPOSITORY = ("HEAD", "objects", "refs")
+"""What makes a folder a repository to git, whatever its name."""
+
+AreIgnored = Callable[[Sequence[str]], Collection[str]]
+"""Returns those of some names that git ignores; a folder's name ends with a slash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What stands under a name, on the disk or in the view."""
+
+    kind: Literal["file", "link", "folder", "other"]
+    """`other` is a pipe, a socket or a device, or a folder that is too deep to be looked at."""
+    mode: int
+    size: int
+    """Of a file; else 0."""
+    target: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A name, relative to the folder, under which the view has something else than the disk."""
+
+    name: Path
+    before: Entry | None
+    """On the disk now; None when there is nothing."""
+    after: Entry | None
+    """In the view; None when it is deleted."""
+    is_stale: bool
+    """Whether the disk's entry is newer than the command, which then began from another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Everything in a layer, by what is to be done with it."""
+
+    changes: Sequence[Change]
+    """By name. Of folders only those whose creation or deletion no name below tells, and modes."""
+    same: Sequence[Path]
+    """What is no change and should be taken out."""
+    ignored: Mapping[Path, int]
+    """The topmost names that git ignores, with the number of files, at most 10,000 of each."""
+    git: Sequence[Change]
+    """Changed names of repositories' own files."""
+    in_use: frozenset[Path]
+    """What is written to by a process that still lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """What stands under a name in the layer and on the disk."""
+
+    name: str
+    layer: os.stat_result | None
+    """None when it is deleted."""
+    disk: os.stat_result | None
+    is_hiding: bool
+    """Whether what the disk has below it is not seen through the layer."""
+    is_git: bool
+
+    @property
+    def is_folder(self) -> bool:
+        return layers.is_folder(self.layer or self.disk)
+
+    @property
+    def is_ours(self) -> bool:
+        return f"{self.name}/".startswith(_STATE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Roots:
+    """Open folders."""
+
+    layer: int
+    disk: int
+
+
+def collect(
+    upper: Path,
+    folder: Path,
+    *,
+    handed_in: Mapping[Path, str],
+    since_ns: int,
+    list_open: Callable[[], Collection[Path]],
+    are_ignored: AreIgnored,
+) -> Collected:
+    """Compare a layer with the folder below it. Raises `OSError`.
+
+    `handed_in` has the sha256 of what is in the layer without being a change; `since_ns` is when
+    the command began, as a time of files; `list_open` is `proc.held_open`, which takes long.
+    """
+    with layers.opened(upper) as layer, layers.opened(folder) as disk:
+        roots = _Roots(layer, disk)
+        pairs, ignored = _walk(roots, are_ignored)
+        in_use = list_open() if pairs else ()
+        told = {up for name in (*ignored, *(pair.name for pair in pairs)) for up in parents(name)}
+        sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
+        for pair in pairs:
+            change = _change(roots, pair, since_ns)
+            sort = _sort(roots, pair, change, handed_in, is_told=pair.name in told)
+            is_held = change.name in in_use and not pair.is_folder
+            sorts["held" if is_held else sort].append(change)
+        counts = {Path(name): layers.count(layer, name, _MAX_COUNTED) for name in ignored}
+    names = {sort: sorted(change.name for change in found) for sort, found in sorts.items()}
+    return Collected(
+        changes=sorted(sorts["change"], key=lambda change: change.name),
+        same=names["same"],
+        ignored=dict(sorted(counts.items())),
+        git=sorted(sorts["git"], key=lambda change: change.name),
+        in_use=frozenset(names["held"]),
+    )
+
+
+_Sort = Literal["change", "same", "git", "held", "nothing"]
+
+
+def _sort(
+    roots: _Roots, pair: _Pair, change: Change, handed_in: Mapping[Path, str], *, is_told: bool
+) -> _Sort:
+    before, after = change.before, change.after
+    is_file = after is not None and after.kind == "file"
+    is_mode_kept = before is None or after is None or before.mode == after.mode
+    given = handed_in.get(change.name) if is_file and is_mode_kept else None
+    if given and given == _digest(roots.layer, pair.name):
+        return "nothing"
+    if after and after.kind == "folder" and layers.has(roots.layer, pair.name, layers.is_kept):
+        # Only the disk's folder can have changed since `take_out` left this one.
+        return "nothing" if is_told or before == after else "same"
+    if is_told and _is_told_by_others(change):
+        return "nothing"
+    is_same = before == after
+    if is_same and is_file:
+        is_same = layers.are_equal(roots.layer, roots.disk, pair.name)
+    if pair.is_ours or is_same:
+        return "same"
+    return "git" if pair.is_git else "change"
+
+
+def _is_told_by_others(change: Change) -> bool:
+    """Whether a change of a folder follows from those below it; a change of its mode does not."""
+    kinds = {entry.kind for entry in (change.before, change.after) if entry}
+    is_one = change.before is None or change.after is None or change.before == change.after
+    return kinds == {"folder"} and is_one
+
+
+def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str]]:
+    """Return every pair that is not ignored, and the topmost names that are.
+
+    Git is asked about the upper folders first, so that what it ignores is not even listed.
+    """
+    top = _Pair("", os.fstat(roots.layer), os.fstat(roots.disk), is_hiding=False, is_git=False)
+    pairs: list[_Pair] = []
+    ignored: list[str] = []
+    queue, at_once = deque([top]), _FIRST_ASKED
+    while queue:
+        batch: list[_Pair] = []
+        while queue and len(batch) < at_once:
+            children = [*_children(roots, queue.popleft())]
+            batch += children
+            queue += (pair for pair in children if _is_listed(pair))
+        asked = {_asked(pair): pair.name for pair in batch if not (pair.is_git or pair.is_ours)}
+        out = {asked[name] for name in are_ignored([*asked])} if asked else set[str]()
+        ignored += (name for name in out if out.isdisjoint(parents(name)))
+        pairs += (pair for pair in batch if pair.name not in out)
+        queue = deque(pair for pair in queue if pair.name not in out)
+        at_once = _MAX_NAMES
+        if len(pairs) > _MAX_NAMES:
+            raise OSError(errno.E2BIG, f"more than {_MAX_NAMES:,} files changed")
+    return pairs, ignored
+
+
+def _asked(pair: _Pair) -> str:
+    return f"{pair.name}/" if pair.is_folder else pair.name
+
+
+def _is_listed(pair: _Pair) -> bool:
+    is_folder = layers.is_folder(pair.layer) or layers.is_folder(pair.disk)
+    return is_folder and not _is_too_deep(pair.name)
+
+
+def _is_too_deep(name: str) -> bool:
+    return len(os.fsencode(name)) > _MAX_FOLDER_BYTES
+
+
+def _children(roots: _Roots, above: _Pair) -> Iterator[_Pair]:
+    """Yield what the layer has in a folder, and what the disk has there that is deleted."""
+    upper, is_opaque = _in_layer(roots.layer, above)
+    is_hiding = above.is_hiding or is_opaque or not layers.is_folder(above.layer)
+    lower = _on_disk(roots.disk, above, None if is_hiding else {*upper, *_OF_REPOSITORY})
+    known = {*lower, *(last for last, found in upper.items() if found)}
+    is_git = above.is_git or known.issuperset(_OF_REPOSITORY) or {"HEAD", "commondir"} <= known
+    for last in dict.fromkeys((*upper, *lower)) if is_hiding else upper:
+        name = f"{above.name}/{last}" if above.name else last
+        is_inside = is_git or last == ".git"
+        yield _Pair(name, upper.get(last), lower.get(last), is_hiding, is_inside)
+
+
+def _in_layer(root: int, above: _Pair) -> tuple[dict[str, os.stat_result | None], bool]:
+    """Return the entries of a folder, None for what is deleted, and whether it is opaque."""
+    if not layers.is_folder(above.layer):
+        return {}, False
+    try:
+        with layers.within(root, above.name) as folder:
+            found = {
+                last: None if layers.is_whiteout(folder, last, entry) else entry
+                for last, entry in layers.entries(folder).items()
+            }
+            return found, layers.is_opaque(folder)
+    except OSError:
+        return {}, False  # It may not be read, or it is gone again.
+
+
+def _on_disk(root: int, above: _Pair, names: Collection[str] | None) -> dict[str, os.stat_result]:
+    """Return all entries of a folder, or those of some names."""
+    if not layers.is_folder(above.disk):
+        return {}
+    try:
+        with layers.within(root, above.name) as folder:
+            if names is None:
+                return layers.entries(folder)
+            found = {last: layers.status(folder, last) for last in names}
+    except OSError:
+        return {}
+    return {last: entry for last, entry in found.items() if entry}
+
+
+def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:
+    return Change(
+        name=Path(pair.name),
+        before=entry_of(roots.disk, pair.name, pair.disk),
+        after=entry_of(roots.layer, pair.name, pair.layer),
+        is_stale=pair.disk is not None and pair.disk.st_ctime_ns > since_ns - SLACK_NS,
+    )
+
+
+def entry_of(root: int, name: str, status: os.stat_result | None) -> Entry | None:
+    """Return what stands under a name below an open folder, of which this is the status."""
+    if status is None:
+        return None
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISREG(status.st_mode):
+        return Entry("file", mode, status.st_size)
+    if stat.S_ISDIR(status.st_mode) and not _is_too_deep(name):
+        return Entry("folder", mode, 0)
+    if stat.S_ISLNK(status.st_mode):
+        return Entry("link", mode, 0, layers.target(root, name))
+    return Entry("other", mode, 0)
+
+
+def _digest(root: int, name: str) -> str | None:
+    digest = hashlib.sha256()
+    try:
+        with layers.regular(root, name) as file:
+            while piece := os.read(file, layers.PIECE):
+                digest.update(piece)
+    except OSError:
+        return None
+    return digest.hexdigest()

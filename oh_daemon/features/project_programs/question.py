@@ -1,0 +1,147 @@
+"""What a trusted folder runs by itself, such as hooks, and the question about what is new in it.
+
+The question hangs on a notice that is open until it is answered, and the agent waits as long. Only
+the conversation's worker asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from urllib.parse import unquote
+
+from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.kernel.approval_requests import RUN_KINDS, approval_options, digest_of, new_approval
+from oh_daemon.kernel.journal import Journal, new_id
+from oh_daemon.kernel.ports import Intent
+from oh_daemon.kernel.state import Decided
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import TrustSubject
+from oh_daemon.protocol.forms import item_with, model_of
+from oh_daemon.protocol.items import NoticeItem
+
+_NEW = "new or changed since you trusted the folder"
+_MAX_NAMED = 5
+_WAYS_OUT = {
+    "user": "trust the folder again to let it run",
+    "noClient": "nobody can be asked here; `oh-daemon run` in a terminal asks, and so do editors",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SelfRunning:
+    """What the folders of one conversation run by themselves."""
+
+    undecided: Callable[[], Sequence[TrustSubject]] = lambda: ()
+    """Returns what nobody has decided about, by folder; reads the disk."""
+    decide: Callable[[TrustSubject, Decided], None] = lambda _subject, _decided: None
+    """Keeps what the user decided."""
+
+
+class Novelties:
+    """Holds the agent of one conversation while the user has to decide about something new."""
+
+    def __init__(self, journal: Journal, running: SelfRunning, can_ask: Callable[[], bool]) -> None:
+        self._journal = journal
+        self._running = running
+        self._can_ask = can_ask
+        self._refusals: set[str] = set()
+        """Digests of what nobody could be asked about."""
+
+    def hold(self) -> bool:
+        """Return whether an answer is awaited; take those that came, and ask what is open."""
+        while True:
+            with self._journal.changed:
+                state = self._journal.state
+                notice = next(filter(_is_question, map(state.item, state.open_items)), None)
+                approvals = [each["itemId"] for each in state.approvals.values()]
+                decisions = state.decisions.get(notice["id"], {}) if notice else {}
+            if notice is None:
+                return self._ask()
+            if notice["id"] in approvals:
+                return True
+            self._take(notice, next(iter(decisions.values()), None))
+
+    def _ask(self) -> bool:
+        for subject in self._running.undecided():
+            if self._can_ask():
+                self._request(subject)
+                return True
+            if digest_of(subject) not in self._refusals:
+                self._refusals.add(digest_of(subject))
+                self._journal.append(e.ItemCompleted(item=_refusal(subject, by="noClient")))
+        return False
+
+    def _request(self, subject: TrustSubject) -> None:
+        journal, what = self._journal, where(subject)
+        notice = NoticeItem(
+            id=new_id(),
+            status="awaitingApproval",
+            severity="warning",
+            title=f"New or changed: {what}",
+        )
+        intent = Intent(f"Let {what} run without asking?", subject, "medium", (_NEW,))
+        options = approval_options(subject, "medium", floor=False)
+        approval = new_approval(journal.state, journal.clock.now(), notice.id, intent, options)
+        journal.append(
+            e.ItemStarted(item=notice), e.ApprovalRequested(approval=approval), item_id=notice.id
+        )
+        journal.log.sync()
+
+    def _take(self, notice: plain.Item, decided: Decided | None) -> None:
+        """Keep an answer of the user; without one, it is asked again."""
+        asked = decided and decided.approval and decided.approval["subject"]
+        if decided is None or decided.answer is None or not asked or asked["kind"] != "trust":
+            ended = item_with(notice, {"status": "cancelled"})
+        elif decided.answer["by"] != "user":
+            ended = item_with(notice, {"status": "cancelled", "reason": decided.answer["by"]})
+        else:
+            subject = model_of(TrustSubject, asked)
+            self._running.decide(subject, decided)
+            said = permission(subject) if decided.effect == "allow" else _refusal(subject)
+            ended = said.model_copy(update={"id": notice["id"]})
+        self._journal.append(e.ItemCompleted(item=ended))
+
+
+def _is_question(item: plain.Item) -> bool:
+    return item["kind"] == "notice" and item["status"] == "awaitingApproval"
+
+
+def permission(subject: TrustSubject) -> NoticeItem:
+    """Return the notice that something may run without asking."""
+    title = f"May run without asking: {where(subject)}"
+    return NoticeItem(id=new_id(), title=title, description=gist(subject))
+
+
+def _refusal(subject: TrustSubject, by: str = "user") -> NoticeItem:
+    return NoticeItem(
+        id=new_id(),
+        status="rejected",
+        reason=None if by == "user" else by,
+        severity="warning",
+        title=f"Not run: {where(subject)}, {_NEW}",
+        description=f"{gist(subject)}; {_WAYS_OUT[by]}",
+    )
+
+
+def counted(subject: TrustSubject) -> str:
+    """Return how many of each kind there are, as in "2 hooks and 1 MCP server"."""
+    kinds = [run.kind for run in subject.runs or ()]
+    counts = [(kinds.count(kind), word) for kind, word in RUN_KINDS.items()]
+    parts = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in counts if n]
+    return " and ".join(filter(None, (", ".join(parts[:-1]), *parts[-1:])))
+
+
+def where(subject: TrustSubject) -> str:
+    """Return how many there are and in which folder."""
+    return f"{counted(subject)} of {PurePosixPath(unquote(subject.folder)).name}"
+
+
+def gist(subject: TrustSubject) -> str:
+    """Return the first few commands, in Markdown."""
+    runs = subject.runs or ()
+    named = [f"`{clipped(first_line(run.command), 80)}`" for run in runs[:_MAX_NAMED]]
+    rest = len(runs) - len(named)
+    return ", ".join(named) + (f" and {rest} more" if rest else "")

@@ -1,0 +1,311 @@
+"""Rates one command whose words are known: by its program, its options and the paths it names.
+
+Pure and lexical. Words that only the shell knows contain `UNKNOWN` and never lower a rating. Text
+that a shell would run is handed back as `Inner`, for `script` to walk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import filterfalse, pairwise
+from typing import Literal, NamedTuple
+
+from oh_daemon.features.risk.effects import (
+    Program,
+    bare_name,
+    decides_others,
+    find_effect,
+    find_inner,
+    find_program,
+    is_known,
+    is_option,
+)
+from oh_daemon.features.risk.programs import EFFECTS, Use
+from oh_daemon.protocol.items import Risk
+from oh_daemon.workspace.path_classes import UNKNOWN, Ground, Place, holds_secrets
+
+
+class Finding(NamedTuple):
+    """What one part of a command means; `script` is a file that is run."""
+
+    risk: Risk
+    reason: str
+    effect: str = "text"
+    script: str | None = None
+    words: tuple[str, ...] = ()
+    """The words of a command, or another part of a script that a rule can name."""
+
+
+class Inner(NamedTuple):
+    """What a command runs in its turn: another command, as its words, or text for a shell."""
+
+    code: Sequence[str] | str
+    ground: Ground
+    is_guess: bool = False
+    """Whether it is only a guess that these words are a command."""
+
+
+Findings = Iterator[Finding | Inner]
+
+
+def rate_words(words: Sequence[str], ground: Ground) -> Findings:
+    """Yield findings for all that a command, given as its words with the name first, does."""
+    if not words:
+        return
+    name, *args = words
+    yield Finding("low", "", words=(name, *args))
+    if bare_name(name) == "docker-compose":
+        name, args = "docker", ["compose", *args]
+    program = find_program(bare_name(name))
+    if re.search(r"[\0*?$`{]|\[.|[^ -~]|^[^/]* [^/]*$", name) or _SYNTAX.fullmatch(name):
+        yield Finding("high", "which command runs is hidden", words=(UNKNOWN,))
+    elif "/" in program.name:
+        yield from _rate_script(name, ground)
+        yield from rate_paths(args, ground, "write")
+        # What a known tool does that lies in the workspace, such as `.venv/bin/python -c`.
+        tool = find_program(program.name.rpartition("/")[2])
+        if tool.usual == "run" or tool.usual in _RUNNERS:
+            yield from _rate_call(tool, args, ground)
+    elif args in (["--version"], ["--help"]) and program.usual != "inner":
+        yield Finding("low", f"{program.name} shows a version or help")
+    else:
+        yield from _rate_call(program, args, ground)
+
+
+_SYNTAX = re.compile(
+    r"[}!-]|if|then|else|elif|fi|do|done|case|esac|for|while|until|select|function"
+)
+"""Words that name no program: where the grammar sees a command, bash reads something else."""
+
+
+def _rate_call(program: Program, args: Sequence[str], ground: Ground) -> Findings:
+    inner = find_inner(program, args)
+    own = args[: len(args) - len(inner)]
+    effect, shown = find_effect(program, own)
+    if effect in EFFECTS:
+        risk, use, meaning = EFFECTS[effect]
+        reason = " ".join(filter(None, (program.name, shown, meaning)))
+        # Nobody sees here which commands the code holds.
+        yield Finding(risk, reason, effect, words=(UNKNOWN,) if effect == "inline" else ())
+        yield from _rate_folders(program, own, ground)
+        paths = _without_pattern(own) if effect == "search" else own
+        yield from rate_paths(paths if use != "text" else (), ground, use)
+    if program.usual == "names":
+        names = (arg.partition("=") for arg in args if not is_option(arg))
+        yield from (rate_variable(name, value if sign else UNKNOWN) for name, sign, value in names)
+    if program.usual in _RUNNERS:
+        yield from (
+            _RUNNERS[program.usual](program, effect, args, ground) if effect != "text" else ()
+        )
+    elif inner:
+        is_text = len(inner) == 1 and " " in inner[0]
+        yield Inner(inner[0] if is_text else inner, ground)
+    if program.usual in ("run", "unknown"):
+        yield from _rate_texts(program, args, ground)
+
+
+def _rate_folders(program: Program, args: Sequence[str], ground: Ground) -> Iterator[Finding]:
+    """Rate what a program does to all that is in the folders that it gets."""
+    if program.usual in ("search", "deep") and any(map(holds_secrets, args)):
+        yield Finding("high", f"{program.name} searches folders that hold secrets")
+    if program.name == "rm" and any(map(ground.is_everything, filterfalse(is_option, args))):
+        yield Finding("high", "rm may delete the whole workspace")
+
+
+def _rate_texts(program: Program, args: Sequence[str], ground: Ground) -> Findings:
+    """Rate what a program may hand to a shell: `CC='sh -c id'`, or all from a known name on."""
+    for arg in args:
+        text = re.sub(r"^[A-Z_]+=", "", arg)
+        is_text = " " in text and (text != arg or program.usual == "unknown")
+        if is_text and is_known(bare_name(text.partition(" ")[0])):
+            yield Inner(text, ground)
+    if program.usual == "unknown":
+        known = (n for n, arg in enumerate(args) if arg != "." and is_known(arg))
+        yield Inner(args[next(known, len(args)) :], ground, is_guess=True)
+
+
+def _without_pattern(args: Sequence[str]) -> Sequence[str]:
+    """Return the arguments without the first operand, unless options give the pattern."""
+    if any(re.match(r"-\w*[ef]|--(reg|fi|exp|fr)", arg) for arg in args):
+        return args
+    first = next((n for n, arg in enumerate(args) if not is_option(arg)), len(args))
+    return [*args[:first], *args[first + 1 :]]
+
+
+def _rate_inner(program: Program, _: str, args: Sequence[str], ground: Ground) -> Findings:
+    """Rate what comes before another command, such as `env` and `xargs`, and that command."""
+    words = list(find_inner(program, args))
+    n_before = len(args) - len(words)
+    while words and re.match(r"\w+=", words[0]):
+        yield rate_variable(*words.pop(0).split("=", 1))
+    if program.name == "env" and not words:
+        yield Finding("high", "env may show secrets")
+    if program.name == "xargs":
+        yield Finding("medium", "xargs runs a command on data")
+        takes = any(re.match(r"-\w*[iI]|--rep", arg) for arg in args[:n_before])
+        words = [*words[:1], *([UNKNOWN] if takes else words[1:]), UNKNOWN] if words else []
+    if program.name in ("npx", "bunx", "uvx") and (
+        not words or find_program(words[0]).usual not in ("run", "code")
+    ):
+        yield Finding("high", f"{program.name} fetches a program and runs it")
+    yield Inner(words, ground)
+
+
+def _rate_text(program: Program, _: str, args: Sequence[str], ground: Ground) -> Findings:
+    """Rate text that is run as a command now (`eval`) or later (`trap`, `watch`)."""
+    is_later = program.name in ("trap", "watch")
+    yield Finding("medium" if is_later else "low", f"{program.name} runs text as a command")
+    operands = program.operands(args)
+    text = " ".join(operands[:1] if program.name == "trap" else operands)
+    yield _UNSEEN if UNKNOWN in text else Inner(text, ground)
+
+
+def _rate_interpreter(
+    program: Program, effect: str, args: Sequence[str], ground: Ground
+) -> Findings:
+    """Rate a shell or another interpreter, whose code is in the command, a module or a file."""
+    operands = program.operands(args)
+    options = args[: len(args) - len(operands)]
+    flags = "".join(re.findall(r" [-+](\w+)", " " + " ".join(options)))
+    module = re.fullmatch(r"-[bBdEiIOqsSuvx]*m(.*)", " ".join(options[-1:]))
+    is_shell = program.usual == "shell"
+    words = [*filter(None, [module and module[1]]), *operands]
+    if module and words and program.name.startswith("py"):
+        yield Finding("medium", f"{program.name} runs the module {words[0]}", "run")
+        yield Inner(words, ground)
+    elif is_shell and "c" in flags and operands and UNKNOWN not in operands[0]:
+        yield Inner(operands[0], ground)
+    elif effect == "inline" or not operands or (is_shell and {*"cis"} & {*flags}):
+        yield _UNSEEN
+    else:
+        yield from rate_paths(options, ground, "run")
+        yield from _rate_script(operands[0], ground)
+        yield from rate_paths(operands[1:], ground, "write" if is_shell else "read")
+
+
+def _rate_find(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findings:
+    """Rate the commands that find runs on what it finds."""
+    end = next((n for n, arg in enumerate(args) if arg.startswith("-exec")), len(args))
+    yield from rate_paths(args[:end], ground, "read")
+    for start, arg in enumerate(args, 1):
+        if arg.startswith(("-exec", "-ok")):
+            stop = next((n for n in range(start, len(args)) if args[n] in ";+"), len(args))
+            words = [UNKNOWN if "{}" in word else word for word in args[start:stop]]
+            yield Inner(words, ground)
+
+
+def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findings:
+    """Rate a command of git, which stands after options that all commands take."""
+    rest, there, is_safe = list(args), ground, True
+    folders: list[str] = []
+    while rest and is_option(rest[0]) and rest[0] not in ("--version", "--help"):
+        option = rest.pop(0)
+        value = rest.pop(0) if option in ("-C", "-c") and rest else ""
+        folders += [value] if option == "-C" else []
+        there = there.moved(value) if option == "-C" else there
+        is_setting = option == "-c" and re.match(r"(user|color|core\.quotepath)\b", value)
+        is_safe = is_safe and (bool(is_setting) or option in ("-C", "--no-pager", "-P"))
+    if not rest and is_safe:
+        yield Finding("low", "git shows its help")
+        return
+    program = find_program(" ".join(("git", *rest[:1])))
+    if program.usual == "unknown" or program.name.split()[1:] != rest[:1] or not is_safe:
+        why = "may be an alias for any command" if is_safe else "has options that name programs"
+        yield Finding("high", f"{program.name.replace(UNKNOWN, '…')} {why}")
+        return
+    # In a folder outside every word would count as a path outside, even a message.
+    is_inside = there.place(".", writing=False) == "inside"
+    pairs = pairwise(rest)
+    args = [arg for before, arg in pairs if not re.fullmatch(r"-\w*m|--message", before)]
+    found = list(_rate_call(program, args, there if is_inside else ground))
+    yield from found
+    if not all(isinstance(each, Finding) and each.risk == "low" for each in found):
+        yield from rate_paths(folders, ground, "run")
+    elif program.usual != "text":
+        yield _rate_repository(there)
+
+
+def _rate_repository(ground: Ground) -> Finding:
+    """Rate that git reads the repository of a folder, whose settings name programs to start."""
+    if ground.cwd is not None and ground.disk.hides_repository(ground.cwd):
+        return Finding("medium", "git may use a repository that came with the files here")
+    return rate_path(ground.cwd or UNKNOWN, ground, "read")
+
+
+_UNSEEN = Finding(
+    "high", "it runs code that is not in a file of the project", "run", words=(UNKNOWN,)
+)
+_RUNNERS: dict[str, Callable[[Program, str, Sequence[str], Ground], Findings]] = {
+    "inner": _rate_inner,
+    "evals": _rate_text,
+    "shell": _rate_interpreter,
+    "code": _rate_interpreter,
+    "find": _rate_find,
+    "git": _rate_git,
+}
+
+
+def _rate_script(path: str, ground: Ground) -> Iterator[Finding]:
+    """Rate a program that is a file: code of the project, unless it comes from elsewhere."""
+    if path == "-" or UNKNOWN in path or path.startswith("/dev") or "://" in path:
+        yield _UNSEEN
+    elif ground.place(path, writing=False) != "inside":
+        yield Finding("high", f"it runs {path}, which is outside the workspace")
+    else:
+        reason = f"it runs {path}, which is in the workspace"
+        yield Finding("medium", reason, "run", ground.absolute(path))
+
+
+def rate_paths(words: Sequence[str], ground: Ground, use: Use) -> Iterator[Finding]:
+    """Rate every word that may be a path, values of options too; URLs are not paths."""
+    for word in words:
+        if re.match(r"(?!file)[a-z+]+://", word):
+            continue
+        is_attached = word.startswith("-")
+        values = re.findall(r"(?<==).+|(?<=^-\w)[./~@\0].*", word) if is_attached else [word]
+        for part in [part for value in values for part in (value, *re.split("[=:@]", value)[1:])]:
+            yield rate_path(part or ".", ground, use if not _LOOKED_IN.match(word) else "read")
+
+
+_LOOKED_IN = re.compile(r"-[DIL]|--(sysroot|config|with)|//[\w/]*(:|\.\.\.)")
+"""Options that give a place where a program looks for something, and labels of bazel."""
+
+
+def rate_path(path: str, ground: Ground, use: Use) -> Finding:
+    """Rate what a program does with a path, by the place where that lies."""
+    place = ground.place(path, writing=use == "write")
+    place = "linked" if place == "inside" and ground.leads_away(path) else place
+    reads, runs, writes, why = _PLACES[place]
+    risks: dict[Use, tuple[Risk, str]] = {
+        "text": ("low", ""),
+        "read": (reads, "reads"),
+        "run": (runs, "uses"),
+        "write": (writes, "changes"),
+    }
+    risk, verb = risks[use]
+    reason = f"it {verb} {path.replace(UNKNOWN, '…')}, {why}" if why and risk != "low" else ""
+    return Finding(risk, reason)
+
+
+_PLACES: dict[Place | Literal["linked"], tuple[Risk, Risk, Risk, str]] = {
+    "device": ("low", "low", "low", ""),
+    "inside": ("low", "low", "medium", ""),
+    "outside": ("medium", "high", "high", "which is outside the workspace"),
+    "linked": ("medium", "high", "high", "which leads out of the workspace or to a secret"),
+    "unknown": ("medium", "medium", "high", "a place that is not known"),
+    "protected": ("low", "low", "high", "which decides what other programs run"),
+    "secret": ("high", "high", "high", "which may hold secrets or belongs to the system"),
+}
+"""The risk of reading, running and changing what is in a place, and what to say of it."""
+
+
+def rate_variable(name: str, value: str) -> Finding:
+    """Rate giving a variable another value."""
+    base = re.sub(r"(\[.*\])?\+?$", "", name, flags=re.DOTALL)
+    loads_code = base.endswith("PATH") and re.search(r"(^|:)[/~]|\.\.|\0", value)
+    # Where bash reads a number it evaluates array indices, and a command in one runs.
+    runs = re.search(r"\[.*(\$\(|`)", name + value, re.DOTALL)
+    if runs or loads_code or decides_others(base):
+        return Finding("high", f"it sets {name}, which decides what other programs run")
+    return Finding("low", f"it sets {name}")

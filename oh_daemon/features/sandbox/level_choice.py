@@ -1,0 +1,41 @@
+"""Which level of sandbox is used, of those that were tried: pure, and imports nothing slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from oh_daemon.protocol.settings import SandboxSetting
+
+Tried = tuple[str, bool, str, str]
+"""The level of one try, whether it holds, and if not or not well, the cause and its cure."""
+_AUTO = ("view", "landlock")
+"""What `auto` tries, best first."""
+
+
+def chosen(wanted: SandboxSetting, rows: Sequence[Tried]) -> tuple[int | None, int | None]:
+    """Return the row of the best level that is wanted and holds, and the row that says more.
+
+    That is what keeps a better level away, or else the one that holds.
+    """
+    levels = _AUTO if wanted == "auto" else () if wanted == "off" else (wanted,)
+    missing: int | None = None
+    for level in levels:
+        of_level = [index for index, row in enumerate(rows) if row[0] == level]
+        held = next((index for index in of_level if rows[index][1]), None)
+        if held is not None:
+            return held, held if missing is None else missing
+        if missing is None:
+            missing = next(iter(of_level), None)
+    return None, missing
+
+
+def report(
+    wanted: SandboxSetting, rows: Sequence[Tried], held: int | None, why: int | None
+) -> dict[str, str]:
+    """Return what clients are told of what `chosen` returned."""
+    cause, cure = ("", "") if why is None else rows[why][2:]
+    level = "none" if held is None else rows[held][0]
+    found = {"level": level, "wanted": wanted, "cause": cause, "cure": cure}
+    return {name: value for name, value in found.items() if value}

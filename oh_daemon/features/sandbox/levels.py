@@ -1,0 +1,306 @@
+"""Which level of sandbox this machine reaches: really tried, and explained where it does not hold.
+
+What a failed try means in words is in `causes`. Nothing is kept; the scratch folders are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from oh_daemon.features.sandbox import bwrap, landlock, seccomp
+from oh_daemon.features.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
+from oh_daemon.features.sandbox.level_choice import Tried, chosen
+from oh_daemon.features.sandbox.storage import owned, remove
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.proc import mounts, mounts_below
+from oh_daemon.system.spawner import Process, Spawner, output_file, written_to
+from oh_daemon.workspace.paths import real_path
+
+if TYPE_CHECKING:
+    from oh_daemon.protocol.settings import SandboxSetting
+
+Level = Literal["view", "landlock", "none"]
+_LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
+_EMPTY = "{mount} is mounted, so that {place} is empty in a view"
+_FILES_STAY = "{mount} is mounted, so that files directly in {place} cannot be changed in a view"
+_PATIENCE_S = 5.0
+_FIRST_FREE = 3
+"""The descriptor after the standard streams."""
+_END = "all was tried"
+_IN_VIEW = """
+cd "$1" || exit
+echo changed >a.txt || echo 'a file cannot be changed'
+{ echo x >"$2"; } 2>&- && echo 'what lies outside can be written'
+[ -d "/proc/$3" ] && echo 'other processes are visible'
+n=0
+while read -r line; do case $line in *:*) n=$((n + 1)); esac; done </proc/net/dev
+[ "$n" = 1 ] || echo 'there is a network'
+unshare -U true 2>&- && echo 'more namespaces can be made'
+[ -s key.pem ] && echo 'secrets can be read'
+[ -z "$4" ] || git diff --quiet -- .env || echo 'git sees changes where there are none'
+echo 'all was tried'
+"""
+_HELD = """
+{ echo x >"$1"; } 2>&- && echo 'a file can be written'
+[[ $( { : </dev/tcp/127.0.0.1/9; } 2>&1) = *socket:* ]] || echo 'there is a network'
+echo 'all was tried'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One try of the self-test."""
+
+    level: Level
+    holds: bool
+    program: Path | None = None
+    """The bubblewrap that was tried."""
+    place: Path | None = None
+    """Where layers were laid."""
+    lasts: bool = True
+    """Whether what lies at `place` outlives a restart of the machine."""
+    cause: str = ""
+    """Why it does not hold, or what is worse than it could be."""
+    cure: str = ""
+    """The command that cures the cause."""
+
+    @property
+    def as_tried(self) -> Tried:
+        return self.level, self.holds, self.cause, self.cure
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """What holds the commands that nobody was asked about, and why it is not more."""
+
+    setting: SandboxSetting
+    level: Level
+    rows: Sequence[Row] = ()
+    held_by: Row | None = None
+    """The try on which `level` rests."""
+    cause: str = ""
+    cure: str = ""
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why no command may run: a level was named, and is not there."""
+        if self.setting == self.level or self.setting in {"auto", "off"}:
+            return None
+        ways = filter(None, (self.cure, "set `sandbox` to `auto`"))
+        return (
+            f"the setting `sandbox` is {self.setting!r}, and that level is not there: {self.cause}."
+            f" The user can change that: {', or '.join(ways)}. Other tools work"
+        )
+
+    @property
+    def view(self) -> Row | None:
+        """Return the try of the view in which commands run, if that is the level."""
+        return self.held_by if self.level == "view" else None
+
+    @property
+    def report(self) -> dict[str, str]:
+        """Return what clients are told."""
+        found = {
+            "level": self.level,
+            "wanted": self.setting,
+            "cause": self.cause,
+            "cure": self.cure,
+        }
+        return {name: value for name, value in found.items() if value}
+
+
+def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
+    """Return the best level that is wanted and holds, with what keeps a better one away."""
+    held, why = chosen(wanted, [row.as_tried for row in rows])
+    found = Sandbox(wanted, "none", rows)
+    if held is not None:
+        found = replace(found, level=rows[held].level, held_by=rows[held])
+    return found if why is None else replace(found, cause=rows[why].cause, cure=rows[why].cure)
+
+
+def with_mounts(rows: Sequence[Row], folders: Sequence[Path]) -> Sequence[Row]:
+    """Return what tries mean where these folders are open, since not all can be covered."""
+    view = next((row for row in rows if row.level == "view" and row.holds), None)
+    if view is None:
+        return rows
+    others = (row for row in rows if row.level != "view")
+    places = (*folders, Path.home(), Path(tempfile.gettempdir()))
+    mount, lost = _found_in(mounts(), places)
+    if mount is not None:
+        cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
+        cure = f"sudo umount {shlex.quote(str(mount))}"
+        return (replace(view, holds=False, cause=cause, cure=cure), *others)
+    return (replace(view, cause="; ".join(filter(None, (view.cause, *lost)))), *others)
+
+
+@lru_cache
+def _found_in(
+    _mounts: Sequence[object], places: Sequence[Path]
+) -> tuple[Path | None, Sequence[str]]:
+    """Return a mount in an open folder, and what is lost by those in home and scratch, the last."""
+    *folders, home, scratch = map(real_path, places)
+    mount = next((each for folder in folders for each in mounts_below(folder)), None)
+    lost = [
+        what.format(mount=next(iter(below)), place=place)
+        for place, what in {scratch: _EMPTY, home: _FILES_STAY}.items()
+        if (below := mounts_below(place))
+    ]
+    return mount, lost
+
+
+def try_levels(
+    spawner: Spawner,
+    state_folder: Path,
+    environment: Mapping[str, str],
+    projects: Sequence[Path] = (),
+) -> tuple[Row, ...]:
+    """Try every level; takes some 50 ms. A program that lies in one of `projects` is left out."""
+    trial = _Trial(spawner, environment.get("PATH", ""))
+    try:
+        with ExitStack() as stack:
+            reading = trial.start_reading(stack)
+            programs = [*bwrap.candidates(trial.path, projects)]
+            views = [*_tried_views(trial, programs, [*places(state_folder, environment)])]
+            return (*views, trial.end_reading(reading))
+    except (OSError, ToolError) as exc:
+        why = f"the levels of the sandbox cannot be tried: {exc}"
+        return (Row("view", holds=False, cause=why), Row("landlock", holds=False, cause=why))
+
+
+def places(state_folder: Path, environment: Mapping[str, str]) -> Iterator[tuple[Path, bool]]:
+    """Yield where layers may lie, best first, and whether they outlive a restart there."""
+    yield state_folder / "views", True
+    name = f"oh-daemon-{os.getuid()}"
+    yield Path("/var/tmp", name), True  # noqa: S108 - made with mode 0700, and checked.
+    if runtime := environment.get("XDG_RUNTIME_DIR", ""):
+        yield Path(runtime, "oh-daemon"), False
+    yield Path("/dev/shm", name), False  # noqa: S108 - as above.
+
+
+def _tried_views(
+    trial: _Trial, programs: Sequence[Path], where: Sequence[tuple[Path, bool]]
+) -> Iterator[Row]:
+    """Yield the tries up to the first that holds."""
+    if not seccomp.is_known():
+        yield Row("view", holds=False, cause="there is no filter for this processor")
+        return
+    if not programs:
+        failure = why_no_view("", facts_for(None))
+        yield Row("view", holds=False, cause=failure.cause, cure=failure.cure)
+    for program in programs:
+        for place, lasts in where:
+            failure = trial.view(program, place)
+            if failure is None:
+                yield Row("view", True, program, place, lasts, "" if lasts else _LASTS_NOT)
+                return
+            yield Row("view", False, program, place, lasts, failure.cause, failure.cure)
+            if not failure.is_of_place:
+                break
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """Starts what a level must hold, and reads what it found."""
+
+    spawner: Spawner
+    path: str
+
+    def start_reading(self, stack: ExitStack) -> _Started:
+        """Start what Landlock must hold; it goes on while views are tried."""
+        file = _scratch(stack, Path(tempfile.gettempdir())) / "file"
+        return self._start(stack, [*landlock.words(), "bash", "-c", _HELD, "bash", str(file)])
+
+    def end_reading(self, started: _Started) -> Row:
+        said = started.said()
+        if said == _END:
+            return Row("landlock", holds=True)
+        failure = why_no_landlock(said.removesuffix(_END), facts_for(None))
+        return Row("landlock", holds=False, cause=failure.cause, cure=failure.cure)
+
+    def view(self, program: Path, place: Path) -> Failure | None:
+        """Try a view with its layers at `place`."""
+        with ExitStack() as stack:
+            try:
+                scratch = _scratch(stack, _own(place))
+            except OSError as exc:
+                return Failure(f"nothing can be kept in {place}: {exc}", is_of_place=True)
+            below, outside = scratch / "below", scratch / "outside"
+            git = self._make_project(stack, below)
+            layer = bwrap.Layer(below, scratch / "upper-0", scratch / "work-0")
+            covered, empty = below / "key.pem", scratch / "empty"
+            covered.write_text("secret")
+            empty.touch()
+            layer.upper.mkdir()
+            layer.work.mkdir()
+            refused = seccomp.memory_file(seccomp.for_view())
+            stack.callback(os.close, refused)
+            mounts = bwrap.Mounts([layer], covered=[covered], empty=empty)
+            words = bwrap.arguments(program, mounts, seccomp=_FIRST_FREE)
+            facts = (str(below), str(outside), str(os.getpid()), git)
+            argv = [*words, "sh", "-c", _IN_VIEW, "sh", *facts]
+            said = self._start(stack, argv, refused).said()
+            if not said.endswith(_END):
+                return why_no_view(said, facts_for(program))
+            if found := said.removesuffix(_END).split("\n")[:-1]:
+                return Failure("; ".join(found))
+            if outside.exists() or (below / "a.txt").read_text() != "below\n":
+                return Failure("what commands write reaches the disk")
+        return None
+
+    def _make_project(self, stack: ExitStack, folder: Path) -> str:
+        """Make a repository with a file that looks like a secret; returns "" without git."""
+        for name in (".git/objects", ".git/refs"):
+            (folder / name).mkdir(parents=True)
+        (folder / ".git/HEAD").write_text("ref: refs/heads/main\n")
+        (folder / ".env").write_text("PORT=1\n")
+        (folder / "a.txt").write_text("below\n")
+        if shutil.which("git", path=self.path) is None:
+            return ""
+        said = self._start(stack, ["git", "-C", str(folder), "add", "--force", ".env"]).said()
+        return "" if said else "git"
+
+    def _start(self, stack: ExitStack, argv: Sequence[str], *more: int) -> _Started:
+        out = output_file(stack)
+        env = {"PATH": self.path, "LC_ALL": "C", "HOME": "/nowhere"}
+        fds = [None, out, out, *more]
+        return _Started(self.spawner.spawn(argv, cwd=Path("/"), env=env, fds=fds), out)
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    process: Process
+    output: int
+
+    def said(self) -> str:
+        """Wait for its end and return what it wrote."""
+        if self.process.wait(_PATIENCE_S) is None:
+            self.process.kill_tree()
+            return f"the try was ended after {_PATIENCE_S:g} s"
+        return written_to(self.output).decode(errors="replace").strip()
+
+
+def _own(folder: Path) -> Path:
+    """Make a folder that nobody else can look into. Raises `OSError` if it is another's."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError("others can reach it")
+    return folder
+
+
+def _scratch(stack: ExitStack, place: Path) -> Path:
+    """Make a folder that is held like a view's, so that nobody sweeps it away meanwhile."""
+    folder = Path(tempfile.mkdtemp(prefix="try-", dir=place))
+    stack.callback(remove, folder)
+    stack.callback(os.close, owned(folder))
+    return folder

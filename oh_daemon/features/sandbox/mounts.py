@@ -1,0 +1,262 @@
+"""What a view is made from: the folders it covers, and what of this machine it has to work round.
+
+What commands add to caches lasts, in one folder per user and cache, which all views share. Where
+the user has an own cache, which is never written, that folder is a layer over it, for one view.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oh_daemon.features.sandbox.bwrap import Layer, Mounts
+from oh_daemon.features.sandbox.secret_files import NEEDED, Masks
+from oh_daemon.features.sandbox.storage import CACHES, locked, made
+from oh_daemon.features.terminal.shell_command import ShellPlace
+from oh_daemon.system.proc import mounts_below
+
+_CACHES = (
+    ("pip", "PIP_CACHE_DIR", "", "cache/pip"),
+    ("uv", "UV_CACHE_DIR", "", "cache/uv"),
+    ("poetry", "POETRY_CACHE_DIR", "", "cache/pypoetry"),
+    ("npm", "npm_config_cache", "", "home/.npm"),
+    ("yarn", "YARN_CACHE_FOLDER", "", "cache/yarn"),
+    ("yarn-berry", "", "", "home/.yarn/berry/cache"),
+    ("pnpm", "XDG_DATA_HOME", "pnpm/store", "home/.local/share/pnpm/store"),
+    ("bun", "BUN_INSTALL_CACHE_DIR", "", "home/.bun/install/cache"),
+    ("deno", "DENO_DIR", "", "cache/deno"),
+    ("cargo-registry", "CARGO_HOME", "registry", "home/.cargo/registry"),
+    ("cargo-git", "CARGO_HOME", "git", "home/.cargo/git"),
+    ("go-modules", "GOMODCACHE", "", "home/go/pkg/mod"),
+    ("go-build", "GOCACHE", "", "cache/go-build"),
+    ("mvn", "", "", "home/.m2/repository"),
+    ("gradle", "GRADLE_USER_HOME", "caches", "home/.gradle/caches"),
+    ("dotnet", "NUGET_PACKAGES", "", "home/.nuget/packages"),
+    ("composer", "COMPOSER_CACHE_DIR", "", "cache/composer"),
+)
+"""A program and a word, the variable that moves it, what lies below that, and the usual place."""
+_LAYERED = ("btrfs", "ext4", "f2fs", "tmpfs", "xfs")
+"""File systems that certainly can be a lower layer; of others, such as FUSE's, not all can."""
+_TABLE = Path("/proc/net/unix")
+"""Each socket, with its path last; see proc_net(5). Those of other networks are not in it."""
+_N_PARTS_OF_SYSTEM = 2
+"""Folders such as `/etc` and `/var` have more in them than sockets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a view is made from."""
+
+    program: Path
+    """A bubblewrap that can mount overlays."""
+    folders: Sequence[Path]
+    """Real paths of the open folders, whose changes may land."""
+    private: Sequence[Path]
+    """Real paths of other folders that can be written to, whose changes never land."""
+    hidden: Sequence[Path] = ()
+    caches: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    """Real paths of folders, by names of their own, whose changes last for the user's views."""
+    masks: Masks | None = None
+    """Finds what may hold secrets; without, nothing is covered."""
+    fixed: Sequence[Path] = ()
+    """Real paths of folders that nothing inside can write to, even below those above."""
+    scratch: Sequence[Path] = ()
+    """Real paths of folders like `private`, which are empty where something is mounted below."""
+
+    @property
+    def places(self) -> Sequence[Path]:
+        """Each place that a layer covers, once."""
+        return [*dict.fromkeys((*self.folders, *self.private, *self.scratch))]
+
+    def covered(self) -> Mapping[Path, str]:
+        """Return what may hold secrets now, as `Masks.find` does."""
+        return self.masks.find() if self.masks else {}
+
+
+def cache_places(home: Path, environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Yield the name and the place of each cache that exists or whose program does."""
+    bases = {"home": home, "cache": Path(environment.get("XDG_CACHE_HOME") or home / ".cache")}
+    for name, variable, below, usual in _CACHES:
+        moved = environment.get(variable, "") if variable else ""
+        base, _, rest = usual.partition("/")
+        place = Path(moved, below) if moved.startswith("/") else bases[base] / rest
+        program = name.partition("-")[0]
+        if place.is_dir() or shutil.which(program, path=environment.get("PATH", "")):
+            yield name, Path(os.path.realpath(place))
+
+
+def mounts_of(
+    ground: Ground, place: Path, shells: ShellPlace, stack: ExitStack
+) -> tuple[Mounts, Sequence[Path]]:
+    """Return what a view with its layers in `place` sees, and what it covers but for caches.
+
+    `stack` gives back what no other view can use meanwhile.
+    """
+    empty = empty_file(place)
+    empty.touch(0o444)
+    parts = _Parts()
+    layers = [*_layers(ground, place, parts)]
+    overlays = [layer.place for layer in layers]
+    caches = _caches(ground, place, parts.visible)
+    own = [at for at in caches if at.is_dir() and not mounts_below(at)]
+    layers += [_cache_layer(at, caches[at], place, stack) for at in own]
+    hidden = [*ground.hidden, place.parent]
+    folders, single = _sockets_to_hide(ground.places, hidden, parts.visible)
+    mounts = Mounts(
+        layers=layers,
+        visible=parts.visible,
+        shared={at: _lasting(kept) for at, kept in caches.items() if at not in own},
+        hidden=[*hidden, *folders],
+        covered=[*ground.covered(), *single],
+        empty=empty,
+        readable=[shells.spool, empty, *ground.fixed, *parts.needed],
+        writable=[shells.state],
+    )
+    return mounts, overlays
+
+
+def empty_file(place: Path) -> Path:
+    """Return an empty file that commands can read and not change."""
+    return place / "empty"
+
+
+def upper_of(ground: Ground, place: Path, folder: Path) -> Path:
+    """Return where what commands change below an open folder lies."""
+    return place / f"upper-{ground.places.index(folder)}"
+
+
+def _layers(ground: Ground, place: Path, parts: _Parts) -> Iterator[Layer]:
+    """Yield a layer for each place, and add what is seen in those with mounts below."""
+    for number, covered in enumerate(ground.places):
+        is_whole = not mounts_below(covered)
+        names = place / f"names-{number}"
+        if not is_whole:
+            is_scratch = covered not in ground.private
+            _take_apart(parts, covered, names, ground.places, is_empty=is_scratch)
+        yield _layer(place, str(number), covered, [] if is_whole else [names])
+    yield from (_layer(place, _name_of(covered), covered) for covered in parts.layered)
+
+
+def _layer(place: Path, name: str, covered: Path, below: Sequence[Path] = ()) -> Layer:
+    upper, work = (made(place / f"{what}-{name}") for what in ("upper", "work"))
+    return Layer(covered, upper, work, below)
+
+
+def _caches(ground: Ground, place: Path, visible: Sequence[Path]) -> Mapping[Path, Path]:
+    """Return where what lasts of each cache lies, by the place of the cache."""
+    return {
+        cache: place.parent / CACHES / name
+        for name, cache in ground.caches.items()
+        if not any(inner.is_relative_to(cache) for inner in ground.places)
+        and (cache.is_dir() or not any(map(cache.is_relative_to, visible)))
+    }
+
+
+def _cache_layer(cache: Path, store: Path, place: Path, stack: ExitStack) -> Layer:
+    """Return the layer over a cache; if another view uses the lasting one, one of its own."""
+    lasting, own = _lasting(store), place / f"cache-{store.name}"
+    try:
+        stack.callback(os.close, locked(store))
+    except BlockingIOError:
+        return Layer(cache, made(own / "upper"), made(own / "work"), [cache, lasting])
+    return Layer(cache, lasting, made(store / "work"), [cache])
+
+
+def _lasting(kept: Path) -> Path:
+    return made(kept / "upper")
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What a view has in the place of folders that it cannot cover."""
+
+    layered: list[Path] = field(default_factory=list[Path])
+    """Folders that can be covered."""
+    visible: list[Path] = field(default_factory=list[Path])
+    """Files and other mounted folders, which are seen as they are."""
+    needed: list[Path] = field(default_factory=list[Path])
+    """What nothing starts without, in a folder that is empty else."""
+
+
+def _take_apart(
+    parts: _Parts, folder: Path, names: Path, others: Sequence[Path], *, is_empty: bool
+) -> None:
+    """Add what a folder has, and make its names in the folder `names`, which no command can change.
+
+    Nothing of it is seen if it `is_empty`. The `others` are covered on their own.
+    """
+    shutil.rmtree(names, ignore_errors=True)
+    if is_empty:
+        names.mkdir(mode=0o700)
+        parts.needed.extend(path for path in NEEDED if _innermost(path, others) == folder)
+        return
+    mounts = mounts_below(folder)
+    for path, name in _walk(folder, names, mounts):
+        if not name.is_dir() or mounts.get(path, _LAYERED[0]) not in _LAYERED:
+            parts.visible.append(path)
+        elif path not in others:
+            parts.layered.append(path)
+
+
+def _name_of(folder: Path) -> str:
+    """Return what tells the layers of a folder from those of others; commands cannot choose it."""
+    return hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
+
+
+def _innermost(path: Path, folders: Sequence[Path]) -> Path | None:
+    return max(filter(path.is_relative_to, folders), key=lambda at: len(at.parts), default=None)
+
+
+def _walk(folder: Path, names: Path, mounts: Collection[Path]) -> Iterator[tuple[Path, Path]]:
+    """Make names for folders, files and links; yield each place that is no link, with its name."""
+    names.mkdir(mode=0o700)
+    for entry in os.scandir(folder):
+        path, name = Path(entry.path), names / entry.name
+        if entry.is_symlink():
+            name.symlink_to(path.readlink())
+        elif entry.is_file():
+            name.touch()
+            yield path, name
+        elif entry.is_dir() and any(path in at.parents for at in mounts):
+            yield from _walk(path, name, mounts)
+        elif entry.is_dir():
+            name.mkdir()
+            yield path, name
+
+
+def _sockets_to_hide(
+    covered: Sequence[Path], hidden: Sequence[Path], visible: Sequence[Path] = ()
+) -> tuple[set[Path], set[Path]]:
+    """Return folders of sockets, and sockets in folders that must be seen.
+
+    Nothing is hidden below one of the places `covered` by overlays, unless it is `visible` there as
+    it is, or `hidden` anyway.
+    """
+    folders, single = set[Path](), set[Path]()
+    for path in _reachable():
+        is_shown = any(map(path.is_relative_to, visible))
+        if any(map(path.is_relative_to, hidden if is_shown else (*covered, *hidden))):
+            continue
+        folder = path.parent
+        holds_more = any(place.is_relative_to(folder) for place in covered)
+        if holds_more or len(folder.parts) <= _N_PARTS_OF_SYSTEM:
+            single.add(path)
+        else:
+            folders.add(folder)
+    return folders, single
+
+
+def _reachable() -> Iterator[Path]:
+    for line in _TABLE.read_text("utf-8", "surrogateescape").splitlines()[1:]:
+        name = line.split(maxsplit=7)[7:]
+        if name and name[0].startswith("/"):
+            with suppress(OSError):  # It is gone, or cannot be reached by this user.
+                path = Path(name[0]).resolve(strict=True)
+                if stat.S_ISSOCK(path.lstat().st_mode):
+                    yield path

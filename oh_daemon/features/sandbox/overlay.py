@@ -1,0 +1,296 @@
+"""A view: the namespaces in which a conversation's commands run, and the layers of their changes.
+
+Below lies the disk, on top an empty layer that takes each change; paths are the same as outside. It
+starts with the first program. Of the files in the layers only the kernel and `changes` know.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Protocol
+
+from oh_daemon.features.sandbox import bwrap, seccomp
+from oh_daemon.features.sandbox import monitor as keeper
+from oh_daemon.features.sandbox.layer import Inside, open_in
+from oh_daemon.features.sandbox.mounts import Ground, empty_file, mounts_of, upper_of
+from oh_daemon.features.sandbox.storage import (
+    LOCK,
+    limit,
+    locked,
+    made,
+    n_numbers,
+    owned,
+    remove,
+    reserve_in,
+    too_full,
+)
+from oh_daemon.features.terminal.shell_command import ShellPlace
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.environment import clean_env
+from oh_daemon.system.proc import mounts_below
+from oh_daemon.system.spawner import Enclosure, Process, Spawner
+
+_PATIENCE_S = 10.0
+_WAIT_FOR_LOCK = "import fcntl; fcntl.flock(0, fcntl.LOCK_EX)"
+_MOUNT = (
+    "the sandbox cannot cover {}, since {} has been mounted there. "
+    "The user can unmount that, or set `sandbox` to `landlock`"
+)
+
+
+class Network(Protocol):
+    """What connects a view's network, which has nothing but itself, with hosts."""
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What tells programs inside the way."""
+        ...
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a program inside waits for an answer of the user."""
+        ...
+
+    def begin(self, view: View) -> None:
+        """The view has started. Raises `OSError`."""
+        ...
+
+    def end(self) -> None:
+        """The view has ended."""
+        ...
+
+
+class View:
+    """Safe from any thread. Raises `OSError` and `ToolError` when it cannot start."""
+
+    def __init__(
+        self,
+        host: Spawner,
+        ground: Ground,
+        place: Path,
+        network: Network | None = None,
+        *,
+        outlives: bool = False,
+    ) -> None:
+        """`place` is a folder of its own, outside all that the view can change.
+
+        If it `outlives` the view, the next one at the same place goes on with its layers.
+        """
+        self._host = host
+        self._network = network
+        self._outlives = outlives
+        self._ground = ground
+        self._place = place
+        self._lock = threading.Lock()
+        self._open = ExitStack()
+        self._ownership: int | None = None
+        """What keeps the place from being swept away, if that does not outlive the view."""
+        self._keeper: _Keeper | None = None
+        self._overlays: Sequence[Path] = ()
+        """What the last run covers, but for caches."""
+        self._noted: int | None = None
+        """The process 1 of which `holder` knows."""
+        self._why_ended = ""
+        self._spawner = Spawner(self.enclose, network.variables if network else {})
+
+    @property
+    def spawner(self) -> Spawner:
+        """Starts programs inside."""
+        return self._spawner
+
+    def shells(self) -> ShellPlace:
+        """Return where the files of shells in it lie; what they are given they cannot change."""
+        with self._lock:
+            if self._ownership is None and not self._outlives:
+                self._ownership = owned(self._place)
+        return ShellPlace(made(self._place / "given"), made(self._place / "kept"))
+
+    def upper(self, folder: Path) -> Path:
+        """Return where what commands change below an open folder lies."""
+        return upper_of(self._ground, self._place, folder)
+
+    def inside(self, folder: Path) -> Inside:
+        """Return the way to write into the view below an open folder, once it has started."""
+        return Inside(self.spawner.root or 0, folder)
+
+    def start(self) -> int:
+        """Return the number of process 1 inside, which is started if it is not there."""
+        if (root := self.spawner.root) is not None and root == self._noted:
+            return root
+        words = (sys.executable, "-I", "-S", "-c", "")
+        self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S)
+        if (root := self.spawner.root) is None:
+            raise ToolError("the view has ended; try again")
+        (self._place / LOCK).write_text(str(root))
+        self._noted = root
+        return root
+
+    def open(self, folder: Path) -> int:
+        """Open an open folder as it is seen inside. Raises `OSError` and `ToolError`."""
+        root = self.start()
+        descriptor = open_in(root, folder)
+        if root == self.spawner.root:
+            return descriptor
+        # The number may be another process's by now, and the folder the disk's.
+        os.close(descriptor)
+        raise ToolError("the view has just ended; try again")
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a program inside waits for an answer of the user."""
+        return self._network is not None and self._network.is_asking
+
+    def socket(self, family: socket.AddressFamily, port: int = 0) -> socket.socket:
+        """Return a TCP socket of its network, bound to the port on its loopback, unless that is 0.
+
+        Raises `OSError`.
+        """
+        with self._lock:
+            if self._keeper is None:
+                raise OSError(errno.ENETDOWN, "the view has ended")
+            return self._keeper.socket(family, port)
+
+    def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
+        """Leave out the texts, by real path, that commands must not see."""
+        return self._ground.masks.without_secrets(texts) if self._ground.masks else texts
+
+    @property
+    def is_running(self) -> bool:
+        return self.spawner.root is not None
+
+    def refresh(self) -> None:
+        """Let what was changed below be seen inside; does nothing before the first program."""
+        with self._lock:
+            root = self.spawner.root
+            if root is None:
+                return
+            is_new = self._keeper is None or self._keeper.root != root
+            if self._keeper is None or is_new:
+                reserve = reserve_in(self._place)
+                limit(root, self._place, reserve)
+                self._keeper = _Keeper(
+                    self._host, root, reserve, empty_file(self._place), self._overlays
+                )
+                self._why_ended = ""
+            self._keeper.bring_up_to_date(self._ground.covered())
+        if is_new and self._network is not None:
+            self._network.begin(self)
+
+    def close(self) -> None:
+        """End all that runs inside; if they do not outlive it, remove the layers."""
+        self.spawner.close()
+        self._let_go()
+        if not self._outlives:
+            remove(self._place)
+        with self._lock:
+            if self._ownership is not None:
+                os.close(self._ownership)
+            self._ownership = None
+
+    def _let_go(self) -> None:
+        """Give up what holds the mounts of the last run; two on one layer are undefined."""
+        if self._network is not None:
+            self._network.end()
+        with self._lock:
+            if self._keeper is not None:
+                self._why_ended = self._keeper.close()
+            self._keeper = None
+        self._open.close()
+
+    def take_why_ended(self) -> str:
+        """Return once why it ended the last time, if what ran inside is the reason; else ""."""
+        with self._lock:
+            if self._keeper is not None and self._keeper.root != self.spawner.root:
+                self._why_ended = self._keeper.close()
+                self._keeper = None
+            why, self._why_ended = self._why_ended, ""
+            return why
+
+    def enclose(self) -> Enclosure:
+        """Return what the first program inside is started with; what ran before has ended."""
+        self._let_go()
+        for place in self._ground.folders:
+            if found := mounts_below(place):
+                raise ToolError(_MOUNT.format(place, next(iter(found))))
+        mounts, self._overlays = mounts_of(self._ground, self._place, self.shells(), self._open)
+        lock = self._locked()
+        self._open.callback(os.close, lock)
+        refused = seccomp.memory_file(seccomp.for_view())
+        self._open.callback(os.close, refused)
+        words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
+        # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
+        return Enclosure(words, [refused, lock], [*mounts.hidden, *mounts.covered])
+
+    def _locked(self) -> int:
+        """Return a descriptor that holds the lock; wait for one that is about to be released."""
+        with suppress(BlockingIOError):
+            return locked(self._place)
+        with ExitStack() as on_failure:
+            lock = os.open(self._place / LOCK, os.O_RDWR | os.O_CLOEXEC)
+            on_failure.callback(os.close, lock)
+            words = (sys.executable, "-I", "-S", "-c", _WAIT_FOR_LOCK)
+            env = clean_env(os.environ)
+            process = self._host.spawn(words, cwd=Path("/"), env=env, fds=[lock, None, None])
+            if process.wait(_PATIENCE_S) is None:
+                process.kill_tree(0)
+                raise ToolError("another process has this view open; close it there")
+            on_failure.pop_all()
+        return lock
+
+
+class _Keeper:
+    """The process that acts in the namespaces of one run of a view."""
+
+    def __init__(
+        self, host: Spawner, root: int, reserve: int, empty: Path, places: Sequence[Path]
+    ) -> None:
+        self.root = root
+        self._reserve = reserve
+        self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(_PATIENCE_S)
+        facts = map(str, (root, reserve, n_numbers(), empty))
+        words = (sys.executable, "-I", "-S", keeper.__file__, *facts)
+        with theirs:
+            env: Mapping[str, str] = clean_env(os.environ)
+            fds = [theirs.fileno(), None, None]
+            argv = (*words, *map(str, places))
+            self._process: Process = host.spawn(argv, cwd=Path("/"), env=env, fds=fds)
+        self._expect()
+
+    def bring_up_to_date(self, covered: Mapping[Path, str]) -> None:
+        self._send("mounts", *(word for row in covered.items() for word in row))
+        self._expect()
+
+    def socket(self, family: socket.AddressFamily, port: int) -> socket.socket:
+        self._send("socket", str(int(family)), str(port))
+        answer, descriptors, _, _ = socket.recv_fds(self._socket, 1, 1)
+        if not descriptors:
+            number = answer[0] if answer else errno.ENETDOWN
+            raise OSError(number, os.strerror(number))
+        return socket.socket(fileno=descriptors[0])
+
+    def _send(self, *words: str | Path) -> None:
+        request = b"\0".join(map(os.fsencode, words))
+        self._socket.sendall(len(request).to_bytes(4, "big") + request)
+
+    def close(self) -> str:
+        """Return why it has ended the view, if it has."""
+        self._socket.close()
+        code = self._process.wait(_PATIENCE_S)
+        return too_full(self._reserve) if code == keeper.FULL else ""
+
+    def _expect(self) -> None:
+        try:
+            answer = self._socket.recv(1)
+        except ConnectionResetError:
+            answer = b""
+        if answer != b"\0":
+            why = os.strerror(answer[0]) if answer else "it has ended; run the command again"
+            raise ToolError(f"the view of the commands cannot be brought up to date: {why}")

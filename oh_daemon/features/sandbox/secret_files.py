@@ -1,0 +1,326 @@
+"""The files that a view covers since they may hold secrets: nothing in it can read or change them.
+
+What git tracks is no secret, else a repository would look changed in a view. What was covered once
+stays so while the view lives: a command could have git track a file just to see it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from oh_daemon.system.git import ask_git, repositories
+from oh_daemon.system.spawner import Spawner
+from oh_daemon.workspace.paths import looks_secret
+
+_MAX_IN_FOLDER = 10_000
+NEEDED = tuple(
+    Path(path).resolve() for path in (sys.prefix, sys.base_prefix, Path(__file__).parents[2])
+)
+"""Without these, nothing starts in a view."""
+
+
+class Masks:
+    """The places to cover in one view. Safe from any thread."""
+
+    def __init__(
+        self,
+        host: Spawner,
+        roots: Sequence[Path],
+        home: Path,
+        environment: Mapping[str, str],
+        *,
+        own: Sequence[Path] = (),
+        allowed: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
+        """`roots` are the real paths of the open folders, and `own` is what the daemon keeps.
+
+        `allowed` are paths of secrets, or patterns for them, that the user lets commands read.
+        """
+        self._roots = roots
+        self._needed = [f"{place}/" for place in (*NEEDED, *roots)]
+        self._allowed = allowed
+        self._trees = [SecretNames(root) for root in roots]
+        self._at_home = SecretNames(home, is_deep=False)
+        self._places = [*secret_places(home, environment), *own]
+        self._tracked = {root: Tracked(host, root) for root in roots}
+        self._lock = threading.Lock()
+        self._ever: set[Path] = set()
+
+    def find(self) -> Mapping[Path, str]:
+        """Return the places to cover, which exist, each with what changes when it must be anew."""
+        allowed = self._patterns()
+        with self._lock:
+            places = {
+                real: numbers
+                for path, numbers in self._candidates()
+                for real in [Path(os.path.realpath(path))]
+                if self._may_cover(path, real, allowed)
+            }
+            known = self._ever.intersection(places)
+            secret = known | set(self._untracked(places.keys() - known))
+            self._ever |= secret
+            outermost = {path for path in secret if secret.isdisjoint(path.parents)}
+            return {path: places.get(path, "") for path in sorted(outermost)}
+
+    def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
+        """Leave out what would stand, at a real path, where commands must not see it."""
+        if not texts:
+            return texts
+        covered = self.find()
+        return {
+            path: text
+            for path, text in texts.items()
+            if covered.keys().isdisjoint((path, *path.parents)) and not self._is_new_secret(path)
+        }
+
+    def _is_new_secret(self, path: Path) -> bool:
+        is_secret = looks_secret(path.name) and not path.exists()
+        return is_secret and not _fits(path, self._patterns())
+
+    def _candidates(self) -> Iterator[tuple[str, str]]:
+        for tree in (*self._trees, self._at_home):
+            for path in tree.find():
+                yield path, tree.numbers(path)
+        for place in self._places:
+            if os.path.lexists(place):
+                yield str(place), ""
+
+    def _may_cover(self, path: str, real: Path, allowed: Sequence[str]) -> bool:
+        if (
+            any(needed.startswith(f"{str(real).rstrip('/')}/") for needed in self._needed)
+            or not real.exists()
+        ):
+            return False
+        return not (allowed and (_fits(Path(path), allowed) or _fits(real, allowed)))
+
+    def _patterns(self) -> Sequence[str]:
+        """Return the patterns for what commands may read."""
+        # Unlike `Path.expanduser`, this one leaves the home folder of an unknown user as it is.
+        patterns = (os.path.expanduser(text) for text in self._allowed())  # noqa: PTH111
+        return [pattern for pattern in patterns if Path(pattern).parts]
+
+    def _untracked(self, paths: set[Path]) -> Iterator[Path]:
+        for root in self._roots:
+            inside = {path for path in paths if path.is_relative_to(root)}
+            paths = paths - inside
+            tracked = self._tracked[root].among(inside) if inside else set[Path]()
+            folders = {up for path in tracked for up in path.parents}
+            for path in inside - tracked:
+                yield from _files_below(path, tracked) if path in folders else (path,)
+        yield from paths
+
+
+def _fits(path: Path, patterns: Sequence[str]) -> bool:
+    return any(path.match(pattern) for pattern in patterns)
+
+
+def _files_below(folder: Path, tracked: set[Path]) -> Iterator[Path]:
+    """Yield what git does not track in a folder of which it tracks something."""
+    n_found = 0
+    for parent, _, names in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            if path not in tracked and n_found < _MAX_IN_FOLDER:
+                n_found += 1
+                yield path
+
+
+_LEFT_OUT = frozenset({".git", "node_modules", "site-packages", "dist-packages"})
+"""Git needs its own files; and what packages bring along under such names is public."""
+_MAX_FOLDERS = 20_000
+_SLACK_NS = 20_000_000
+"""How far the clock of files may lag behind, so that a change may not show in the times."""
+
+
+@dataclass(slots=True)
+class _Folder:
+    """What a folder had when it was listed."""
+
+    changed_ns: int
+    number: int
+    folders: list[str] = field(default_factory=list[str])
+    secrets: list[str] = field(default_factory=list[str])
+
+
+class SecretNames:
+    """One folder and what is below it. Not for several threads at once."""
+
+    def __init__(self, root: Path, *, is_deep: bool = True) -> None:
+        self._root = str(root)
+        self._is_deep = is_deep
+        self._listings: dict[str, _Folder] = {}
+        self._secrets: Mapping[str, int] = {}
+        self._judged: dict[str, bool] = {}
+
+    def find(self) -> Mapping[str, int]:
+        """Return the paths, links too, each with the number of the folder that it is in.
+
+        Of a folder whose whole content counts as secret, only the folder. The uppermost come first;
+        in very large trees the deepest are not found.
+        """
+        if not self._is_unchanged():
+            self._secrets = self._look()
+        return self._secrets
+
+    def _is_unchanged(self) -> bool:
+        try:
+            return bool(self._listings) and all(
+                os.lstat(path).st_ctime_ns == known.changed_ns
+                for path, known in self._listings.items()
+            )
+        except OSError:
+            return False
+
+    def _look(self) -> Mapping[str, int]:
+        listings: dict[str, _Folder] = {}
+        queue = deque([self._root])
+        now = time.time_ns()
+        while queue and len(listings) < _MAX_FOLDERS:
+            path = queue.popleft()
+            try:
+                status = os.lstat(path)
+                listing = self._listings.get(path)
+                if listing is None or listing.changed_ns != status.st_ctime_ns:
+                    listing = self._listed(path, status, now)
+            except OSError:
+                continue
+            listings[path] = listing
+            queue += listing.folders
+        self._listings = listings
+        return {path: listing.number for listing in listings.values() for path in listing.secrets}
+
+    def numbers(self, path: str) -> str:
+        """Return what changes when a folder above a path was replaced."""
+        found: list[str] = []
+        while (path := path.rpartition("/")[0]) in self._listings:
+            found.append(str(self._listings[path].number))
+        return " ".join(found)
+
+    def _listed(self, path: str, status: os.stat_result, now: int) -> _Folder:
+        is_settled = status.st_ctime_ns < now - _SLACK_NS
+        listing = _Folder(status.st_ctime_ns if is_settled else 0, status.st_ino)
+        with os.scandir(path) as entries:
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                if self._is_secret(f"{entry.name}/x" if is_folder else entry.name):
+                    listing.secrets.append(entry.path)
+                elif is_folder and self._is_deep and entry.name not in _LEFT_OUT:
+                    listing.folders.append(entry.path)
+        return listing
+
+    def _is_secret(self, name: str) -> bool:
+        known = self._judged.get(name)
+        if known is None:
+            known = self._judged[name] = looks_secret(name)
+        return known
+
+
+_IN_HOME = """
+.ssh .gnupg .password-store .pki .age .vault-token .netrc _netrc .git-credentials .Xauthority
+.ICEauthority .aws .azure .kube .oci .ibmcloud .aliyun .fly .minikube .docker/config.json
+.docker/contexts .terraform.d/credentials.tfrc.json .terraformrc .s3cfg .boto .passwd-s3fs
+.databrickscfg .snowflake .snowsql .dbt .kaggle .huggingface .wrangler .supabase .ngrok2
+.npmrc .yarnrc.yml .pypirc .gem/credentials .cargo/credentials .cargo/credentials.toml
+.m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .nuget/NuGet/NuGet.Config
+.composer/auth.json .pgpass .my.cnf .mylogin.cnf .mozilla .thunderbird .var/app
+snap/chromium snap/firefox snap/thunderbird .claude.json .claude/.credentials.json
+.codex/auth.json .gemini/oauth_creds.json
+"""
+_IN_CONFIG = """
+gcloud gh hub glab-cli op doctl hcloud rclone netlify .wrangler heroku flyctl ngrok sops age
+containers/auth.json git/credentials pypoetry/auth.toml composer/auth.json configstore
+github-copilot io.datasette.llm stripe google-chrome google-chrome-beta google-chrome-unstable
+chromium BraveSoftware microsoft-edge vivaldi opera Bitwarden 1Password keepassxc Signal Slack
+discord Element evolution
+"""
+_IN_DATA = """
+keyrings kwalletd password-store TelegramDesktop com.vercel.cli opencode/auth.json evolution
+fish/fish_history
+"""
+_IN_CACHE = "google-chrome chromium mozilla huggingface/token keyring"
+_BASES = {
+    "": ("", _IN_HOME),
+    "XDG_CONFIG_HOME": (".config", _IN_CONFIG),
+    "XDG_DATA_HOME": (".local/share", _IN_DATA),
+    "XDG_CACHE_HOME": (".cache", _IN_CACHE),
+}
+"""By the variable that moves it: a folder of the home folder, and names in it."""
+_VARIABLES = (
+    *("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG"),
+    *("DOCKER_CONFIG", "GH_CONFIG_DIR", "GNUPGHOME", "GOOGLE_APPLICATION_CREDENTIALS"),
+    *("HF_TOKEN_PATH", "KUBECONFIG", "NETRC", "NPM_CONFIG_USERCONFIG", "PASSWORD_STORE_DIR"),
+    *("PGPASSFILE", "SSH_AUTH_SOCK", "XAUTHORITY"),
+)
+"""Variables that name such a file or folder, or several, as a search path does."""
+_OF_SYSTEM = (
+    *("/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/ssl/private"),
+    *("/etc/krb5.keytab", "/etc/NetworkManager/system-connections", "/etc/wireguard"),
+    *("/etc/ssh/ssh_host_rsa_key", "/etc/ssh/ssh_host_ecdsa_key", "/etc/ssh/ssh_host_ed25519_key"),
+)
+"""Only root can read these."""
+
+
+def secret_places(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
+    """Yield where secrets may lie, whether they exist or not."""
+    for variable, (usual, names) in _BASES.items():
+        base = Path(environment.get(variable) or home / usual)
+        yield from (base / name for name in names.split())
+    for variable in _VARIABLES:
+        named = environment.get(variable, "").split(":")
+        yield from (Path(name) for name in named if name.startswith("/"))
+    yield from map(Path, _OF_SYSTEM)
+
+
+_MAX_WORDS = 200
+_TRACKED = ("--literal-pathspecs", "ls-files", "-z", "--")
+
+
+class Tracked:
+    """What git tracks below one open folder. Not for several threads at once."""
+
+    def __init__(self, host: Spawner, folder: Path) -> None:
+        self._host = host
+        self._folder = folder
+        self._answers: dict[Path, tuple[object, frozenset[Path]]] = {}
+        """By repository: what was asked of which state of its index, and the answer."""
+
+    def among(self, paths: Collection[Path]) -> set[Path]:
+        """Return those of some files, and what is tracked below those that are folders."""
+        find: Callable[[Path], Path | None] = repositories(self._folder)
+        by_repository: dict[Path, list[Path]] = {}
+        for path in sorted(paths):
+            if (repository := find(path)) is not None:
+                by_repository.setdefault(repository, []).append(path)
+        found: set[Path] = set()
+        for repository, inside in by_repository.items():
+            found |= self._in_repository(repository, inside)
+        return found
+
+    def _in_repository(self, repository: Path, paths: Sequence[Path]) -> frozenset[Path]:
+        state = (_state_of_index(repository), tuple(paths))
+        if (known := self._answers.get(repository)) and known[0] == state and state[0]:
+            return known[1]
+        # Of more names than that, git is asked for all it has.
+        names = [os.fspath(path.relative_to(repository)) for path in paths]
+        words = (*_TRACKED, *names) if len(names) <= _MAX_WORDS else _TRACKED
+        told = frozenset(repository / name for name in ask_git(self._host, repository, words))
+        self._answers[repository] = (state, told)
+        return told
+
+
+def _state_of_index(repository: Path) -> tuple[int, int] | None:
+    """Return what changes with the index; None when it is not known where that lies."""
+    git = repository / ".git"
+    try:
+        if git.is_file():  # A linked worktree, or a submodule; gitrepository-layout(5).
+            git = repository / git.read_text("utf-8").removeprefix("gitdir:").strip()
+        found = (git / "index").stat()
+    except (OSError, UnicodeDecodeError):
+        return None
+    return found.st_ino, found.st_ctime_ns

@@ -1,0 +1,164 @@
+"""The folder of a view: who uses it, how it is removed, and how much what runs in a view may take.
+
+Two locks hold it, which end with their processes: on the folder the daemon's, from before anything
+lies in it, and on a file that of what runs. A tree in it may have any depth, and folders any mode.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import resource
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from oh_daemon.features.sandbox.layer import chmod, entries, is_folder, named, opened, within
+from oh_daemon.system import reaper
+from oh_daemon.system.proc import is_in_memory
+
+LOCK = "lock"
+KEPT = "kept-"
+"""How the names of places begin whose layers outlive the daemon."""
+CACHES = "caches"
+"""The name, beside those of views, of the folder with the layers of caches, which last."""
+MAX_PROCESSES = 4096
+_NEVER_USED_AGAIN = 300
+"""So many numbers of processes; RESERVED_PIDS of kernel/pid.c."""
+_LEAST, _MOST = 1 << 30, 10 << 30
+_SMALLEST_FILE = 16 << 20
+
+
+def owned(place: Path) -> int:
+    """Make a folder, and return a descriptor that keeps `sweep` from it until it is closed."""
+    while True:
+        made(place)
+        with ExitStack() as on_failure, suppress(FileNotFoundError):
+            descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            on_failure.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # It may have been swept away before it was held.
+            if os.path.samestat(os.fstat(descriptor), place.stat()):
+                on_failure.pop_all()
+                return descriptor
+
+
+def locked(place: Path) -> int:
+    """Return a descriptor that holds the lock of a folder. Raises `OSError` if another has it."""
+    with ExitStack() as on_failure:
+        descriptor = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        on_failure.callback(os.close, descriptor)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        on_failure.pop_all()
+    return descriptor
+
+
+def sweep(places: Path) -> None:
+    """Remove the views of daemons that were killed, except those that outlive them."""
+    with suppress(FileNotFoundError):
+        for place in places.iterdir():
+            if place.name == CACHES or place.name.startswith(KEPT):
+                continue
+            with suppress(OSError), opened(place) as descriptor:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.close(locked(place))
+                remove(place)
+
+
+def remove(place: Path) -> None:
+    """Remove a view's folder, with what commands left in it."""
+    trash = place.with_name(f"{place.name}-gone")
+    with suppress(OSError), opened(place.parent) as parent, ExitStack() as held:
+        held.callback(os.close, owned(trash))
+        discard(parent, place.name, trash)
+
+
+def holder(place: Path) -> int | None:
+    """Return the number of process 1 of the view that runs at a place, if one does."""
+    with suppress(OSError, ValueError):
+        try:
+            os.close(locked(place))
+        except BlockingIOError:
+            return int((place / LOCK).read_text())
+    return None
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def discard(parent: int, name: str, trash: Path) -> None:
+    """Remove a tree of any depth: each folder is moved up before it is emptied."""
+    trash.mkdir(mode=0o700, exist_ok=True)
+    with opened(trash) as heap:
+        stack, n_moved = ["0"], 0
+        _move(parent, name, heap, "0")
+        while stack:
+            folder_name = stack.pop()
+            with within(heap, folder_name) as folder:
+                for child, found in entries(folder).items():
+                    if is_folder(found):
+                        n_moved += 1
+                        _move(folder, child, heap, str(n_moved))
+                        stack.append(str(n_moved))
+                    else:
+                        os.unlink(child, dir_fd=folder)
+            os.rmdir(folder_name, dir_fd=heap)
+    trash.rmdir()
+
+
+def _move(folder: int, name: str, heap: int, new: str) -> None:
+    with named(folder, name) as place:
+        chmod(place, 0o700)
+    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=heap)
+
+
+def limit(root: int, place: Path, reserve: int) -> None:
+    """Limit what runs in a view with its layers in `place`, and all that it will start.
+
+    Processes are counted for each user namespace since Linux 5.14; before, with the user's others.
+    Of root's, the kernel lets any number be, since it asks who they are outside (kernel/fork.c);
+    for these `n_numbers` counts.
+    """
+    largest = max(_free(place) - reserve, _SMALLEST_FILE)
+    for pid in {root} | reaper.descendants({root}, reaper.processes()):
+        with suppress(ProcessLookupError):
+            _lower(pid, resource.RLIMIT_NPROC, MAX_PROCESSES)
+            _lower(pid, resource.RLIMIT_FSIZE, largest)
+
+
+def _lower(pid: int, what: int, limit: int) -> None:
+    """Set a limit, unless there is a lower one, which only root could raise."""
+    _, hard = resource.prlimit(pid, what)
+    if hard == resource.RLIM_INFINITY or hard > limit:
+        resource.prlimit(pid, what, (limit, limit))
+
+
+def n_numbers() -> int:
+    """Return where the numbers of processes in a view end; 0 where the kernel has no such limit."""
+    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    has_limit = found is not None and (int(found[1]), int(found[2])) >= (6, 14)
+    return MAX_PROCESSES + _NEVER_USED_AGAIN if has_limit else 0
+
+
+def reserve_in(place: Path) -> int:
+    """Return how many bytes the layers in a folder must leave free there."""
+    found = os.statvfs(place)
+    size = found.f_blocks * found.f_frsize
+    wanted = size // 2 if is_in_memory(place) else max(_LEAST, min(size // 20, _MOST))
+    return min(wanted, _free(place) // 2)
+
+
+def too_full(reserve: int) -> str:
+    """Return what the model is told of a view that was ended for that."""
+    return (
+        "The sandbox was ended, with all that ran in it: what was written there left less than"
+        f" {reserve >> 20:,} MiB of the disk to other programs. It is still there. Delete with rm"
+        " what is not needed, or ask the user to make room.\n"
+    )
+
+
+def _free(place: Path) -> int:
+    found = os.statvfs(place)
+    return found.f_bavail * found.f_frsize

@@ -1,0 +1,244 @@
+"""The skills of one conversation; what they start runs only while every open folder is trusted."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.skills.files import find_skills, output_of
+from oh_daemon.features.skills.prompts import (
+    TOOL,
+    Skill,
+    filled_in,
+    has_text_of,
+    in_prompt,
+    prompt_sections,
+    render_skill,
+    unlisted,
+    uses_in,
+)
+from oh_daemon.features.skills.tool import SkillTool
+from oh_daemon.features.trust.trust import command_hash, may_run, server_hash
+from oh_daemon.kernel.context import in_view
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.journal import new_id
+from oh_daemon.kernel.ports import Caveat, Tool
+from oh_daemon.kernel.prompt import ContextFile
+from oh_daemon.kernel.state import is_tool_item
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.composing import SkillKind
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.items import NoticeItem
+from oh_daemon.protocol.mcp import McpServerSettings
+from oh_daemon.system.spawner import Spawner
+from oh_daemon.workspace.file_names import fits, parse_glob
+from oh_daemon.workspace.paths import shown
+
+if TYPE_CHECKING:
+    from oh_daemon.conversations.services import Shared
+
+
+_NOT_TRUSTED = "not run, because the folder is not trusted"
+_NOT_DECIDED = "not run, because the user has not allowed it since it was new or changed"
+
+
+def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
+    """Return all skills of the folders and of the user, even unusable ones. Reads the disk."""
+    return find_skills(folders, shared.home, lambda folder: shared.trust.of(folder) == "full")
+
+
+class Skills:
+    """The skills of one conversation. Thread-safe."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        folders: Sequence[Path],
+        for_project: Callable[[], Spawner] | None = None,
+    ) -> None:
+        """`for_project` returns what starts programs of the project, if something else does."""
+        self._for_project = for_project or (lambda: shared.spawner)
+        self._shared = shared
+        self._folders = folders
+        self._cwd = folders[0] if folders else Path.home()
+        self._lock = threading.Lock()
+        self._in_context: set[str] = set()
+        self._requested: dict[str, Skill] = {}
+        self.servers = shared.mcp.beside(self._servers_to_run, self._cwd, self._prepare)
+        self.all: tuple[Skill, ...] = ()
+        self._announced: tuple[Skill, ...] = ()
+        self._tool = SkillTool(self.usable, self.text_of)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read the files and the trust in the folders again."""
+        self.all = skills_in(self._shared, self._folders)
+
+    def tools(self) -> list[Tool]:
+        """The tool that loads a skill, if there is any skill to load."""
+        if all(skill.kind == "always" for skill in self.usable()):
+            return []
+        return [self._tool]
+
+    def sections(self, offered: Container[str]) -> list[str]:
+        return prompt_sections(self.usable(), can_load=TOOL in offered)
+
+    def in_prompt(self, offered: Container[str]) -> dict[str, str]:
+        """Return the names of the skills in `sections`, each with a digest of its text."""
+        return in_prompt(self.usable(), can_load=TOOL in offered)
+
+    def usable(self) -> tuple[Skill, ...]:
+        return tuple(skill for skill in self.all if skill.problem is None)
+
+    def kinds(self) -> dict[str, SkillKind]:
+        return {skill.name: skill.kind for skill in self.usable()}
+
+    def use_asked_for(self, conversation: Conversation, cancel: CancelToken) -> None:
+        """Add the skills that the latest message calls for, visible to the user and the model."""
+        items = conversation.state.items
+        if not items or items[-1]["kind"] not in {"userMessage", "notice"}:
+            return
+        self.refresh()
+        known = {skill.name: skill for skill in self.usable()}
+        for use in uses_in(items, known.values()):
+            skill = known[use.name]
+            self._show(conversation, skill, use.why, self.text_of(skill, cancel, use.args))
+        self._use_always_on(conversation, cancel)
+
+    def _use_always_on(self, conversation: Conversation, cancel: CancelToken) -> None:
+        """Start servers of skills that are always on; add the text of those not in the prompt."""
+        items = conversation.state.items
+        shown_before = {item.get("skill") for item in items}
+        in_view_now = {item.get("skill") for item in in_view(items)}
+        for skill in (each for each in self.usable() if each.kind == "always"):
+            if not has_text_of(skill, conversation.state.agent):
+                if skill.name not in in_view_now:
+                    self._show(conversation, skill, "always on", self.text_of(skill, cancel))
+            elif skill.servers and skill.name not in shown_before:
+                self._request(skill)
+                self._show(conversation, skill, "always on", None)
+
+    def tell_of_new(self, conversation: Conversation, offered: Container[str]) -> None:
+        """Announce skills that the prompt lacks, for instance because a folder is trusted now."""
+        if self.all == self._announced or TOOL not in offered:
+            return
+        self._announced = self.all
+        state = conversation.state
+        new = unlisted(self.usable(), state.agent, state.items)
+        for section in prompt_sections(new, can_load=True):
+            names = tuple(skill.name for skill in new)
+            title = f"Skills found: {', '.join(names)}"
+            notice = NoticeItem(id=new_id(), title=title, note=section, skills=names)
+            conversation.journal.append(e.ItemCompleted(item=notice))
+
+    def _show(self, conversation: Conversation, skill: Skill, why: str, note: str | None) -> None:
+        notice = NoticeItem(
+            id=new_id(),
+            title=f"Skill used: {skill.name}",
+            description="; ".join([why, *(f"starts {shown(each)}" for each in skill.starts)]),
+            note=note,
+            skill=skill.name,
+        )
+        conversation.journal.append(e.ItemCompleted(item=notice))
+
+    def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
+        """Run the skill's commands, return its text for the model, and request its servers."""
+        shared = self._shared
+
+        def output(command: str) -> str:
+            if why_not := self._why_not(skill, partial(command_hash, command)):
+                return f"[{shown(command)}: {why_not}]"
+            try:
+                spawner = shared.spawner if skill.source == "user" else self._for_project()
+            except ToolError as exc:
+                return f"[{shown(command)}: {exc}]"
+            return output_of(command, spawner, shared.masker, self._cwd, cancel)
+
+        text = filled_in(skill.text, args, output)
+        self._request(skill)
+        for name, server in skill.servers.items():
+            if why_not := self._why_not(skill, partial(server_hash, name, server)):
+                text += f"\n[its MCP server {name}: {why_not}]"
+        return render_skill(skill, text)
+
+    def on_the_way(self, paths: Iterable[Path], cancel: CancelToken) -> list[ContextFile]:
+        """Return texts of skills for the files that a call was about, each skill only once."""
+        own = [skill for skill in self.usable() if skill.kind == "path"]
+        touched = [] if not own else [name for path in paths for name in self._names(path)]
+        texts: list[ContextFile] = []
+        for skill in own:
+            patterns = [parse_glob(pattern) for pattern in skill.paths]
+            if any(fits(name, pattern) for name in touched for pattern in patterns):
+                with self._lock:
+                    is_new = str(skill.path) not in self._in_context
+                    self._in_context.add(str(skill.path))
+                if is_new:
+                    texts.append(ContextFile(str(skill.path), self.text_of(skill, cancel)))
+        return texts
+
+    def _names(self, path: Path) -> list[Path]:
+        return [path.relative_to(f) for f in self._folders if path.is_relative_to(f)]
+
+    def remember(self, items: Iterable[plain.Item]) -> None:
+        """Remember exactly the skills that these items used, and request their servers again."""
+        names: set[str] = set()
+        self._in_context.clear()
+        self._requested.clear()
+        for item in items:
+            if is_tool_item(item):
+                self._in_context.update((item.get("meta") or {}).get("contextFiles", ()))
+                if item["tool"] == TOOL and item["status"] == "completed":
+                    names.add(item["args"]["name"])
+            elif item["kind"] == "notice" and "skill" in item:
+                names.add(item["skill"])
+        for skill in self.usable():
+            is_used = skill.name in names or str(skill.path) in self._in_context
+            if is_used:
+                self._request(skill)
+
+    def _why_not(self, skill: Skill, hash_in: Callable[[Path], str]) -> str | None:
+        """Return why something that the skill starts may not run now, or None."""
+        trust, folders = self._shared.trust, self._folders
+        if any(trust.of(folder) != "full" for folder in folders):
+            return _NOT_TRUSTED
+        is_mine = skill.source == "user"
+        is_allowed = is_mine or any(may_run(trust, each, hash_in(each)) for each in folders)
+        return None if is_allowed else _NOT_DECIDED
+
+    def _request(self, skill: Skill) -> None:
+        """Let its servers start with the next step, unless the user's settings use their names."""
+        taken = {info.name for info in self._shared.mcp.infos()} if skill.servers else set[str]()
+        with self._lock:
+            for name in skill.servers.keys() - taken:
+                self._requested.setdefault(name, skill)
+
+    def _servers_to_run(self) -> dict[str, McpServerSettings]:
+        with self._lock:
+            wanted = [(name, each, each.servers[name]) for name, each in self._requested.items()]
+        return {
+            name: server
+            for name, skill, server in wanted
+            if self._why_not(skill, partial(server_hash, name, server)) is None
+        }
+
+    def _prepare(self, server: McpServerSettings) -> tuple[Spawner, McpServerSettings]:
+        with self._lock:
+            is_of_project = any(
+                skill.source != "user" and server in skill.servers.values()
+                for skill in self._requested.values()
+            )
+        return self._for_project() if is_of_project else self._shared.spawner, server
+
+    def warn_of_broken(self, warn: Callable[[Caveat], None]) -> None:
+        for skill in self.all:
+            if skill.is_broken:
+                path = shown(skill.path)
+                warn(Caveat("unusedSkill", f"The skill {path} is not used", skill.problem, path))
+
+    def close(self) -> None:
+        self.servers.close()

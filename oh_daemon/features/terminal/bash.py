@@ -1,0 +1,398 @@
+"""One persistent bash on a terminal of its own, and the command that runs in it.
+
+bash reads commands from a socket, so typed text only reaches the foreground program; each command
+is a file to source. A command has ended when its status arrives on a second socket and a secret
+mark on the terminal, which output cannot forge. One thread reads both.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from pathlib import Path
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.terminal.output import Capture, CleanText, Scrollback
+from oh_daemon.features.terminal.shell_command import (
+    INTERRUPTS,
+    NO_COMMAND,
+    SHELL_ENDED,
+    SHELL_IS_GONE,
+    CommandOutcome,
+    OnOutput,
+    ShellCommand,
+    ShellPlace,
+    State,
+    error_prefix,
+    ignore,
+    prepare_bash,
+    render_command,
+    render_lent,
+    write_command,
+)
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system import reaper
+from oh_daemon.system.pty import KEYS, LOST, Pty, channel, drain, has_lost_command
+from oh_daemon.system.spawner import GRACE_S, Spawner, start_thread
+
+MAX_LIVE_CHARS = 1 << 20
+"""Limit of live output per call, so that clients are not flooded; the result has the rest."""
+_MAX_LATE_CHARS = 4096
+_MAX_SHOWN = 200
+_FIRST_LOOK_S, _LAST_LOOK_S, _LOST_LOOK_S = 0.1, 0.4, 0.5
+_MARK_DEADLINE_S = 0.5
+"""A program may flush the terminal, and with it the mark; then the status alone counts."""
+_DRAIN_S, _INTERRUPT_S = 0.05, 0.75
+_LAST_CHANCE_S = 1.0
+"""For a shell on a busy machine whose foreground program has already ended."""
+
+
+class Bash:
+    """Safe from any thread. Raises `ToolError` and `OSError` when it cannot start."""
+
+    def __init__(
+        self,
+        spawner: Spawner,
+        place: ShellPlace,
+        cwd: Path,
+        env: Mapping[str, str],
+        screen: Scrollback,
+        is_held: Callable[[], bool] = bool,
+    ) -> None:
+        """The state that an earlier shell left in `place` is restored.
+
+        `screen` receives the output that people see. What `is_held` costs no time.
+        """
+        argv, self.cwd, self._scratch = prepare_bash(place), cwd, place.spool
+        self.last: ShellCommand | None = None
+        """The command that runs now, or else the last one that ran."""
+        self._screen, self._is_held = screen, is_held
+        self.on_job_end: Callable[[], object] = bool
+        self._note = self._late = ""
+        self._on_output, self._live_left = ignore, 0
+        self.is_dead, self._error_prefix = False, error_prefix(place.spool)
+        self._changed = threading.Condition()
+        self._command: ShellCommand | None = None
+        self._late_cleaner = CleanText()
+        with ExitStack() as stack:
+            self._pty = Pty()
+            stack.callback(self._pty.close)
+            self._commands, self._control = channel(stack)
+            self._reports, self._report_write = channel(stack)
+            self._exit_mark = secrets.token_hex(16).encode()
+            terminal = self._pty.slave
+            fds = [self._commands, terminal, terminal, self._report_write]
+            self._process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
+            self._descriptors = stack.pop_all()
+        with ExitStack() as on_failure:
+            on_failure.callback(self._descriptors.close)
+            on_failure.callback(self._process.kill_tree, 0)
+            start_thread(f"shell-{self._process.pid}", self._read)
+            on_failure.pop_all()
+        # The end of the shell travels as a report too, so that the reader waits in one place only.
+        self._process.exit_code.add_done_callback(self._report_exit)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no command runs and the outcome of the last one has been taken."""
+        return self._command is None
+
+    @property
+    def is_running(self) -> bool:
+        return self._command is not None and self._command.exit_code is None
+
+    def listen(self, on_output: OnOutput) -> None:
+        """Call `on_output` with what is written from now until the next `wait` returns."""
+        with self._changed:
+            self._on_output, self._live_left = on_output, MAX_LIVE_CHARS
+
+    def run(self, text: str, *, timeout_s: float, cancel: CancelToken) -> CommandOutcome:
+        """Begin a command and wait for it."""
+        self.begin(text)
+        return self.wait(timeout_s=timeout_s, cancel=cancel)
+
+    def begin(
+        self,
+        text: str,
+        on_output: OnOutput | None = None,
+        *,
+        is_background: bool = False,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a command; one in the background survives a cancel of those who wait for it.
+
+        The `variables` are set for this command only. Raises `ToolError` when another command
+        is running, or the shell has ended.
+        """
+        with self._changed:
+            if self.is_dead:
+                raise ToolError(SHELL_IS_GONE)
+            running = self._command
+            if running and running.exit_code is None:
+                raise ToolError(
+                    f"this terminal is busy with {running.text[:_MAX_SHOWN]!r}: wait for it or type"
+                    " into it with is_input, or use another terminal_id"
+                )
+            if on_output is not None:
+                self.listen(on_output)
+            file = write_command(self._scratch, text)
+            late, self._late = self._late, ""
+            # The note of the previous command may not have been reported yet.
+            note, self._note = (running.note if running else "") + self._note, ""
+            self._screen.add_line(f"$ {text}\n")
+            command = ShellCommand(text, self._capture(), is_background, note, late)
+            self._pty.prepare()
+            self._command = self.last = command
+            os.write(self._report_write, b"\0")  # Wakes the reader, so that it looks after it.
+            os.write(self._control, render_command(file, command.mark, lends=bool(variables)))
+            if variables:
+                os.write(self._reports, render_lent(variables))
+
+    def type(self, text: str) -> None:
+        """Press a key of `KEYS`, or type `text` and Enter, in the running program."""
+        self._press(KEYS.get(text) or text.removesuffix("\n").encode() + b"\n")
+
+    def type_for_user(self, text: str) -> None:
+        """Type exactly `text` and note it for the model. Raises `ToolError` as `type` does."""
+        with self._changed:
+            self._press(text.encode())
+            self.tell(f"The user typed {text[:_MAX_SHOWN]!r} into this terminal.\n")
+
+    def _press(self, data: bytes) -> None:
+        with self._changed:
+            command = self._command
+            if command is None or command.exit_code is not None:
+                raise ToolError(NO_COMMAND)
+            command.active = time.monotonic()
+            self._pty.write(data)
+
+    def tell(self, note: str) -> None:
+        """Add a note about this shell for the model; the next outcome carries it."""
+        with self._changed:
+            if self._command is None:
+                self._note += note
+            else:
+                self._command.note += note
+
+    def stop_for_user(self) -> None:
+        """End all that runs in this shell, also in the background, but not the shell itself.
+
+        Blocks for about a second.
+        """
+        self.tell("The user ended what ran in this terminal.\n")
+        command = self._command
+        if command is not None and command.exit_code is None:
+            self._interrupt(command)
+        for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 0)):
+            if left := self._process.tree() - {self._process.pid}:
+                reaper.send_signal(left, number)
+                self._process.wait(patience_s)
+
+    def take_ended(self) -> CommandOutcome | None:
+        """Return the outcome of a command that ended while nobody waited for it, if any."""
+        command = self._command
+        return self._outcome(command, "done") if command and command.exit_code is not None else None
+
+    def wait(
+        self, *, timeout_s: float, cancel: CancelToken, needs_output: bool = False
+    ) -> CommandOutcome:
+        """Wait until the command ends or waits for input, at most `timeout_s`; time kills nothing.
+
+        A cancel ends the command unless it is in the background. The outcome has the output since
+        the last call. With `needs_output`, a program counts as waiting for input only after it
+        wrote something.
+        """
+        command = self._command
+        if command is None:
+            raise ToolError(NO_COMMAND)
+        with cancel.notifying(self._changed):
+            state = self._await(command, timeout_s, cancel, needs_output=needs_output)
+        if cancel.is_cancelled and not command.is_background:
+            self._interrupt(command)
+        return self._outcome(command.let_go(), state)
+
+    def hang_up(self) -> None:
+        """Ask the shell, and everything started in it, to end."""
+        # An interactive shell ignores SIGTERM (bash manual, 3.7.6 Signals).
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            self._process.signal_tree(number)
+
+    def kill(self, grace_s: float) -> None:
+        """End what is left after `grace_s`."""
+        self._process.kill_tree(grace_s)
+
+    def _capture(self) -> Capture:
+        return Capture(self._scratch / f"output-{secrets.token_hex(8)}")
+
+    def _await(
+        self, command: ShellCommand, timeout_s: float, cancel: CancelToken, *, needs_output: bool
+    ) -> State:
+        began = time.monotonic()
+        deadline = began + timeout_s
+        pause_s, n_waiting = _FIRST_LOOK_S, 0
+        while True:
+            with self._changed:
+                runs = command.exit_code is None and not cancel.is_cancelled
+                if runs and (left_s := deadline - time.monotonic()) > 0:
+                    self._changed.wait(min(left_s, pause_s))
+            deadline = time.monotonic() + timeout_s if self._is_held() else deadline
+            if command.exit_code is not None:
+                return "done"
+            if cancel.is_cancelled or time.monotonic() >= deadline:
+                return "running"
+            is_quiet = time.monotonic() - command.active >= _FIRST_LOOK_S
+            may_wait = is_quiet and (command.active > began or not needs_output)
+            # Required twice in a row, since input just typed may not have been read yet.
+            waits = may_wait and self._is_waiting_for_input()
+            n_waiting = n_waiting + 1 if waits else 0
+            if n_waiting > 1:
+                return "waitingForInput"
+            is_calm = is_quiet and not n_waiting
+            pause_s = min(2 * pause_s, _LAST_LOOK_S) if is_calm else _FIRST_LOOK_S
+
+    def _is_waiting_for_input(self) -> bool:
+        with self._changed:
+            return not self.is_dead and self._pty.is_waiting_for_input(self._process.pid)
+
+    def _outcome(self, command: ShellCommand, state: State) -> CommandOutcome:
+        with self._changed:
+            capture, note, late = command.report(self._capture())
+            self._on_output = ignore
+            exit_code = command.exit_code
+            self._screen.settle()
+            if exit_code is not None:
+                state = "done"
+                if self._command is command:  # Another command may have begun meanwhile.
+                    self._command = None
+        seconds = command.duration_s or time.monotonic() - command.started
+        return CommandOutcome(state, capture.finish(), self.cwd, seconds, exit_code, note, late)
+
+    def _interrupt(self, command: ShellCommand) -> None:
+        """End the command, gently at first; end the shell itself only when nothing else helps."""
+        for number in INTERRUPTS:
+            reaper.send_signal({self._process.pid}, signal.SIGUSR2)
+            reaper.send_signal(self._pty.in_front(self._process.pid), number)
+            if self._ends_within(command, _INTERRUPT_S / len(INTERRUPTS)):
+                return
+        if not self._ends_within(command, _LAST_CHANCE_S):
+            self.kill(0)
+            self._ends_within(command, _MARK_DEADLINE_S)
+
+    def _ends_within(self, command: ShellCommand, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: command.exit_code is not None, timeout_s)
+
+    def _report_exit(self, exit_code: Future[int]) -> None:
+        os.write(self._report_write, b"%b %d \0" % (self._exit_mark, exit_code.result()))
+
+    def _read(self) -> None:
+        """The reader thread, until the shell has ended."""
+        poll = select.poll()
+        poll.register(self._pty.master, select.POLLIN)
+        poll.register(self._reports, select.POLLIN)
+        exit_code: int | None = None
+        next_look = 0.0
+        while exit_code is None:
+            command = self._command
+            runs = command is not None and command.exit_code is None
+            fds = {fd for fd, _ in poll.poll(_MARK_DEADLINE_S * 1000 if runs else None)}
+            if self._pty.master in fds:
+                self._on_bytes(self._pty.read())
+            if self._reports in fds:
+                exit_code = self._on_reports(os.read(self._reports, 1 << 16))
+            if command and not fds and command.status is not None:
+                self._end(command)
+            if time.monotonic() >= next_look:
+                self._end_if_lost()
+                next_look = time.monotonic() + _LOST_LOOK_S
+        poll.unregister(self._reports)
+        # No mark ends the output of a dead shell, and its jobs may keep writing.
+        until = time.monotonic() + 4 * _DRAIN_S
+        while poll.poll(_DRAIN_S * 1000) and time.monotonic() < until:
+            self._on_bytes(self._pty.read())
+        self._on_exit(exit_code)
+
+    def _end_if_lost(self) -> None:
+        # `begin` holds the same lock while it sends a command, and only this thread takes reports.
+        with self._changed:
+            command = self._command
+            is_lost = has_lost_command(self._process.pid, self._commands, self._reports)
+            if is_lost and command and command.status is None:
+                command.note += LOST
+                self._process.signal_tree(signal.SIGKILL)
+
+    def _on_bytes(self, data: bytes) -> None:
+        # `begin` holds the same lock, so it hands on all late output to the command it begins.
+        with self._changed:
+            command = self._command
+            if command is None or command.is_marked:
+                self._keep_late(data)
+                return
+        text, after = command.split(data)
+        self._emit(command, text)
+        if after is not None:
+            command.is_marked = True
+            self._keep_late(after)
+            if command.status is not None:
+                self._end(command)
+
+    def _on_reports(self, data: bytes) -> int | None:
+        """The shell's exit code when it has ended."""
+        for report in data.split(b"\0")[:-1]:
+            mark, _, rest = report.partition(b" ")
+            status, _, cwd = rest.partition(b" ")
+            if mark == self._exit_mark:
+                return int(status)
+            command = self._command
+            # Any other report was written by a command that found the descriptor.
+            if command is None or mark != command.mark:
+                continue
+            self.cwd, command.status = Path(os.fsdecode(cwd)), int(status)
+            if command.is_marked:
+                self._end(command)
+        return None
+
+    def _end(self, command: ShellCommand) -> None:
+        self._emit(command, command.rest())
+        with self._changed:
+            drain(self._report_write)  # An interrupted command may have left its secrets there.
+            command.end()
+            self._screen.settle()
+            self._changed.notify_all()
+        if command.is_job:
+            self.on_job_end()
+
+    def _on_exit(self, exit_code: int) -> None:
+        with self._changed:  # Who finds it alive, holding this, may use its descriptors.
+            command, self.is_dead = self._command, True
+        if command and command.exit_code is None:
+            command.status = exit_code
+            command.note += SHELL_ENDED
+            self._end(command)
+        self._descriptors.close()
+
+    def _emit(self, command: ShellCommand, text: str) -> None:
+        if not text:
+            return
+        text = text.replace(self._error_prefix, "bash: ")  # The file is none of the model's.
+        with self._changed:
+            command.capture.add(text)
+            self._screen.add(text)
+            command.active = time.monotonic()
+            live, on_output = text[: self._live_left], self._on_output
+            self._live_left -= len(live)
+        if live:
+            on_output(live)
+
+    def _keep_late(self, data: bytes) -> None:
+        text = self._late_cleaner.feed(data)
+        with self._changed:
+            self._screen.add(text)
+            self._late = (self._late + text)[-_MAX_LATE_CHARS:]

@@ -1,0 +1,280 @@
+"""The named shells of a conversation: found by name, started when first used, replaced when dead.
+
+What one shell does is left to `bash`. The model chooses the names; there are at most 16 shells.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Literal, Protocol
+
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.terminal.bash import Bash
+from oh_daemon.features.terminal.output import Scrollback
+from oh_daemon.features.terminal.shell_command import CommandOutcome, ShellCommand, ShellPlace
+from oh_daemon.protocol.daemon_messages import TerminalInfo
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system.environment import clean_env
+from oh_daemon.system.spawner import GRACE_S, Spawner, refusals
+
+MAX_SHELLS = 16
+_SIDES = {False: "in the sandbox", True: "outside the sandbox"}
+_OTHER_SIDE = "terminal {!r} is {}; use another terminal_id for what runs {}"
+_REPLACED = "The shell had ended; this is a new one in the same folder."
+_LOSS = (
+    "The conversation was opened again. Its earlier shells are gone, with their variables, folders"
+    " and jobs."
+)
+_JOB_ENDED = (
+    '[job "{0}" ended with exit code {1} after {2:.1f} s; its output comes with is_input,'
+    ' terminal_id "{0}" and command ""]'
+)
+
+
+class ShellView(Protocol):
+    """Where shells run that must not change anything outside."""
+
+    @property
+    def spawner(self) -> Spawner: ...
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether a program there waits for an answer of the user."""
+        ...
+
+    def take_why_ended(self) -> str:
+        """Return once why all there was ended the last time, if what ran there is the reason."""
+        ...
+
+    def shells(self) -> ShellPlace:
+        """Return where their files lie. Raises `OSError`."""
+        ...
+
+
+class Shells:
+    """The named shells of one conversation. Safe from any thread."""
+
+    def __init__(
+        self,
+        spawner: Spawner,
+        folder: Path,
+        env: Mapping[str, str],
+        masker: Masker | None = None,
+        *,
+        view: ShellView | None = None,
+        reader: Sequence[str] = (),
+    ) -> None:
+        """With a `view`, shells start in there, and beside the daemon only when that is asked.
+
+        `reader` are the words before a shell that can change nothing.
+        """
+        self._spawner = spawner
+        self._view = view
+        self._reader = reader
+        self._folder = folder
+        self._env = clean_env(env)
+        self._lock = threading.Lock()
+        self._place: ShellPlace | None = None
+        self._shells: dict[str, Bash] = {}
+        self._outside: set[str] = set()
+        """The names of the shells that are not in the view, though there is one."""
+        self._masker = masker or Masker()
+        self._screens: dict[str, Scrollback] = {}
+        self._loss = ""
+        self.on_job_end: Callable[[], object] = bool
+        """Called on the reader thread of a shell when a command ends that nobody waits for. It is
+        that of the shells that start from then on."""
+
+    def lose_earlier(self) -> None:
+        """Let the model know, with the next result, that it had shells which are gone."""
+        self._loss = _LOSS
+
+    def open(self, name: str = "main", *, outside: bool = False) -> Bash:
+        """Return the living shell of that name, or start one."""
+        outside = outside and self._view is not None
+        with self._lock:
+            old = self._shells.get(name)
+            if old and not old.is_dead:
+                if outside != (name in self._outside):
+                    raise ToolError(_OTHER_SIDE.format(name, _SIDES[not outside], _SIDES[outside]))
+                return old
+            if not old and len(self._shells) >= MAX_SHELLS:
+                self._end_idle()
+            (self._outside.add if outside else self._outside.discard)(name)
+            note = self.take_why_ended() + _REPLACED if old else ""
+            self._shells[name] = self._started(name, note)
+            return self._shells[name]
+
+    def open_reader(self, folder_of: str) -> tuple[str, Bash]:
+        """Start a shell for one command, which can only read; return its name too.
+
+        It starts in the folder of that other shell.
+        """
+        with self._lock, refusals("bash"):
+            names = ("reading" if n == 1 else f"reading-{n}" for n in count(1))
+            name = next(n for n in names if n not in self._shells or self._shells[n].is_idle)
+            if old := self._shells.get(name):
+                old.kill(0)
+            elif len(self._shells) >= MAX_SHELLS:
+                self._end_idle()
+            place = replace(self._own_place(), words=self._reader)
+            self._shells[name] = self._bash(name, self._spawner, place, self.cwd(folder_of))
+            return name, self._shells[name]
+
+    def existing(self, name: str) -> Bash:
+        """Return the shell of that name, dead or alive. Raises `ToolError` when there is none."""
+        if name not in self._shells:
+            words = f"there is no terminal {name!r}; run a command in it first"
+            raise ToolError(". ".join(filter(None, (words, self.take_news()))))
+        return self._shells[name]
+
+    def take_ended(self, name: str) -> CommandOutcome | None:
+        """Return the outcome of a command in that shell that ended unwatched, if there is one."""
+        shell = self._shells.get(name)
+        return shell.take_ended() if shell else None
+
+    def take_news(self) -> str:
+        """Return once, in lines for the model, which jobs have ended, and what is gone."""
+        loss, self._loss = self._loss, ""
+        return "\n".join(filter(None, (loss, self.take_ended_jobs())))
+
+    def take_ended_jobs(self) -> str:
+        """Return once, in lines for the model, which jobs have ended."""
+        rows: list[str] = []
+        for name, shell in list(self._shells.items()):
+            job = shell.last
+            if job is not None and job.duration_s is not None and job.is_job:
+                if not job.is_reported:
+                    rows.append(_JOB_ENDED.format(name, job.exit_code, job.duration_s))
+                job.is_reported = True
+        return "\n".join(rows)
+
+    def listed(self) -> tuple[TerminalInfo, ...]:
+        """Return what people see of each shell, oldest first."""
+        return tuple(self._info(name, shell) for name, shell in list(self._shells.items()))
+
+    def _info(self, name: str, shell: Bash) -> TerminalInfo:
+        last = shell.last
+        return TerminalInfo(
+            terminal_id=name,
+            command=self._masker.mask(last.text) if last else None,
+            cwd=str(shell.cwd),
+            running=shell.is_running,
+            exit_code=last.exit_code if last else None,
+            size_bytes=self._screens[name].size_bytes,
+        )
+
+    def screen(self, name: str) -> Scrollback:
+        """Return what a terminal showed. Raises `ToolError` as `existing` does."""
+        self.existing(name)
+        return self._screens[name]
+
+    def cwd(self, terminal_id: str) -> Path:
+        """Return the folder of the next command; a new terminal starts in the folder of `main`."""
+        shell = self._shells.get(terminal_id) or self._shells.get("main")
+        return shell.cwd if shell else self._folder
+
+    @property
+    def have_readers(self) -> bool:
+        return bool(self._reader)
+
+    @property
+    def are_held(self) -> bool:
+        """Whether they are in a view, unless one is wanted outside."""
+        return self._view is not None
+
+    @property
+    def level(self) -> Literal["view", "landlock", "none"]:
+        """What holds them."""
+        return "view" if self._view is not None else "landlock" if self._reader else "none"
+
+    def take_why_ended(self) -> str:
+        """Return once why all in the view was ended, if what ran there is the reason; else ""."""
+        return self._view.take_why_ended() if self._view else ""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody waits for a command in front in one of the shells in the view."""
+        return any(not command.is_job for command in self._running())
+
+    @property
+    def jobs(self) -> frozenset[bytes]:
+        """The marks of the commands in the view that run in the background."""
+        return frozenset(command.mark for command in self._running() if command.is_job)
+
+    def _running(self) -> Iterator[ShellCommand]:
+        for name, shell in list(self._shells.items()):
+            command = shell.last
+            if name not in self._outside and shell.is_running and command is not None:
+                yield command
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a command runs in one of the shells in the view."""
+        return any(True for _ in self._running())
+
+    def free_name(self) -> str:
+        """Return the name of a terminal that does not exist yet, for a background job."""
+        return next(name for n in count(1) if (name := f"job-{n}") not in self._shells)
+
+    def close(self) -> None:
+        """End every shell and everything that runs in it."""
+        with self._lock:
+            shells, self._shells = list(self._shells.values()), {}
+            place, self._place = self._place, None
+        deadline = time.monotonic() + GRACE_S
+        for shell in shells:
+            shell.hang_up()
+        for shell in shells:
+            shell.kill(max(0.0, deadline - time.monotonic()))
+        if place:
+            shutil.rmtree(place.spool, ignore_errors=True)
+
+    def _started(self, name: str, note: str) -> Bash:
+        with refusals("bash"):
+            if self._view is not None and name not in self._outside:
+                spawner, place = self._view.spawner, self._view.shells()
+                shell = self._bash(name, spawner, place, self.cwd(name), self._view)
+            else:
+                shell = self._bash(name, self._spawner, self._own_place(), self.cwd(name))
+            shell.tell(note)
+            return shell
+
+    def _bash(
+        self,
+        name: str,
+        spawner: Spawner,
+        place: ShellPlace,
+        cwd: Path,
+        view: ShellView | None = None,
+    ) -> Bash:
+        folder = cwd if cwd.is_dir() else self._folder
+        screen = self._screens.setdefault(name, Scrollback(self._masker))
+        is_held = (lambda: view.is_asking) if view else bool
+        shell = Bash(spawner, place.of(name), folder, self._env, screen, is_held)
+        shell.on_job_end = self.on_job_end
+        return shell
+
+    def _own_place(self) -> ShellPlace:
+        if self._place is None:
+            folder = Path(tempfile.mkdtemp(prefix=self._spawner.scratch.name))
+            self._place = ShellPlace(folder, folder)
+        return self._place
+
+    def _end_idle(self) -> None:
+        idle = (name for name, shell in self._shells.items() if name != "main" and shell.is_idle)
+        name = next(idle, None)
+        if name is None:
+            busy = ", ".join(self._shells)
+            raise ToolError(
+                f"{MAX_SHELLS} terminals are open, which is the limit; stop one: {busy}"
+            )
+        self._shells.pop(name).hang_up()
+        del self._screens[name]

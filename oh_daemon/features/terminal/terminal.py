@@ -1,0 +1,399 @@
+"""The `terminal` tool: commands in persistent shells, which can be polled, typed into, interrupted.
+
+Turns arguments into calls on `features/terminal/shell`, and outcomes into text. A long output is kept whole
+in a blob, with secrets masked. An exit code is a fact for the model, not an error of the tool.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from oh_daemon.common.hosts import PLACE, Host, parse_host
+from oh_daemon.common.masking import LentSecrets
+from oh_daemon.common.plain_text import clipped
+from oh_daemon.features.risk.rating import Rating
+from oh_daemon.features.terminal.bash import Bash
+from oh_daemon.features.terminal.command_output import (
+    MAX_TOKENS,
+    POLL_TOKENS,
+    Excerpt,
+    OutputText,
+    collapsed,
+)
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.features.terminal.shell_command import CommandOutcome
+from oh_daemon.kernel.ports import (
+    Footprint,
+    Intent,
+    Json,
+    ToolContext,
+    ToolResult,
+    ToolSpec,
+    for_model,
+)
+from oh_daemon.kernel.tool_schemas import takes
+from oh_daemon.protocol.approvals import CommandSubject
+from oh_daemon.protocol.forms import ToolFields
+from oh_daemon.system.pty import KEYS
+from oh_daemon.workspace.files import fingerprint
+from oh_daemon.workspace.paths import shown
+
+DEFAULT_TIMEOUT_S = 30.0
+_BACKGROUND_WAIT_S = 1.0
+_NOT_TYPED = "The command had ended before, so nothing was typed. This came of it:"
+_MAX_TITLE_CHARS = 200
+_STOPPED = frozenset({128 + signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGTSTP})
+"""Exit codes of a command that a key ended; what it still wrote is of little use."""
+_EXACT_KEYS = ", ".join(sorted(key for key in KEYS if not key.startswith("C-")))
+
+_DESCRIPTION = f"""Run a bash command, of several lines if you like, in a shell that keeps its \
+folder, variables and functions.
+Long output is cut in the middle, where the file that has all of it is named.
+timeout_s (default {DEFAULT_TIMEOUT_S:g}) is how long this call waits. Nothing is killed by time: \
+a command that takes longer stays alive. To go on with it set is_input and give as command: \
+"" to wait for more output; text, typed with Enter at its end (a last \\n is that Enter); or one \
+key, C-c (stop it), C-d (end of input), C-z and so on, {_EXACT_KEYS}.
+background starts a server or a watcher in a terminal of its own and returns after a second.
+terminal_id names a shell, "main" by default; each runs one command at a time.
+A secret that the user lent is a variable of each command that names it, and of no other; each asks.
+There is no pager, editor or password prompt: use options like --yes and -m.
+Examples: {{"command": "npm run dev", "background": true}}
+{{"command": "C-c", "is_input": true, "terminal_id": "job-1"}}"""
+
+_SCHEMA = takes(
+    ["command"],
+    command={"type": "string"},
+    timeout_s={"type": "number", "minimum": 0, "maximum": 3600},
+    background={"type": "boolean"},
+    is_input={"type": "boolean"},
+    terminal_id={"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$"},
+)
+
+_SERVICES = {
+    "type": "array",
+    "items": {"type": "string", "pattern": f"^{PLACE.pattern}$"},
+    "minItems": 1,
+    "maxItems": 8,
+    "description": "Services of this machine that the command needs, such as a database, each as"
+    " 127.0.0.1:PORT: its address in the sandbox too, from then on. The user is asked.",
+}
+_OUTSIDE = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": 300,
+    "description": "Why it must run outside the sandbox: more network than HTTP, Docker, a device,"
+    " keys to sign with, a place outside the workspace. The user is asked each time.",
+}
+_OF_A_VIEW = {"outside": _OUTSIDE, "services": _SERVICES}
+_IN_A_VIEW = """
+Commands run in a sandbox, which sees the workspace with the editor's unsaved texts. Its network \
+is its own: HTTP goes through the proxy in the environment, the user is asked about each host, and \
+the result says which were refused.
+What commands change in the workspace is shown to the user, and kept if he agrees; the result says \
+what was. Changes elsewhere are lost; what git ignores stays in the sandbox. Files with secrets \
+that git does not track, such as .env, keys and credentials, are empty there: ask the user to lend \
+a secret, or to name the file in the setting sandboxReads.
+git: commits, branches, stashes and what is staged are kept with all files of a command, or not at \
+all. Only outside: git push, git by ssh, git config, signed commits, new submodules."""
+_NEEDS_OUTSIDE = re.compile(
+    r"gpg failed to sign|Could not read from remote repository|\.git/.*: Read-only file system"
+)
+"""What git says when it misses the network, a key, or a repository that is not in the sandbox."""
+_TOO_LARGE = re.compile(r"File size limit exceeded|File too large")  # SIGXFSZ, EFBIG
+_HINTS = {
+    _NEEDS_OUTSIDE: "the sandbox keeps git from that: give the reason in outside, and the user is"
+    " asked",
+    _TOO_LARGE: "files in the sandbox may not grow further, so that the disk does not get full:"
+    " delete with rm what is not needed, or ask the user to make room",
+}
+_KILLED = -signal.SIGKILL
+
+_ISOLATED = """
+Commands run in a sandbox without network. This conversation is isolated: what its edits and \
+commands change stays in the sandbox, where all your tools see it, until the user lands it, with \
+what you commit."""
+
+
+def _held(schema: Json) -> Json:
+    return {**schema, "properties": {**schema["properties"], **_OF_A_VIEW}}
+
+
+_ON_THE_DISK = """
+Commands read the disk. A file with unsaved changes is older there; the result says so."""
+SPEC = ToolSpec("terminal", _DESCRIPTION + _ON_THE_DISK, _SCHEMA, kind="execute")
+_SPEC_IN_A_VIEW = replace(SPEC, description=_DESCRIPTION + _IN_A_VIEW, input_schema=_held(_SCHEMA))
+SPEC_ISOLATED = replace(_SPEC_IN_A_VIEW, description=_DESCRIPTION + _ISOLATED)
+HELD = "it runs in the sandbox, where it changes nothing outside"
+READS = "it runs where it can only read, without network"
+
+Rate = Callable[[str, Path | None], Rating]
+
+
+class Network(Protocol):
+    """What connects commands in a sandbox with hosts, services and the user."""
+
+    def offer(self, services: Sequence[Host]) -> None:
+        """Let commands reach these services of this machine. Raises `ToolError`."""
+        ...
+
+    def look(self) -> None:
+        """See what commands listen on."""
+        ...
+
+    def take_refused(self, shells: Shells) -> str | None:
+        """Return a line about the hosts that were refused since the last call."""
+        ...
+
+
+class BeforeRun(Protocol):
+    """Called before each command; returns a note for the model."""
+
+    def __call__(self, command: str, *, is_outside: bool) -> str | None:
+        """`is_outside` is whether the command runs beside a view."""
+        ...
+
+
+class TerminalTool:
+    """Implements `kernel.ports.Tool`."""
+
+    def __init__(
+        self,
+        shells: Shells,
+        *,
+        rate: Rate,
+        put_blob_file: Callable[[Path], str],
+        secrets: LentSecrets,
+        before_run: BeforeRun | None = None,
+        blobs: Path | None = None,
+    ) -> None:
+        """`put_blob_file` turns a file into a blob.
+
+        `blobs` is the folder where the model finds the blobs, if they are files.
+        """
+        self.spec = _SPEC_IN_A_VIEW if shells.are_held else SPEC
+        self._shells = shells
+        self._rate = rate
+        self._output = OutputText(secrets.masker, put_blob_file, blobs)
+        self._secrets = secrets
+        self._masker = secrets.masker
+        self._before_run = before_run
+        self.network: Network | None = None
+        """Where commands run in a sandbox."""
+
+    def plan(self, args: Json) -> Intent:
+        command, terminal_id = args["command"], self._terminal_id(args)
+        cwd = self._shells.cwd(terminal_id)
+        rating, touched = self._rated(args, cwd)
+        footprint = replace(touched, terminal=terminal_id)
+        outside = args.get("outside")
+        return Intent(
+            title=_title(args, terminal_id),
+            subject=CommandSubject(command=command, cwd=str(cwd), outside=outside),
+            risk=rating.risk,
+            reasons=(f"outside the sandbox: {outside}",) if outside else rating.reasons,
+            confinement=self._confinement(args, rating),
+            services=self._services_in(args),
+            leaves=outside is not None,
+            footprint=footprint,
+            segments=rating.segments,
+            digest_material=(
+                args.get("terminal_id", ""),
+                str(bool(args.get("is_input"))),
+                *(fingerprint(Path(script)) for script in rating.scripts),
+                *self._named(args),
+            ),
+            editable=True,
+            item_fields={
+                "kind": "command",
+                "toolKind": "execute",
+                "command": command,
+                "cwd": str(cwd),
+                "terminalId": terminal_id,
+            },
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        terminal_id, command = self._terminal_id(args), args["command"]
+        is_background, is_input = bool(args.get("background")), bool(args.get("is_input"))
+        timeout_s = args.get(
+            "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
+        )
+        unsaved, note = None, None
+        if context.confinement == READS:
+            terminal_id, shell = self._shells.open_reader(terminal_id)
+            ended = None
+        else:
+            ended = self._shells.take_ended(terminal_id)
+            shell = self._shell(args, terminal_id)
+        if is_input and ended is not None:
+            return self._result(ended, terminal_id, _NOT_TYPED if command else None)
+        if is_input:
+            shell.listen(context.on_output)
+            if command:
+                shell.type(command)
+        else:
+            unsaved, note = self._notes(terminal_id, ended, args)
+            lent = self._secrets.values_of(self._named(args))
+            shell.begin(command, context.on_output, is_background=is_background, variables=lent)
+        outcome = shell.wait(
+            timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
+        )
+        if self.network is not None:
+            self.network.look()
+            refused = self.network.take_refused(self._shells)
+            outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refused))))
+        result = self._result(outcome, terminal_id, note, is_look=is_input)
+        if unsaved is None:
+            return result
+        return replace(result, content=(for_model(self._masker.mask(unsaved)), *result.content))
+
+    def _shell(self, args: Json, terminal_id: str) -> Bash:
+        if args.get("is_input"):
+            return self._shells.existing(terminal_id)
+        return self._shells.open(terminal_id, outside=args.get("outside") is not None)
+
+    def _confinement(self, args: Json, rating: Rating) -> str | None:
+        """Return why a command can do no harm, if something keeps it from that."""
+        if args.get("outside") is not None or self._named(args):
+            return None
+        if self._shells.are_held:
+            return HELD
+        stays = not args.get("is_input") and not args.get("background") and not _moves(rating)
+        return READS if self._shells.have_readers and stays and rating.only_reads else None
+
+    def _services_in(self, args: Json) -> tuple[Host, ...]:
+        is_inside = self._shells.are_held and args.get("outside") is None
+        return tuple(map(parse_host, args.get("services", ()))) if is_inside else ()
+
+    def _notes(
+        self, terminal_id: str, ended: CommandOutcome | None, args: Json
+    ) -> tuple[str | None, str | None]:
+        """Return what to tell the model alone, and the end of the previous command, if any."""
+        is_outside = args.get("outside") is not None
+        unsaved = (
+            self._before_run(args["command"], is_outside=is_outside) if self._before_run else None
+        )
+        if self.network is not None:
+            self.network.offer(self._services_in(args))
+        if ended is None:
+            return unsaved, None
+        *before, _ = self._texts(ended, terminal_id, None, MAX_TOKENS)
+        return unsaved, "\n".join(("[the command before]", *filter(None, before), "[now]"))
+
+    def _named(self, args: Json) -> tuple[str, ...]:
+        """Return the lent secrets that a command gets; text typed into a program gets none."""
+        return () if args.get("is_input") else self._secrets.named_in(args["command"])
+
+    def _terminal_id(self, args: Json) -> str:
+        """Return the id in the arguments; without one, a background job gets a new terminal."""
+        usual = "main" if args.get("outside") is None else "outside"
+        default = self._shells.free_name() if args.get("background") else usual
+        return str(args.get("terminal_id", default))
+
+    def _rated(self, args: Json, cwd: Path) -> tuple[Rating, Footprint]:
+        command, is_input = args["command"], args.get("is_input")
+        if is_input and not command:
+            return Rating("low", (), segments=()), Footprint(writes=False, paths=frozenset())
+        if is_input and command in KEYS:
+            return Rating("low", (), segments=()), Footprint()
+        rating = self._rate(command, cwd)
+        if named := self._named(args):
+            # Whatever the command does with the secrets cannot be undone.
+            reasons = (f"it gets the secret {', '.join(named)}", *rating.reasons)
+            rating = rating._replace(risk="high", reasons=reasons)
+        if is_input and rating.risk == "low":
+            typed = ("it is typed into a running program",)
+            return rating._replace(risk="medium", reasons=typed), Footprint()
+        return rating, Footprint(writes=rating.risk != "low")
+
+    def _result(
+        self, outcome: CommandOutcome, terminal_id: str, note: str | None, *, is_look: bool = False
+    ) -> ToolResult:
+        """`is_look` is whether the call began no command."""
+        was_stopped = outcome.exit_code in _STOPPED
+        max_tokens = (
+            POLL_TOKENS if is_look and (outcome.state != "done" or was_stopped) else MAX_TOKENS
+        )
+        shown_text, for_model_only, excerpt = self._texts(outcome, terminal_id, note, max_tokens)
+        code = outcome.exit_code
+        facts: ToolFields = {
+            "exitCode": code,
+            "signal": -code if code is not None and code < 0 else None,
+            "terminalId": terminal_id,
+            "truncated": excerpt.is_cut or None,
+            "outputRef": excerpt.blob,
+        }
+        said = ({"type": "text", "text": shown_text},) if shown_text else ()
+        return ToolResult((*said, for_model(for_model_only)), item_fields=facts)
+
+    def _texts(
+        self, outcome: CommandOutcome, terminal_id: str, note: str | None, max_tokens: int
+    ) -> tuple[str, str, Excerpt]:
+        """Return what all read, what only the model reads then, and what of it is the output."""
+        excerpt, late = self._output.render(outcome.output, max_tokens), outcome.late
+        for_all = (
+            note,
+            f"[from jobs in the background]\n{collapsed(late)}\n[now]" if late.strip() else "",
+            excerpt.text,
+            outcome.note,
+            _state(outcome),
+        )
+        for_model_only = (
+            self._hint(outcome),
+            self._shells.take_news(),
+            _next(outcome, terminal_id),
+        )
+        shown_text, said = (
+            "\n".join(part.rstrip("\n") for part in parts if part)
+            for parts in (for_all, for_model_only)
+        )
+        return self._masker.mask(shown_text), self._masker.mask(said), excerpt
+
+    def _hint(self, outcome: CommandOutcome) -> str:
+        if not self._shells.are_held or outcome.exit_code in {None, 0}:
+            return ""
+        said = f"{outcome.output.head}\n{outcome.output.tail}"
+        hints = (f"[{hint}]" for sign, hint in _HINTS.items() if sign.search(said))
+        return self._shells.take_why_ended() if outcome.exit_code == _KILLED else next(hints, "")
+
+
+def _moves(rating: Rating) -> bool:
+    """Return whether the command is there for what it does to its shell."""
+    return any(words[:1] in (("cd",), ("pushd",), ("popd",)) for words in rating.segments)
+
+
+def _title(args: Json, terminal_id: str) -> str:
+    command = clipped(shown(args["command"].strip()), _MAX_TITLE_CHARS)
+    if not args.get("is_input"):
+        return f"Run {command}"
+    return f"Type {command} in {terminal_id}" if command else f"Wait for {terminal_id}"
+
+
+def _state(outcome: CommandOutcome) -> str:
+    """Return what people need to be told of a command that goes on."""
+    time = f"{outcome.duration_s:.1f} s"
+    match outcome.state:
+        case "done":
+            return ""
+        case "waitingForInput":
+            return f"[waiting for input after {time}]"
+        case "running":
+            return f"[still running after {time}]"
+
+
+def _next(outcome: CommandOutcome, terminal_id: str) -> str:
+    """Return how the command ended, or what can be done with it now."""
+    again = f'with is_input and terminal_id "{terminal_id}"'
+    match outcome.state:
+        case "done":
+            time = f"{outcome.duration_s:.1f} s"
+            return f"[exit code {outcome.exit_code}, {time}, in {shown(outcome.cwd)}]"
+        case "waitingForInput":
+            return f"[type {again}, or press C-c or C-d]"
+        case "running":
+            return f'[wait {again} and command "", or press C-c]'

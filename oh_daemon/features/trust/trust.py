@@ -1,0 +1,138 @@
+"""What an agent may do in a folder, and what a trusted folder runs by itself.
+
+The strictest known verdict of user and editor wins; a folder is read-only until it has one. A hook,
+a skill's command or server has a hash, over all of it and the project's files that it names; only
+what the user's decision covers runs, and whoever starts one of them asks `may_run` first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
+from pathlib import Path
+
+from oh_daemon.features.trust.named_files import named_files
+from oh_daemon.protocol.daemon_messages import FolderTrust, Trust
+from oh_daemon.protocol.errors import ReadOnlyError
+from oh_daemon.protocol.mcp import McpServerSettings
+from oh_daemon.protocol.problems import Problem
+from oh_daemon.storage.user_state import UserState
+from oh_daemon.workspace.repository import up_to_repository
+
+
+class TrustBook:
+    """Trust by folder. Thread-safe. Decisions made `for_now` end with the process."""
+
+    def __init__(
+        self, user_state: UserState | None = None, *, trusted: Mapping[Path, bool] | None = None
+    ) -> None:
+        """`trusted` is the verdict of the editor, or of the command line, by folder."""
+        self._user_state = user_state
+        self._lock = threading.Lock()
+        self.verdicts: Mapping[str, bool] = by_real_path(trusted or {})
+        """What editor or command line says, by real path."""
+        self._for_now: dict[str, Trust] = {}
+        self._runs: dict[str, dict[str, bool]] = {}
+
+    @property
+    def problem(self) -> Problem | None:
+        """What is wrong with the file that has the user's decisions."""
+        return self._user_state.problem if self._user_state is not None else None
+
+    def beside(self, verdicts: Mapping[str, bool]) -> TrustBook:
+        """Return the same user's book for another client, with its verdicts by real path."""
+        book = copy(self)
+        book.verdicts = verdicts
+        return book
+
+    def of(self, folder: Path) -> Trust:
+        real = _real(folder)
+        # Without the lock: with a hundred turns at work, all others would wait for each read.
+        stated = self.verdicts.get(real)
+        decided = self._for_now.get(real)
+        if decided is None and self._user_state is not None:
+            decided = self._user_state.trust(real)
+        if stated is False:
+            return "none" if decided == "none" else "readOnly"
+        return decided or ("full" if stated else "readOnly")
+
+    def may_ask(self, folder: Path) -> bool:
+        """Whether the user may be asked for trust: not if the editor itself withholds it."""
+        return self.verdicts.get(_real(folder)) is not False
+
+    def decide(self, folder: Path, trust: Trust, *, for_now: bool = False) -> None:
+        """Record a decision, in place of all earlier ones about this folder and what it runs.
+
+        Raises `ReadOnlyError` when a lasting one cannot be stored.
+        """
+        real = _real(folder)
+        with self._lock:
+            self._for_now[real] = trust
+            self._runs.pop(real, None)
+        if not for_now and self._user_state is not None:
+            self._user_state.forget_runs(real)
+            self._user_state.set_trust(real, trust)
+
+    def runs(self, folder: Path) -> Mapping[str, bool] | None:
+        """Return, by hash, what may run by itself in a folder; None if that was never decided."""
+        real = _real(folder)
+        with self._lock:
+            now = self._runs.get(real)
+        stored = self._user_state.runs(real) if self._user_state is not None else None
+        return None if now is None and stored is None else {**(stored or {}), **(now or {})}
+
+    def decide_runs(
+        self, folder: Path, hashes: Iterable[str], *, may_run: bool, for_now: bool
+    ) -> None:
+        """Record whether these may run; only until the process ends, if it cannot be stored."""
+        real, decided = _real(folder), dict.fromkeys(hashes, may_run)
+        with self._lock:
+            self._runs[real] = {**self._runs.get(real, {}), **decided}
+        if not for_now and self._user_state is not None:
+            with suppress(ReadOnlyError):
+                self._user_state.add_runs(real, decided)
+
+    def listed(self) -> tuple[FolderTrust, ...]:
+        with self._lock:
+            stored = self._user_state.trusted_folders() if self._user_state is not None else ()
+            folders = {*stored, *self.verdicts, *self._for_now}
+        return tuple(FolderTrust(folder=f, trusted=self.of(Path(f))) for f in sorted(folders))
+
+
+def by_real_path(verdicts: Mapping[Path, bool]) -> dict[str, bool]:
+    return {_real(path): verdict for path, verdict in verdicts.items()}
+
+
+def _real(folder: Path) -> str:
+    # As text, since each step asks many times.
+    return os.path.realpath(folder)
+
+
+def hook_hash(command: str, folder: Path) -> str:
+    return _hash("hook", [command], command, folder)
+
+
+def command_hash(command: str, folder: Path) -> str:
+    return _hash("skillCommand", [command], command, folder)
+
+
+def server_hash(name: str, server: McpServerSettings, folder: Path) -> str:
+    line = shlex.join([server.command or "", *server.args])
+    return _hash("server", [name, server.model_dump_json()], line, folder)
+
+
+def _hash(kind: str, parts: Sequence[str], line: str, folder: Path) -> str:
+    files = named_files(line, folder, up_to_repository(folder)[-1])
+    text = json.dumps([kind, parts, files])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def may_run(trust: TrustBook, folder: Path, sha256: str) -> bool | None:
+    """Return what the user decided about what has this hash, None if nothing yet."""
+    return (trust.runs(folder) or {}).get(sha256)

@@ -1,0 +1,129 @@
+"""A linked git worktree in which one task is done, its check, and its patch and commit at the end.
+
+Only the files count. The commits, the index and the `.git` of the worktree are the agent's, which
+may have made them say anything: git is told where the repository is, and has an index of its own.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from oh_daemon.common.plain_text import shorten
+from oh_daemon.protocol.errors import InvalidParamsError, ToolError
+from oh_daemon.system.git import Git, Repository, run_git
+from oh_daemon.system.spawner import Spawner
+
+OURS = ".openhands"
+"""The folder with our own files, which no patch has."""
+_ALL = ("--", ":(top)", f":(top,exclude){OURS}")
+_MAX_OUTPUT_CHARS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """How a command ended that says whether the task is done."""
+
+    command: str
+    exit_code: int | None
+    """None when it did not end in time, or could not start."""
+    seconds: float
+    output: str
+    """The start and the end of what it wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A file of the patch; the lines are None for a binary file."""
+
+    path: str
+    added: int | None
+    deleted: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTree:
+    """A worktree at `place`, without a branch. Raises `ToolError` when git refuses."""
+
+    git: Git
+    place: Path
+    base: str
+    """The commit that it was made from."""
+
+    def write(self) -> str:
+        """Return git's name for the files as they are now, without those that git ignores."""
+        with tempfile.TemporaryDirectory(prefix="oh-index-") as apart:
+            git = replace(self.git, variables={"GIT_INDEX_FILE": f"{apart}/index"})
+            git.run("read-tree", self.base)
+            git.run("add", "--all", *_ALL)
+            return git.run("write-tree").decode().strip()
+
+    def patch(self, files: str) -> bytes:
+        """Return the patch from the base to what `write` returned, for `git apply`."""
+        return self._patch(files)
+
+    def patch_as_text(self, files: str) -> str:
+        """Return the same as text: files that are not UTF-8 are in it as binary ones."""
+        try:
+            return self._patch(files).decode()
+        except UnicodeDecodeError:
+            with tempfile.NamedTemporaryFile("w", prefix="oh-attributes-") as attributes:
+                attributes.write("* -diff\n")
+                attributes.flush()
+                setting = f"core.attributesFile={attributes.name}"
+                return self._patch(files, "-c", setting).decode()
+
+    def _patch(self, files: str, *settings: str) -> bytes:
+        options = ("-p", "--binary", "--full-index", "--no-ext-diff", "--no-textconv")
+        return self.git.run(*settings, "diff-tree", "-r", *options, self.base, files)
+
+    def changes(self, files: str) -> Iterator[Changed]:
+        rows = self.git.run("diff-tree", "-r", "-z", "--no-renames", "--numstat", self.base, files)
+        for row in rows.decode("utf-8", "replace").split("\0")[:-1]:
+            added, deleted, path = row.split("\t", 2)
+            yield Changed(path, *(None if n == "-" else int(n) for n in (added, deleted)))
+
+    def commit(self, files: str, message: str, branch: str) -> str:
+        """Make a new branch of one commit with these files, and return the commit."""
+        words = ("commit-tree", "-p", self.base, "-F", "-", files)
+        commit = self.git.run(*words, stdin=message.encode()).decode().strip()
+        self.git.run("update-ref", f"refs/heads/{branch}", commit, "0" * len(commit))
+        return commit
+
+    def remove(self) -> None:
+        """Remove the worktree with all that is in it."""
+        self.git.run("worktree", "remove", "--force", str(self.place))
+
+
+def make_tree(spawner: Spawner, repository: Path, place: Path) -> TaskTree:
+    """Make a worktree of what is checked out in a repository. Raises `ToolError`."""
+    where = run_git(
+        spawner, "rev-parse", "--path-format=absolute", "--git-common-dir", cwd=repository
+    )
+    if where.exit_code:
+        raise InvalidParamsError(f"{str(repository)!r} is in no git repository that can be used")
+    git_dir = Path(where.stdout.decode().strip())
+    base = run_git(spawner, "rev-parse", "--verify", "-q", "HEAD^{commit}", cwd=repository)
+    if base.exit_code:
+        raise InvalidParamsError(f"{str(repository)!r} has no commit to begin with")
+    commit = base.stdout.decode().strip()
+    Git(spawner, Repository(git_dir)).run("worktree", "add", "-q", "--detach", str(place), commit)
+    return TaskTree(Git(spawner, Repository(git_dir, place)), place, commit)
+
+
+def run_check(spawner: Spawner, command: str, folder: Path, timeout_s: float) -> Check:
+    """Run a command of bash; after that time, it is ended with all that it started.
+
+    `spawner` should be what holds the agent's commands: the check runs what the agent wrote.
+    """
+    begun = time.monotonic()
+    words, code = ["bash", "-c", f"exec 2>&1\n{command}"], None
+    try:
+        done = spawner.run(words, cwd=folder, timeout_s=timeout_s)
+        code, output = done.exit_code, done.stdout.decode("utf-8", "replace")
+    except ToolError as exc:
+        output = exc.message
+    return Check(command, code, time.monotonic() - begun, shorten(output, _MAX_OUTPUT_CHARS))

@@ -1,0 +1,28 @@
+"""What an ACP client says of itself in `initialize`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from oh_daemon.jsonrpc.reading import Json, field_in, object_in
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFacts:
+    """What a client says of itself."""
+
+    name: str = ""
+    capabilities: Json = field(default_factory=dict[str, Any])
+
+    def offers(self, *path: str) -> bool:
+        """Return whether the capability at this path is there, and not false."""
+        return field_in(self.capabilities, *path) not in (None, False)
+
+
+def client_facts(params: Json) -> ClientFacts:
+    """Read what counts for us; whatever has another type than it should counts as absent."""
+    name = field_in(params, "clientInfo", "name")
+    return ClientFacts(
+        name if isinstance(name, str) else "", object_in(params, "clientCapabilities")
+    )

@@ -1,0 +1,47 @@
+"""Puts the agent together once the client is known. It imports everything slow.
+
+All sessions share the locks, the processes, the logs and the trust of this process.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from oh_daemon.conversations.daemon_log import log_to
+from oh_daemon.conversations.services import share_for_user
+from oh_daemon.features.sandbox.self_test import SelfTest
+from oh_daemon.features.settings.places import Places
+from oh_daemon.features.settings.sources import SettingsSources
+from oh_daemon.frontends.acp.client_facts import ClientFacts
+from oh_daemon.frontends.acp.connection import Connection
+from oh_daemon.frontends.acp.prompts import Prompts
+from oh_daemon.frontends.acp.server import Server
+from oh_daemon.frontends.acp.sessions import Sessions
+from oh_daemon.jsonrpc.main_loop import Service
+
+
+def compose(server: Server, facts: ClientFacts) -> Service:
+    """Build everything behind the methods. Called on the main loop, right after `initialize`."""
+    environment = dict(os.environ)
+    places = Places(environment)
+    sources = SettingsSources(environment, places.settings_file)
+    self_test = SelfTest(environment)
+    self_test.start()
+    shared, models = share_for_user(places, {}, sources, self_test)
+    log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
+    shared = replace(
+        shared,
+        client_name=facts.name or "an ACP client",
+        is_sandbox_known=self_test.is_known,
+    )
+    connection = Connection(server.outbox, server.client, facts, server.streams, shared)
+    sessions = Sessions(connection, models)
+    prompts = Prompts(sessions)
+    return Service(
+        methods={**sessions.methods(), **prompts.methods()},
+        notifications=prompts.notifications(),
+        cancel=sessions.cancel,
+        stop=sessions.stop,
+        mask=shared.masker.mask,
+    )

@@ -1,0 +1,31 @@
+"""What all sessions of one client share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+
+from oh_daemon.conversations.services import Shared
+from oh_daemon.frontends.acp.chunks import SentText
+from oh_daemon.frontends.acp.client_facts import ClientFacts
+from oh_daemon.frontends.acp.projector import Projector
+from oh_daemon.frontends.acp.updates import Shows
+from oh_daemon.jsonrpc.client import Client
+from oh_daemon.jsonrpc.outbox import Outbox
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """What all sessions of a client share."""
+
+    outbox: Outbox
+    client: Client
+    facts: ClientFacts
+    streams: SentText
+    shared: Shared
+    projector: Projector = field(default_factory=Projector)
+
+    @property
+    def shows(self) -> Shows:
+        has = partial(self.facts.offers, "session")
+        return Shows(notices=has("notices"), compaction=has("compaction"))

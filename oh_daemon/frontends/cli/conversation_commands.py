@@ -1,0 +1,167 @@
+"""`oh-daemon ask`, `rollback` and `land`: they open a conversation and leave its agent at rest."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.plain_text import clipped, display_escaped
+from oh_daemon.conversations.conversations import Conversations
+from oh_daemon.conversations.daemon_log import log_quietly_to
+from oh_daemon.conversations.history import rollback
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.services import share_for_user
+from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.features.export.transcript import message_text
+from oh_daemon.features.settings.places import Places
+from oh_daemon.frontends.cli.logs import find_id
+from oh_daemon.frontends.cli.status_line import status_line
+from oh_daemon.kernel.delivery import MAX_TITLE
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.branches import (
+    ChangesListResult,
+    ReviewParams,
+    ReviewResult,
+    RollbackParams,
+    RollbackResult,
+)
+from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+
+DONE, LEFT_SOME = 0, 1
+
+
+@contextmanager
+def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[Live]:
+    """Open the conversation as `command`, and close it at the end. Raises `UserError`."""
+    places = Places(os.environ)
+    shared, _ = share_for_user(places, {folder: True})
+    log_quietly_to(places.log_file, shared.settings(folder).settings.log_level, shared.masker)
+    conversations = Conversations(replace(shared, client_name=command), equipped)
+    try:
+        ids = [summary["id"] for summary in conversations.listed([folder])]
+        yield conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)
+    finally:
+        conversations.close_all(1.0)
+
+
+def print_answer(folder: Path, start_of_id: str, question: str) -> None:
+    """Ask the conversation's model and print its answer. Raises `ModelError`, `UserError`."""
+    if not question.strip():
+        raise InvalidParamsError('say what you want to know: oh-daemon ask ID "question"')
+    with (
+        at_rest(folder, start_of_id, "oh-daemon ask") as live,
+        status_line("asking; Ctrl-C stops it", Console(stderr=True, highlight=False)),
+    ):
+        answer = live.agent.ask(question, CancelToken())
+    sys.stdout.write(f"{display_escaped(answer.text)}\n")
+
+
+def run_rollback(
+    folder: Path, start_of_id: str, to_item: str | None, *, keep_files: bool, is_dry: bool
+) -> int:
+    """Take back the last message, or `to_item`, and all after it; return the exit code."""
+    with at_rest(folder, start_of_id, "oh-daemon rollback") as live:
+        message = _message(live, to_item)
+        params = RollbackParams(
+            conversation_id=live.id,
+            to_item_id=message["id"],
+            files="keep" if keep_files else "restore",
+            dry_run=is_dry,
+        )
+        result = rollback(live, params)
+    _print(_rollback_lines(result, message, folder, is_dry=is_dry))
+    return LEFT_SOME if result.conflicts else DONE
+
+
+def _message(live: Live, item_id: str | None) -> plain.UserMessageItem:
+    """Return the message to go back to. Raises `InvalidParamsError`."""
+    messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
+    found = [item for item in messages if item_id in {None, item["id"]}]
+    if not found:
+        what = "no message to go back to" if item_id is None else f"no message {item_id!r}"
+        raise InvalidParamsError(
+            f"{what} in this conversation; `oh-daemon log {live.id[:12]} --json` shows its items"
+        )
+    return found[-1]
+
+
+def _rollback_lines(
+    result: RollbackResult, message: plain.UserMessageItem, folder: Path, *, is_dry: bool
+) -> Iterator[str]:
+    rest = "the rest of the folder"
+    said = clipped(" ".join(message_text(message).split()), MAX_TITLE)
+    yield f"{'Would go' if is_dry else 'Went'} back to before: {said}"
+    for uri in result.restored:
+        yield f"  {'would be' if is_dry else 'is'} as it was: {_path(uri, folder) or rest}"
+    for conflict in result.conflicts:
+        yield f"  stays as it is: {_path(conflict.uri, folder) or rest} ({conflict.reason})"
+
+
+def run_land(
+    folder: Path, start_of_id: str, files: Sequence[Path], *, discards: bool, is_dry: bool
+) -> int:
+    """Land or discard these files, or all; return the exit code."""
+    with at_rest(folder, start_of_id, "oh-daemon land") as live:
+        if live.isolated is None:
+            raise InvalidStateError("that conversation is not isolated: nothing of it waits")
+        if is_dry:
+            _print(waiting_lines(live.isolated.list(), folder))
+            return DONE
+        uris = tuple(uri_from_path(folder / file) for file in files)
+        params = ReviewParams(conversation_id=live.id, uris=uris)
+        act = live.isolated.discard if discards else live.isolated.land
+        result = act(params)
+    _print(review_lines(result, folder, "discarded" if discards else "landed"))
+    return LEFT_SOME if result.conflicts else DONE
+
+
+def lines_at_end(changes: ChangesListResult, folder: Path, how: str) -> Iterator[str]:
+    """Yield what a run says of what waits when it ends, and `how` it lands."""
+    lines = [*waiting_lines(changes, folder)]
+    yield from lines
+    if lines:
+        yield f"nothing of this is in the folder yet; {how}"
+
+
+def waiting_lines(changes: ChangesListResult, folder: Path) -> Iterator[str]:
+    """Yield a line for each file that waits."""
+    for file in changes.files:
+        counts = "" if file.raw else f" (+{file.added} -{file.removed})"
+        clash = ", also changed outside" if file.state == "conflict" else ""
+        yield f"{file.op} {_name(file.uri, folder)}{counts}{clash}"
+    for change in changes.git or ():
+        yield change.title
+    for uri, why in (changes.left_out or {}).items():
+        yield f"cannot land: {_name(uri, folder)}: {why}"
+
+
+def review_lines(result: ReviewResult, folder: Path, done: str) -> Iterator[str]:
+    for uri in result.done:
+        yield f"{done}: {_name(uri, folder)}"
+    for conflict in result.conflicts:
+        yield f"still waits: {_name(conflict.uri, folder)}: {conflict.reason}"
+
+
+def _print(lines: Iterator[str]) -> None:
+    for line in lines:
+        sys.stdout.write(f"{display_escaped(line)}\n")
+
+
+def _name(uri: str, folder: Path) -> str:
+    return _path(uri, folder) or "what git did"
+
+
+def _path(uri: str, folder: Path) -> str:
+    """Return the path as people write it from the folder; nothing for the folder itself."""
+    path = path_from_uri(uri) or Path(uri)
+    if path == folder:
+        return ""
+    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)

@@ -1,0 +1,120 @@
+"""`oh-daemon doctor`: tries whether this machine has what the daemon needs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from oh_daemon.common.plain_text import display_escaped
+from oh_daemon.features.models.logins import Logins
+from oh_daemon.features.models.models import Models, greet
+from oh_daemon.features.settings.places import Places
+from oh_daemon.features.settings.sources import SettingsSources
+from oh_daemon.features.skills.files import find_skills
+from oh_daemon.frontends.cli.sandbox import level_lines
+from oh_daemon.protocol.errors import DaemonError
+from oh_daemon.protocol.problems import render_problem
+from oh_daemon.storage.commit import CommitThread
+from oh_daemon.storage.event_log import open_log
+from oh_daemon.system.private_files import disk_error
+from oh_daemon.system.spawner import Spawner
+
+_NO_MODEL = (
+    "no model: run `oh-daemon login`, or `export ANTHROPIC_API_KEY=...` with your key, or that of "
+    "another provider, or set `model` in {file}; `demo` is a script. An editor can also lend a key"
+)
+_STYLES = {"✓": "green", "!": "yellow", "✗": "red"}
+
+
+def run_doctor(folder: Path, *, tries_model: bool) -> int:
+    """Print each finding; return 1 when something that is needed, such as a model, is not there."""
+    console = Console(highlight=False)
+    findings = list(_findings(folder, tries_model=tries_model))
+    for mark, text in findings:
+        said = display_escaped(text)
+        console.print(Text(f"{mark} ", _STYLES[mark]).append(said, ""), soft_wrap=True)
+    return int(any(mark == "✗" for mark, _ in findings))
+
+
+def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
+    """Yield (mark, what was found)."""
+    yield "✓", f"oh-daemon {version('oh-daemon')}, Python {platform.python_version()}"
+    if platform.system() != "Linux":
+        yield "!", f"{platform.system()} is not tested; only Linux is"
+    yield _shell(folder)
+    yield from level_lines(folder)
+    git = shutil.which("git")
+    lost = "searches do not skip ignored files, and changes by commands cannot be undone"
+    yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {lost}")
+    yield _log(folder)
+    log_file = Places(os.environ).log_file
+    yield "✓", f"the daemon's own log, without your messages and files: {log_file}"
+    # Also those of a folder that is not trusted: nothing of them runs here.
+    for skill in find_skills([folder], Path.home(), lambda _folder: True):
+        if skill.problem is not None:
+            yield "!", f"the skill {skill.path} is not used: {skill.problem}"
+    yield from _settings(folder, tries_model=tries_model)
+
+
+def _shell(folder: Path) -> tuple[str, str]:
+    with closing(Spawner()) as spawner:
+        try:
+            ran = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10)
+        except DaemonError as exc:
+            return "✗", f"no command can be run: {exc.message}"
+    return "✓", f"commands run: {ran.stdout.decode(errors='replace').splitlines()[0]}"
+
+
+def _log(folder: Path) -> tuple[str, str]:
+    commit = CommitThread()
+    home = folder / ".openhands"
+    near = home if home.is_dir() else folder
+    try:
+        # Of a name of its own, since it is removed with all in it.
+        with tempfile.TemporaryDirectory(prefix=".oh-doctor-", dir=near) as place:
+            log = open_log(Path(place), commit, create=True).log
+            log.sync()
+            log.close()
+    except DaemonError as exc:
+        return "✗", f"no log can be written: {exc.message}"
+    except OSError as exc:
+        return "✗", f"no log can be written: {disk_error(near, exc).message}"
+    finally:
+        commit.close()
+    return "✓", f"logs can be written in {folder}"
+
+
+def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
+    places = Places(os.environ)
+    settings_file = places.settings_file
+    merged = SettingsSources(os.environ, settings_file).merged(folder)
+    for problem in merged.problems:
+        yield "!", f"settings: {render_problem(problem)}"
+    logins = Logins(places.logins_file)
+    models = Models(lambda: merged.settings, os.environ, logins=logins).for_trial()
+    name = models.default_name()
+    if name is None:
+        yield "✗", _NO_MODEL.format(file=settings_file)
+    else:
+        yield _model(models, name, is_tried=tries_model)
+
+
+def _model(models: Models, name: str, *, is_tried: bool) -> tuple[str, str]:
+    """Check the model; if `is_tried`, ask it for a word, which costs a little."""
+    try:
+        models.check(name)
+        if not is_tried:
+            return "✓", f"model: {name}; --try-model sends it a short request"
+        greet(models.model_for(name))
+    except DaemonError as exc:
+        return "✗", f"model {name}: {exc.with_hint}"
+    return "✓", f"model {name}: it answers"

@@ -1,0 +1,140 @@
+"""`oh-daemon fleet`: works on many tasks, shows how far they are, and a table of how they ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import replace
+from pathlib import Path
+
+import orjson
+from pydantic_core import to_json
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from oh_daemon.common.plain_text import display_escaped
+from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.fleet.fleet import (
+    Progress,
+    Request,
+    folders_below,
+    results_of,
+    run_fleet,
+    write_reports,
+)
+from oh_daemon.frontends.fleet.task_folder import Result
+from oh_daemon.protocol.errors import InvalidParamsError
+
+_FAILED, _INTERRUPTED = 1, 130
+_MAX_SHOWN, _WIDE = 60, 250
+
+
+def run(request: Request, start_engine: Callable[[], Executor]) -> int:
+    """Run the fleet; return 0 when all tasks passed."""
+    console = Console(stderr=True, highlight=False)
+    n_done = len(results_of(folders_below(request.out)))
+    if n_done:
+        say(f"goes on in {request.out}, where {n_done} tasks have ended")
+    try:
+        progress = _watched(request, start_engine, console)
+    except KeyboardInterrupt:
+        say("interrupted; the same command goes on")
+        # Python would wait for the threads, which may be at work for hours. What they started ends
+        # with this process, and what they have done is in the folder.
+        os._exit(_INTERRUPTED)
+    say(line_of_all(progress))
+    if progress.waiting:
+        say(f"{progress.waiting} tasks did not begin: --max-total leaves too little for them")
+    say(f"results are in {request.out / 'results.jsonl'}")
+    return 0 if progress.ended["passed"] == progress.total else _FAILED
+
+
+def _watched(request: Request, start_engine: Callable[[], Executor], console: Console) -> Progress:
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+
+        def show(progress: Progress, result: Result | None) -> None:
+            if result is not None:
+                console.print(Text(display_escaped(line_of(result))))
+            if console.is_terminal:
+                live.update(Text(line_of_all(progress)), refresh=True)
+
+        return run_fleet(request, start_engine, show)
+
+
+def line_of(result: Result) -> str:
+    """Return what is said of a task that has just ended."""
+    mark = "✓" if result.status == "passed" else "✗"
+    check = "" if result.check is None else f", check {result.check}"
+    return (
+        f"{mark} {result.id}: {result.reason}{check}, {result.steps} steps, {_usd(result.cost_usd)}"
+    )
+
+
+def line_of_all(progress: Progress) -> str:
+    """Return how far the fleet is, in one line."""
+    ended = ", ".join(f"{n} {status}" for status, n in sorted(progress.ended.items()))
+    now = f", {progress.running} running, {progress.waiting} waiting" if progress.running else ""
+    seconds = time.monotonic() - progress.begin_s
+    return (
+        f"{progress.ended.total()} of {progress.total} tasks: {ended or 'none yet'}{now}, "
+        f"{_usd(progress.cost_usd)}, {seconds:.0f} s"
+    )
+
+
+def report(what: str, out: Path | None, *, as_json: bool) -> int:
+    """Print the table (`status`) or write the reports of all shards (`merge`)."""
+    if out is None or not out.is_dir():
+        raise InvalidParamsError(f"say which folder: oh-daemon fleet {what} DIR")
+    return _merge(out) if what == "merge" else _print_status(out, as_json=as_json)
+
+
+def _print_status(out: Path, *, as_json: bool) -> int:
+    """Print a table of all tasks, also while they run; return 0 when all have passed."""
+    table = Table(box=None)
+    for name in ("task", "status", "check", "steps", "cost", "cut off", "why"):
+        table.add_column(name, no_wrap=True)
+    all_passed = True
+    for folder in folders_below(out):
+        result, ledger = folder.result, folder.ledger
+        row = result or Result(
+            id=folder.path.name, status="failed", reason="", steps=ledger.steps, n_cut=ledger.n_cut
+        )
+        status = result.status if result else "unfinished"
+        all_passed &= status == "passed"
+        if as_json:
+            fields = {**orjson.loads(to_json(row)), "status": status}
+            sys.stdout.buffer.write(orjson.dumps(fields) + b"\n")
+            continue
+        check = "" if row.check is None else str(row.check)
+        cost = _usd(ledger.cost_usd)
+        why = row.reason.replace("\n", " ")[:_MAX_SHOWN]
+        words = (row.id, status, check, str(row.steps), cost, str(row.n_cut), why)
+        table.add_row(*(Text(display_escaped(word)) for word in words))
+    if not as_json:
+        width = None if sys.stdout.isatty() else _WIDE
+        Console(highlight=False, width=width).print(table)
+    return 0 if all_passed else _FAILED
+
+
+def _merge(out: Path) -> int:
+    """Write the reports of all shards below the folder."""
+    results = results_of(folders_below(out))
+    write_reports(out, results)
+    say(f"{len(results)} results are in {out / 'results.jsonl'}")
+    return 0 if all(result.status == "passed" for result in results) else _FAILED
+
+
+def shard_of(request: Request, shard: str) -> Request:
+    """Return the part of the request that a shard such as `0/16` has, in a folder of its own."""
+    index, _, count = shard.partition("/")
+    out = request.out / f"shard-{index}-of-{count}"
+    return replace(request, tasks=request.tasks[int(index) :: int(count)], out=out)
+
+
+def _usd(amount: float | None) -> str:
+    return "cost unknown" if amount is None else f"${amount:.2f}"

@@ -1,0 +1,315 @@
+"""`oh-daemon run` and `condense`: one turn without an editor, until it ends.
+
+They show progress to people, or the log's own lines to programs.
+
+stdout carries what happens in the conversation, as pure JSONL with `--json`. What the command has
+to say about itself goes to stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import orjson
+from rich.console import Console
+
+from oh_daemon.common.masking import MIN_LENGTH
+from oh_daemon.conversations.conversations import Conversations
+from oh_daemon.conversations.daemon_log import log_quietly_to
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.services import Recipe, Shared, share_for_user
+from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.features.attachments.images import read_images, with_images
+from oh_daemon.features.models.models import Models, is_free
+from oh_daemon.features.models.warm_up import warm_up
+from oh_daemon.features.settings.places import Places
+from oh_daemon.features.settings.sources import SettingsSources
+from oh_daemon.features.skills.prompts import typed
+from oh_daemon.frontends.cli.conversation_commands import lines_at_end
+from oh_daemon.frontends.cli.conversation_control import Desk, DeskHere
+from oh_daemon.frontends.cli.logs import find_id
+from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.status_line import status_line
+from oh_daemon.frontends.cli.terminal_user import TerminalUser, on_signals
+from oh_daemon.frontends.cli.turn_watch import INTERRUPTED, TurnWatch
+from oh_daemon.kernel.ports import Json, Model, Question
+from oh_daemon.kernel.turns import may_resume
+from oh_daemon.protocol import messages as m
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.protocol.problems import render_problem
+from oh_daemon.protocol.settings import Merged
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The command line of `run` or `condense`."""
+
+    task: str
+    workspace: Path
+    options: Mapping[str, Any]
+    settings_file: Path | None = None
+    resume: str | None = None
+    autoresume: bool = False
+    condenses: bool = False
+    """Condense the conversation that is resumed; the task says what to keep."""
+    tool_choice: Literal["auto", "required"] = "auto"
+    result_schema: Json | None = None
+    images: Sequence[Path] = ()
+    as_json: bool = False
+    secrets: tuple[str, ...] = ()
+    """Environment variables of this process that a command gets when it names them."""
+    isolated: bool = False
+    is_alone: bool = False
+    """Nobody looks on: nothing is asked, and a limit of cost that could not hold is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What is there when the turn has ended, and the conversation is still open."""
+
+    live: Live
+    shared: Shared
+    turn: plain.Turn | None
+    """None when it only paused."""
+    code: int
+    """The exit code that the turn's end stands for."""
+
+
+def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: end.code) -> int:
+    """Work until the turn ends; return the exit code, which `at_end` may change."""
+    signals, watch = Signals(), TurnWatch()
+    conversations, recipe, models = _compose(request, os.environ, watch)
+    # Programs get the log's lines and nothing else, also on a terminal.
+    console = Console(highlight=False, force_terminal=False if request.as_json else None)
+    with ExitStack() as last_words, ExitStack() as ending:
+        ending.callback(conversations.close_all, 1.0)
+        with status_line("starting", console):
+            images = read_images(request.images)
+            live = _open(request, conversations, recipe, models, watch)
+        _announce(request, live)
+        where = f"conversation {live.id[:12]}, for `oh-daemon log` and `run --resume`"
+        last_words.callback(say, f"this was {where}")
+        desk = signals.desk = DeskHere(live, conversations)
+        user = TerminalUser(desk, console, is_there=can_ask(request))
+        waiting = [*live.conversation.state.pending]
+        if signals.came:
+            return INTERRUPTED
+        _begin(request, live, images, models)
+        if signals.came:
+            interrupt(desk)
+        user.ask_again(waiting)
+        code = watch.show(user, as_json=request.as_json)
+        desk.see_offers_through()
+        if live.isolated is not None:
+            how = f"oh-daemon land {live.id[:12]}"
+            for words in lines_at_end(live.isolated.list(), request.workspace, how):
+                say(words)
+        return at_end(Ended(live, conversations.shared, watch.turn, code))
+
+
+class Signals:
+    """Signals to end: they end the start, and from then on interrupt the turn."""
+
+    def __init__(self) -> None:
+        self.came = False
+        self.desk: Desk | None = None
+        on_signals(self._heed)
+
+    def _heed(self, _number: int, _frame: object) -> None:
+        # Some imports catch whatever is raised.
+        self.came = True
+        if self.desk is None:
+            raise KeyboardInterrupt
+        interrupt(self.desk)
+
+
+def interrupt(desk: Desk) -> None:
+    # On a thread of its own: when the signal came, this one may have held the conversation's lock.
+    threading.Thread(target=desk.interrupt, name="interrupt", daemon=True).start()
+
+
+def _compose(
+    request: Request, environment: Mapping[str, str], watch: TurnWatch
+) -> tuple[Conversations, Recipe, Models]:
+    """Compose the same parts as the editor's daemon, for one folder that the caller trusts."""
+    places = Places(environment)
+    sources = sources_of(request, places)
+
+    def can_answer(_question: Question) -> bool:
+        return can_ask(request)
+
+    secrets = secrets_of(request, environment)
+    shared, models = share_for_user(places, {request.workspace: True}, sources)
+    # Nobody is watching: better to start late than without a tool that the task may need.
+    shared.mcp.wait_s = threading.TIMEOUT_MAX
+    for value in secrets.values():
+        shared.masker.add(value)
+    shared = replace(
+        shared,
+        secrets=dict(secrets),
+        client_name="oh-daemon run",
+        is_attended=lambda: can_ask(request),
+        can_ask=lambda: can_ask(request),
+        can_answer=can_answer,
+        listeners=(watch,),
+    )
+    merged = shared.settings(request.workspace)
+    log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
+    heed_problems(merged)
+    recipe = Recipe(
+        merged.settings.instructions,
+        tool_choice=request.tool_choice,
+        result_schema=request.result_schema,
+    )
+    return Conversations(shared, equipped), recipe, models
+
+
+def sources_of(request: Request, places: Places) -> SettingsSources:
+    own_file, options = request.settings_file, request.options
+    return SettingsSources(os.environ, places.settings_file, own_file, command_line=options)
+
+
+def heed_problems(merged: Merged) -> None:
+    """Say what is wrong with settings. Raises `InvalidParamsError` for those of this command."""
+    for problem in merged.problems:
+        if problem.source in {"command line", "environment"}:
+            raise InvalidParamsError(render_problem(problem, with_outcome=False))
+        say(f"settings: {render_problem(problem)}")
+
+
+def secrets_of(request: Request, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the named variables. Raises `InvalidParamsError` for one missing or too short."""
+    for name in request.secrets:
+        if len(environment.get(name, "")) < MIN_LENGTH:
+            raise InvalidParamsError(
+                f"--secret {name}: set this variable, to {MIN_LENGTH} characters or more"
+            )
+    return {name: environment[name] for name in request.secrets}
+
+
+def read_schema(file: Path | None) -> Json | None:
+    """Return the schema, if a file is named. Raises `InvalidParamsError`."""
+    if file is None:
+        return None
+    try:
+        schema: object = orjson.loads(file.read_bytes())
+    except (OSError, ValueError) as exc:
+        raise InvalidParamsError(f"--result-schema: {exc}") from exc
+    if not isinstance(schema, dict):
+        raise InvalidParamsError("--result-schema: a JSON Schema must be an object")
+    return cast("Json", schema)
+
+
+def _open(
+    request: Request, conversations: Conversations, recipe: Recipe, models: Models, watch: TurnWatch
+) -> Live:
+    """Start or open the conversation to work in; its model's name is checked before that."""
+    if request.images and not request.task.strip():
+        raise InvalidParamsError("--image needs a task that says what to do with it")
+    folders = [request.workspace]
+    ids = (summary["id"] for summary in conversations.listed(folders))
+    resumed = resumed_id(request, ids)
+    if resumed is not None:
+        recipe = replace(recipe, options=changed_options(request))
+    else:
+        require_task(request)
+    if resumed is None or "model" in request.options:
+        settings = conversations.shared.settings(request.workspace).settings
+        name = settings.model or models.require_default()
+        models.check(name)
+        if request.is_alone and "maxCostUsd" in request.options:
+            models.require_price(name)
+    if resumed is None:
+        params = m.StartParams(isolated=request.isolated)
+        return conversations.start(params, folders, recipe=recipe)
+    live = conversations.open(resumed, folders, recipe=recipe)
+    _require_work(request, live)
+    watch.skip()
+    if not is_free(live.conversation.state.options_now["model"]):
+        warm_up()
+    return live
+
+
+def resumed_id(request: Request, ids: Iterable[str]) -> str | None:
+    """Return the id of the conversation to go on with, if any. Raises `InvalidParamsError`."""
+    if request.autoresume and request.resume is not None:
+        raise InvalidParamsError("--resume and --autoresume exclude each other")
+    if request.resume is not None:
+        return find_id([*ids], request.resume, request.workspace)
+    return next(iter(ids), None) if request.autoresume else None
+
+
+def require_task(request: Request) -> None:
+    """Raises `InvalidParamsError` when a new conversation has nothing to begin with."""
+    if not request.task.strip():
+        raise InvalidParamsError('say what to do: oh-daemon run "task"')
+
+
+def _require_work(request: Request, live: Live) -> None:
+    """Raises `InvalidStateError` when a resumed conversation has nothing to go on with."""
+    state = live.conversation.state
+    if request.condenses and (state.turn is not None or state.pending):
+        raise InvalidStateError("its turn is paused; `oh-daemon run --resume` continues that")
+    if request.condenses or request.task.strip():
+        return
+    if state.questions and not can_ask(request):
+        [question, *_] = state.questions.values()
+        raise unanswered(question["prompt"], live.id)
+    if not may_resume(state):
+        how = f'oh-daemon run "task" --resume {live.id[:12]}'
+        raise InvalidStateError(f"its last turn is complete; say what to do next: {how}")
+
+
+def unanswered(prompt: str, conversation_id: str) -> InvalidStateError:
+    """Return why a conversation with a question cannot go on where nobody is there."""
+    how = f'oh-daemon run "task" --resume {conversation_id[:12]}'
+    return InvalidStateError(f"it asks {prompt!r}; give the answer as the task: {how}")
+
+
+def _announce(request: Request, live: Live) -> None:
+    """Say where it works and that it costs money."""
+    say(f"works in {request.workspace}, on this machine and with your permissions")
+    announce_cost(live.conversation.state.options["model"])
+
+
+def announce_cost(model: str) -> None:
+    if not is_free(model):
+        say(f"model {model}; this run costs money, and the sum is shown at the end")
+
+
+def changed_options(request: Request) -> dict[str, str]:
+    """Return the options that the command line changes in a resumed conversation.
+
+    Raises `InvalidParamsError` for a limit, which only a new conversation takes.
+    """
+    fixed = {"maxSteps": "--max-steps", "maxCostUsd": "--max-cost"}
+    if found := [name for key, name in fixed.items() if key in request.options]:
+        raise InvalidParamsError(f"{found[0]} is for new conversations; this one keeps its limits")
+    return dict(request.options)
+
+
+def _begin(request: Request, live: Live, images: Sequence[bytes], models: Models) -> None:
+    conversation = live.conversation
+
+    def seeing() -> Model:
+        return models.model_for(conversation.state.options_now["model"])
+
+    if request.condenses:
+        conversation.condense(request.task or None)
+    elif request.task.strip():
+        task = (typed(request.task),)
+        conversation.send(with_images(task, images, seeing, conversation.journal.log))
+    else:
+        conversation.resume()
+
+
+def can_ask(request: Request) -> bool:
+    return sys.stdin.isatty() and not (request.as_json or request.is_alone)

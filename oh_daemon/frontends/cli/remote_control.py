@@ -1,0 +1,80 @@
+"""The `Desk` of a conversation that a daemon elsewhere has, and what that daemon tells of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from oh_daemon.features.approval.consent import NOBODY_THERE
+from oh_daemon.frontends.cli.conversation_control import OFFERS_S
+from oh_daemon.frontends.cli.turn_watch import TurnWatch
+from oh_daemon.frontends.client.connection import DaemonClient
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import Decision
+from oh_daemon.protocol.errors import DaemonError
+
+
+class DeskThere:
+    """A conversation of a daemon elsewhere; `take` says which."""
+
+    id = model = ""
+
+    def __init__(self, daemon: DaemonClient, watch: TurnWatch) -> None:
+        """Let `watch` have what the daemon tells."""
+        self._daemon = daemon
+        self._watch = watch
+        self._changed = threading.Condition()
+        self._ended = set[str]()
+        """Items that have ended: what is asked about one is an offer."""
+        self._offers = set[str]()
+        """Those whose answers nobody has acted on yet."""
+        daemon.deliver(self._heed, watch.fail)
+
+    def take(self, info: Json) -> None:
+        """Take a `ConversationInfo`."""
+        self.id, self.model = info["id"], info["model"]
+
+    def _heed(self, method: str, params: Any) -> None:
+        if method == "conversation/event" and params["event"]["type"] == "item.completed":
+            item = params["event"]["item"]
+            with self._changed:
+                self._ended.add(item["id"])
+                self._offers.discard(item.get("settles", ""))
+                self._changed.notify_all()
+        self._watch.take(method, params)
+
+    def waiting(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
+        for each in ids:
+            found = self.ask("conversation/open", replay="none")["pending"]
+            yield from (request for request in found if request["id"] == each)
+
+    def decide(self, approval: plain.Approval, decision: Decision) -> None:
+        with self._changed:
+            self._offers |= {approval["itemId"]} & self._ended
+        self._decide(approval, decision)
+
+    def reject_unasked(self, approval: plain.Approval) -> None:
+        self._decide(approval, Decision(effect="reject"), feedback=NOBODY_THERE)
+
+    def _decide(self, approval: plain.Approval, decision: Decision, **more: str) -> None:
+        named = {"approvalId": approval["id"], "digest": approval["digest"]}
+        self._daemon.request("approval/respond", {**named, "decision": decision, **more})
+
+    def answer(self, question: plain.InputRequest, text: str) -> None:
+        said = {"action": "accept", "content": text} if text else {"action": "decline"}
+        self._daemon.request("input/respond", {"inputId": question["id"], **said})
+
+    def interrupt(self) -> None:
+        with suppress(DaemonError):
+            self.ask("conversation/interrupt")
+
+    def see_offers_through(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._offers, OFFERS_S)
+
+    def ask(self, method: str, **params: Any) -> Json:
+        """Ask something about the conversation."""
+        return self._daemon.request(method, {"conversationId": self.id, **params})

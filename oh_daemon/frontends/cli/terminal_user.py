@@ -1,0 +1,101 @@
+"""The person at the terminal: what the agent asks them, and what they see while it works."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.prompt import Prompt
+
+from oh_daemon.features.export.event_lines import EventPrinter, print_lines
+from oh_daemon.frontends.cli.conversation_control import Desk
+from oh_daemon.kernel.approval_requests import whole_text
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import Decision
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalUser:
+    """Whoever can answer, if anybody `is_there`."""
+
+    desk: Desk
+    console: Console
+    is_there: bool
+
+    def ask(self, event: plain.Event) -> None:
+        """Put a request that was just printed to them, and hand on the answer."""
+        if not self.is_there:
+            return
+        if event["type"] == "approval.requested":
+            self._approve(event["approval"])
+        if event["type"] == "input.requested":
+            self._answer(event["input"])
+
+    def ask_again(self, ids: Collection[str]) -> None:
+        """Settle what already waited in a resumed conversation, unless a message replaced that."""
+        for request in self.desk.waiting(ids):
+            kind = "input" if "prompt" in request else "approval"
+            event: Any = {"type": f"{kind}.requested", kind: request}
+            record: Any = {"itemId": request["itemId"], "event": event}
+            if self.is_there:
+                EventPrinter(self.console).print(record)
+                self.ask(event)
+            elif "digest" in request:
+                self.desk.reject_unasked(request)
+
+    def _approve(self, approval: plain.Approval) -> None:
+        text = whole_text(approval["subject"])
+        if text not in approval["title"]:
+            print_lines(text, self.console)
+        options = {str(n): option for n, option in enumerate(approval["options"], 1)}
+        for number, option in options.items():
+            self.console.print(f"  {number}  {option['label']}", markup=False)
+        typed = self._typed(list(options))
+        if typed is None:
+            return
+        chosen, decision = options.get(typed), Decision(effect="reject")
+        if chosen is not None:
+            decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+        self.desk.decide(approval, decision)
+
+    def _answer(self, question: plain.InputRequest) -> None:
+        """Take the number of a choice, or any text as the answer; an empty line declines."""
+        typed = self._typed()
+        if typed is None:
+            return
+        numbered = {str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)}
+        self.desk.answer(question, numbered.get(typed, typed))
+
+    def _typed(self, choices: list[str] | None = None) -> str | None:
+        """Return what they type: empty at the end of input, None if they interrupt the turn."""
+        # With our own handlers the prompt would go on waiting.
+        handlers = on_signals(signal.default_int_handler)
+        try:
+            return Prompt.ask("  Your answer", choices=choices, console=self.console).strip()
+        except EOFError:
+            self.console.print()
+            return ""
+        except KeyboardInterrupt:
+            self.desk.interrupt()
+            return None
+        finally:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+
+
+def on_signals(act: Handler) -> dict[signal.Signals, Handler]:
+    """Let `act` handle what asks the process to end; return the handlers until now."""
+    # Under `nohup`, a terminal that closes ends nothing.
+    is_kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    ends = (
+        (signal.SIGINT, signal.SIGTERM)
+        if is_kept
+        else (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    )
+    return {number: signal.signal(number, act) for number in ends}

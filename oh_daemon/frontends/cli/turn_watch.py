@@ -1,0 +1,135 @@
+"""One turn at the terminal: prints what happens until it ends, and returns an exit code."""
+
+from __future__ import annotations
+
+import sys
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import orjson
+from rich.console import Console
+
+from oh_daemon.features.approval.consent import NOBODY_THERE
+from oh_daemon.features.export.event_lines import EventPrinter
+from oh_daemon.frontends.cli.process import say
+from oh_daemon.frontends.cli.status_line import status_line
+from oh_daemon.frontends.cli.terminal_user import TerminalUser
+from oh_daemon.kernel.journal import History, Listener
+from oh_daemon.kernel.state import is_tool_item
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.errors import DaemonError, StorageError
+from oh_daemon.protocol.settings import LIMITS
+
+DONE, TURN_FAILED, NEEDS_A_PERSON, LIMIT, NO_MODEL, INTERRUPTED = 0, 1, 3, 4, 5, 130
+_MODEL_ERRORS = frozenset({"authRequired", "modelUnavailable", "network", "rateLimit"})
+_OF_SUB_AGENTS = frozenset({"approval.requested", "approval.resolved"})
+"""The events of sub-agents that people are shown; the parent's events say how they end."""
+_LIMITS = frozenset({"maxSteps", *LIMITS})
+
+
+class Report(NamedTuple):
+    """An event, of whichever conversation."""
+
+    conversation_id: str
+    line: bytes
+    """As it goes over the wire."""
+    record: plain.Record
+
+
+class TurnWatch(Listener):
+    """Queues what the conversations report, in order, for the main thread to print."""
+
+    def __init__(self) -> None:
+        self._reports: SimpleQueue[Report | DaemonError] = SimpleQueue()
+        self.turn: plain.Turn | None = None
+        """The turn that `show` has shown, once it is completed."""
+
+    def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
+        head = orjson.dumps({"conversationId": history.id, "epoch": history.epoch})
+        self._reports.put(Report(history.id, head[:-1] + b"," + line[1:], record))
+
+    def on_halted(self, history: History, error: StorageError) -> None:
+        if history.state.parent_id is None:
+            self.fail(error)
+
+    def take(self, method: str, params: Any) -> None:
+        """Take what a daemon elsewhere tells."""
+        if method == "conversation/event":
+            self._reports.put(Report(params["conversationId"], orjson.dumps(params), params))
+        elif method == "daemon/statusChanged" and params["kind"] == "error":
+            self.fail(StorageError(params["message"]))
+
+    def fail(self, error: DaemonError) -> None:
+        """Take why there will be no more."""
+        self._reports.put(error)
+
+    def skip(self) -> None:
+        """Drop what opening an earlier conversation appended: after a crash, its turn's end.
+
+        Who reads until a turn is completed, as programs do, means the turn of this run.
+        """
+        while not self._reports.empty():
+            self._reports.get()
+
+    def show(self, user: TerminalUser, *, as_json: bool) -> int:
+        """Show what happens until the turn ends or pauses; return the exit code."""
+        printer = EventPrinter(user.console)
+        last_refused = False
+        while True:
+            report = self._next(user.console)
+            if isinstance(report, DaemonError):
+                say(report.with_hint)
+                return TURN_FAILED
+            event, is_own = report.record["event"], report.conversation_id == user.desk.id
+            if as_json:
+                sys.stdout.buffer.write(report.line + b"\n")
+                sys.stdout.buffer.flush()
+            elif is_own or event["type"] in _OF_SUB_AGENTS:
+                printer.print(report.record)
+            user.ask(event)
+            if not is_own:
+                continue
+            _warn_of_what_nobody_allowed(event)
+            last_refused = _refused_last(event, before=last_refused)
+            if event["type"] == "turn.completed":
+                self.turn = event["turn"]
+                return _exit_code(event["turn"], refused=last_refused)
+            if event["type"] == "turn.paused":
+                return NO_MODEL
+
+    def _next(self, console: Console) -> Report | DaemonError:
+        """Return the next report; a person at a terminal sees that something is going on."""
+        if not self._reports.empty():
+            return self._reports.get()
+        with status_line("working; Ctrl-C stops it", console):
+            return self._reports.get()
+
+
+def _warn_of_what_nobody_allowed(event: plain.Event) -> None:
+    """Say it on stderr too, where programs and their logs keep what went wrong."""
+    if event["type"] == "item.completed" and event["item"]["kind"] == "notice":
+        notice = event["item"]
+        if notice.get("reason") == "noClient":
+            say(f"{notice['title']}: {notice.get('description', '')}")
+
+
+def _refused_last(event: plain.Event, *, before: bool) -> bool:
+    """Return whether the last action was refused because there was nobody to ask."""
+    if event["type"] == "approval.resolved":
+        return event["by"] == "noClient" or event.get("feedback") == NOBODY_THERE
+    if event["type"] == "item.completed" and is_tool_item(item := event["item"]):
+        return before and (item["tool"] == "finish" or item["status"] == "rejected")
+    return before
+
+
+def _exit_code(turn: plain.Turn, *, refused: bool) -> int:
+    stop, error = turn.get("stopReason"), turn.get("error")
+    if stop in _LIMITS:
+        return LIMIT
+    if turn["status"] == "interrupted":
+        return INTERRUPTED
+    if turn["status"] == "failed":
+        return NO_MODEL if error and error["kind"] in _MODEL_ERRORS else TURN_FAILED
+    if stop not in {"finished", "endTurn", "needsInput"}:
+        return TURN_FAILED
+    return NEEDS_A_PERSON if refused or stop == "needsInput" else DONE

@@ -1,0 +1,214 @@
+"""A fleet: many tasks, each one conversation in a clone of its own, under one folder.
+
+The folder is the state. A driver may be killed at any moment; the next one reads what is there.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import orjson
+from pydantic_core import to_json
+
+from oh_daemon.frontends.fleet.task_folder import Result, TaskFolder
+from oh_daemon.frontends.fleet.tasks import Task
+from oh_daemon.frontends.fleet.work import Plan, agent_for, require_hold, work
+from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
+
+_TICK_S = 1.0
+_MAX_CRASHES = 3
+"""How often a task is given to another worker when its own has died."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a fleet is."""
+
+    total: int
+    ended: Counter[str] = field(default_factory=Counter[str])
+    """How many tasks have which status."""
+    running: int = 0
+    cost_usd: float = 0.0
+    """Known cost of all that has ended."""
+    begin_s: float = field(default_factory=time.monotonic)
+
+    @property
+    def waiting(self) -> int:
+        return self.total - self.ended.total() - self.running
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a fleet is to do, and with what at once."""
+
+    tasks: Sequence[Task]
+    out: Path
+    plan: Plan
+    jobs: int = 4
+    max_total_usd: float | None = None
+
+
+def run_fleet(
+    request: Request,
+    start_engine: Callable[[], Executor],
+    on_progress: Callable[[Progress, Result | None], object],
+) -> Progress:
+    """Work on all tasks and return how they ended. Blocks; `on_progress` is called on this thread.
+
+    Raises `InvalidParamsError`, `InvalidStateError` and `ModelError` before any task begins.
+    """
+    _require_means(request)
+    with _held(request.out):
+        folders = {task.id: TaskFolder(request.out / "tasks" / task.id) for task in request.tasks}
+        for task in request.tasks:
+            if folders[task.id].path.exists():
+                folders[task.id].take(task)
+        drive = _Drive(request, folders, start_engine, on_progress)
+        write_reports(request.out, drive.results)
+        drive.run()
+        write_reports(request.out, results_of(folders.values()))
+        return drive.progress
+
+
+def _require_means(request: Request) -> None:
+    plan = request.plan
+    require_hold(request.out.parent, plan)
+    if request.max_total_usd is not None and plan.max_cost_usd is None:
+        raise InvalidParamsError("--max-total: say with --max-cost what one task may cost")
+    agent_for(plan)
+
+
+@contextmanager
+def _held(out: Path) -> Generator[None]:
+    """Let no other driver work in the folder, on any machine that shares it."""
+    out.mkdir(parents=True, exist_ok=True)
+    with (out / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InvalidStateError(f"another fleet is at work in {str(out)!r}") from None
+        yield
+
+
+class _Drive:
+    """Gives tasks to the engine, and takes their results. Only for the thread of `run`."""
+
+    def __init__(
+        self,
+        request: Request,
+        folders: dict[str, TaskFolder],
+        start_engine: Callable[[], Executor],
+        on_progress: Callable[[Progress, Result | None], object],
+    ) -> None:
+        self._request = request
+        self._folders = folders
+        self._start_engine = start_engine
+        self._on_progress = on_progress
+        self._running: dict[Future[Result], Task] = {}
+        self._crashes: Counter[str] = Counter()
+        self.results: list[Result] = []
+        self.progress = Progress(len(request.tasks))
+        self._waiting = deque[Task]()
+        self._spent_usd = {id_: folder.ledger.cost_usd for id_, folder in folders.items()}
+        for task in request.tasks:
+            result = folders[task.id].result
+            if result is None or (request.plan.resumes and result.status != "passed"):
+                self._waiting.append(task)
+            else:
+                self._count(result)
+
+    def run(self) -> None:
+        """Work until no task runs and none may begin."""
+        engine = self._start_engine()
+        try:
+            while self._submit_to(engine) or self._running:
+                ready, _ = wait(self._running, _TICK_S, FIRST_COMPLETED)
+                results = [*map(self._take, ready)]
+                if any(isinstance(future.exception(), BrokenExecutor) for future in ready):
+                    engine.shutdown(wait=False)
+                    engine = self._start_engine()
+                for result in (*results, None):
+                    self._on_progress(self.progress, result)
+        finally:
+            engine.shutdown(wait=False, cancel_futures=True)
+
+    def _submit_to(self, engine: Executor) -> bool:
+        """Let as many tasks begin as may; return whether any did."""
+        n_before = len(self._running)
+        while self._waiting and len(self._running) < self._request.jobs and self._may_begin():
+            task = self._waiting.popleft()
+            future = engine.submit(work, task, self._folders[task.id].path, self._request.plan)
+            self._running[future] = task
+        self.progress.running = len(self._running)
+        return len(self._running) > n_before
+
+    def _may_begin(self) -> bool:
+        """Return whether the next task may cost all that one may, with all that run."""
+        limit, each = self._request.max_total_usd, self._request.plan.max_cost_usd
+        if limit is None or each is None:
+            return True
+        full = {task.id for task in (*self._running.values(), self._waiting[0])}
+        spent = sum(usd for id_, usd in self._spent_usd.items() if id_ not in full)
+        return spent + len(full) * each <= limit
+
+    def _take(self, future: Future[Result]) -> Result | None:
+        """Return the result; None if the worker has died and another one goes on."""
+        task = self._running.pop(future)
+        self.progress.running = len(self._running)
+        folder, error = self._folders[task.id], future.exception()
+        self._spent_usd[task.id] = folder.ledger.cost_usd
+        if error is None:
+            result = future.result()
+        elif isinstance(error, BrokenExecutor) and self._crashes[task.id] < _MAX_CRASHES:
+            self._crashes[task.id] += 1
+            self._waiting.append(task)
+            return None
+        else:
+            result = Result(id=task.id, status="error", reason=f"{type(error).__name__}: {error}")
+            folder.finish(result)
+        self._count(result)
+        write_reports(self._request.out, [result], "ab")
+        return result
+
+    def _count(self, result: Result) -> None:
+        self.results.append(result)
+        self.progress.ended[result.status] += 1
+        self.progress.cost_usd += self._spent_usd[result.id]
+
+
+def folders_below(out: Path) -> list[TaskFolder]:
+    """Return the folders of all tasks of a fleet, also of one that ran in shards."""
+    found = [*out.glob("tasks/*/task.json"), *out.glob("shard-*/tasks/*/task.json")]
+    return [TaskFolder(file.parent) for file in sorted(found)]
+
+
+def results_of(folders: Iterable[TaskFolder]) -> list[Result]:
+    """Return the results of those tasks that have ended."""
+    return [result for folder in folders if (result := folder.result) is not None]
+
+
+def write_reports(out: Path, results: Iterable[Result], mode: Literal["wb", "ab"] = "wb") -> None:
+    """Write results.jsonl, and predictions.jsonl in the form of SWE-bench; or add to them.
+
+    A kill may leave half a line, which the next run repairs from the folders of the tasks.
+    """
+    rows = [orjson.loads(to_json(result)) for result in results]
+    predictions = [
+        {
+            "instance_id": row["id"],
+            "model_name_or_path": f"oh-daemon {row['model']}".strip(),
+            "model_patch": row["patch"],
+        }
+        for row in rows
+    ]
+    for name, lines in (("results.jsonl", rows), ("predictions.jsonl", predictions)):
+        with (out / name).open(mode) as file:
+            file.writelines(orjson.dumps(line) + b"\n" for line in lines)

@@ -1,0 +1,127 @@
+"""What a program's conversations are composed of: its agent and workspace, as `app` takes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from threading import TIMEOUT_MAX
+from typing import cast
+
+from oh_daemon.common.masking import Masker
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.sandboxes import Views
+from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.features.mcp.connections import Surroundings
+from oh_daemon.features.mcp.offer import tool_name
+from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.features.models.models import Models
+from oh_daemon.features.trust.trust import TrustBook
+from oh_daemon.frontends.library.library_agent import LLM, Agent, Tool
+from oh_daemon.frontends.library.workspace import CommandResult, Workspace, run_in, sandbox_of
+from oh_daemon.kernel.journal import Listener
+from oh_daemon.kernel.ports import ApprovalPolicy, RiskAnalyzer
+from oh_daemon.protocol.messages import ToolFilter
+from oh_daemon.protocol.profiles import Profile, Router
+from oh_daemon.protocol.settings import Layer, Merged, Settings, merge_settings
+from oh_daemon.system.io_loop import run_on_loop
+from oh_daemon.system.private_files import PrivateValues
+from oh_daemon.system.spawner import Spawner
+
+_OWN = {"approval", "max_steps", "max_cost_usd", "condenser", "instructions", "mcp_servers"}
+"""Fields of an agent that are settings."""
+
+
+def recipe_of(agent: Agent) -> Recipe:
+    """Return the agent in the form that `conversations/open_conversation` uses."""
+    own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
+    builtin = [name for name in agent.tools if isinstance(name, str)]
+    of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]
+    named = (*builtin, *(tool.spec.name for tool in own), *of_servers)
+    return Recipe(
+        risk_analyzer=cast("RiskAnalyzer | None", agent.risk_analyzer),
+        approval_policy=cast("ApprovalPolicy | None", agent.approval_policy),
+        system_prompt=agent.system_prompt,
+        instructions=agent.instructions,
+        tool_filter=ToolFilter(allow=named if builtin else None),
+        more_tools=own,
+        tool_choice=agent.tool_choice,
+        result_schema=agent.result_schema,
+        options={"model": agent.main_model, "approval": agent.approval},
+    )
+
+
+def shared_of(
+    agent: Agent,
+    workspace: object,
+    folders: Sequence[Path],
+    listener: Listener,
+    *,
+    answers: bool,
+) -> Shared:
+    """Return what a program's conversation works with; `answers`: it answers questions."""
+    settings = settings_of(agent)
+    own = workspace if isinstance(workspace, Workspace) else None
+    environment = own.environment if own else os.environ
+    secrets = own.secrets if own else {}
+    masker, spawner = Masker([v for v in secrets.values() if isinstance(v, str)]), Spawner()
+    surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
+    return Shared(
+        settings=lambda _folder: Merged(settings, {}, ()),
+        mcp=_servers_of(agent, surroundings),
+        spawner=spawner,
+        model_for=models_of(agent, settings, masker.add).model_for,
+        default_model=lambda: agent.main_model,
+        trust=TrustBook(trusted=dict.fromkeys(folders, True)),
+        views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
+        sandbox=sandbox_of(own.sandbox if own else "auto", environment),
+        user_folder=Path(os.devnull),
+        user_memory=agent.memory,
+        client_name="python",
+        masker=masker,
+        secrets=secrets,
+        environment=environment,
+        can_ask=lambda: agent.approval != "askNever",
+        can_answer=lambda _question: answers,
+        listeners=(listener,),
+    )
+
+
+def settings_of(agent: Agent) -> Settings:
+    """Return the agent as the settings of a process that has no other sources of settings."""
+    more = merge_settings([Layer("user", {"titles": False, **agent.settings})]).settings
+    own = {name: value for name, value in agent if name in _OWN}
+    main = agent.main_model
+    profiles = {main: Profile(model=main, fallbacks=agent.fallbacks)} if agent.fallbacks else {}
+    routers = {name: model for name, model in agent.models.items() if isinstance(model, Router)}
+    named = {"model": main, "profiles": profiles, "routers": routers}
+    return more.model_copy(update={**named, **own})
+
+
+def _servers_of(agent: Agent, around: Surroundings) -> McpServers:
+    """Return the agent's MCP servers, for which a step waits, since a program relies on them."""
+    if agent.mcp_tokens is not None:
+        around = replace(around, keep=PrivateValues(agent.mcp_tokens))
+    servers = McpServers(run_on_loop, lambda: agent.mcp_servers, around)
+    servers.wait_s = TIMEOUT_MAX
+    return servers
+
+
+def models_of(agent: Agent, settings: Settings, on_key: Callable[[str], None]) -> Models:
+    """Return the agent's models, joined by its `settings`; see `Models` for `on_key`."""
+    more = {name: model for name, model in agent.models.items() if isinstance(model, LLM)}
+    return Models(lambda: settings, {}, on_key, {agent.main_model: agent.llm, **more})
+
+
+def run_held(live: Live, command: str, timeout_s: float | None) -> CommandResult:
+    """See `Conversation.run_command`."""
+    live.conversation.require_rest()
+    landings = live.workbench.landings
+    if landings is None:
+        return run_in(live.workbench.shells, command, timeout_s)
+    landings.begin()
+    try:
+        return run_in(live.workbench.shells, command, timeout_s)
+    finally:
+        landings.drop()

@@ -1,0 +1,108 @@
+"""What a program can see of a conversation at one moment, and the changes of an isolated one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.features.sandbox.levels import Level
+from oh_daemon.protocol.approvals import Approval
+from oh_daemon.protocol.branches import ChangesListResult, ReviewedFile, ReviewParams, ReviewResult
+from oh_daemon.protocol.errors import InvalidStateError
+from oh_daemon.protocol.forms import model_of
+from oh_daemon.protocol.items import NamedHunk
+from oh_daemon.protocol.status import Usage
+from oh_daemon.workspace.paths import uri_from_path
+
+
+class ConversationStatus(StrEnum):
+    """What a conversation is doing; the values are those of the protocol."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    WAITING = "waiting"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    INTERRUPTING = "interrupting"
+    ERROR = "error"
+    FINISHED = "finished"
+    CLOSED = "closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The state of a conversation at one moment; it does not change afterwards."""
+
+    status: ConversationStatus
+    title: str
+    usage: Usage
+    pending: tuple[Approval, ...]
+    """Approvals that wait for `respond`, including those of sub-agents."""
+    sandbox: Level
+    """What holds the agent's commands."""
+
+
+def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
+    """Take a snapshot of one of the live conversations; the others may be its sub-agents."""
+    conversation = live.conversation
+    with conversation.journal.changed:
+        state = conversation.state
+        status = "closed" if conversation.journal.is_closing else state.status
+        title, usage = state.title, model_of(Usage, state.usage) if state.usage else Usage()
+    states = [each.conversation.state for each in all_live]
+    waiting = (a for state in states for a in tuple(state.approvals.values()))
+    pending = tuple(model_of(Approval, approval) for approval in waiting)
+    level = live.workbench.shells.level
+    return Snapshot(ConversationStatus(status), title, usage, pending, level)
+
+
+class Waiting(Protocol):
+    """What waits in an isolated conversation, here or elsewhere."""
+
+    def list(self, *, with_patches: bool = False) -> ChangesListResult: ...
+    def land(self, params: ReviewParams) -> ReviewResult: ...
+    def discard(self, params: ReviewParams) -> ReviewResult: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Isolated:
+    """The changes that wait; the agent must be at rest. Methods raise `UserError`."""
+
+    _changes: Waiting
+    _id: str
+    _folder: Path
+
+    def changes(self) -> tuple[ReviewedFile, ...]:
+        """What differs from what the conversation began with, with patches."""
+        return self._changes.list(with_patches=True).files
+
+    def land(
+        self, files: Sequence[str | Path] = (), hunks: Sequence[NamedHunk] = ()
+    ) -> ReviewResult:
+        """Bring changes into the workspace: these files, these hunks, or all.
+
+        Without names, protected files wait. Return the URIs of what has landed, and of what has
+        not, with the reason.
+        """
+        return self._changes.land(self._chosen(files, hunks))
+
+    def discard(
+        self, files: Sequence[str | Path] = (), hunks: Sequence[NamedHunk] = ()
+    ) -> ReviewResult:
+        """Let the conversation have what the workspace has again; see `land`."""
+        return self._changes.discard(self._chosen(files, hunks))
+
+    def _chosen(self, files: Sequence[str | Path], hunks: Sequence[NamedHunk]) -> ReviewParams:
+        uris = tuple(uri_from_path(self._folder / file) for file in files)
+        return ReviewParams(conversation_id=self._id, uris=uris, hunks=tuple(hunks))
+
+
+def isolated_of(live: Live, folders: Sequence[Path]) -> Isolated:
+    """Return what waits. Raises `InvalidStateError` if the conversation is not isolated."""
+    if live.isolated is None:
+        raise InvalidStateError("the conversation is not isolated; start it with isolated=True")
+    return Isolated(live.isolated, live.id, folders[0])

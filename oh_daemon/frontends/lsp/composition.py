@@ -1,0 +1,273 @@
+"""Puts the daemon together once the client is known: documents, editor, conversations, methods.
+
+This module imports everything slow, so it is loaded only after `initialize` is answered.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.conversations.conversations import Conversations
+from oh_daemon.conversations.daemon_log import log_to
+from oh_daemon.conversations.services import Shared, share_for_user
+from oh_daemon.conversations.sub_agents import equipped
+from oh_daemon.features.mcp.servers import McpServers as Servers
+from oh_daemon.features.models.models import Models
+from oh_daemon.features.models.warm_up import warm_up
+from oh_daemon.features.sandbox.levels import Sandbox
+from oh_daemon.features.sandbox.self_test import SelfTest
+from oh_daemon.features.settings.places import Places
+from oh_daemon.features.settings.sources import SettingsSources
+from oh_daemon.frontends.lsp.client_facts import ClientFacts
+from oh_daemon.frontends.lsp.client_models import ClientModels
+from oh_daemon.frontends.lsp.client_tool_calls import ClientTools
+from oh_daemon.frontends.lsp.daemon import Daemon, started_pool
+from oh_daemon.frontends.lsp.editor import ClientEditor, ClientServers, EditorContext
+from oh_daemon.frontends.lsp.lifecycle import Server
+from oh_daemon.frontends.lsp.method_calls import bind
+from oh_daemon.frontends.lsp.plain.handlers_standard import standard_methods
+from oh_daemon.frontends.lsp.publisher import Publisher, conversation_of
+from oh_daemon.frontends.lsp.sync import OpenDocuments
+from oh_daemon.jsonrpc.client import Client, ClientAnswer
+from oh_daemon.jsonrpc.dispatch import Method, Notification, RequestContext
+from oh_daemon.jsonrpc.framing import encode
+from oh_daemon.jsonrpc.main_loop import Service
+from oh_daemon.jsonrpc.reading import object_in
+from oh_daemon.jsonrpc.serial import Serial
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.daemon_messages import OpenPort, PortChangedParams
+from oh_daemon.protocol.errors import DaemonError
+from oh_daemon.protocol.mcp import McpServers
+from oh_daemon.workspace.paths import path_from_uri
+
+logger = logging.getLogger(__name__)
+
+_WARM = frozenset({"conversation/start", "conversation/open", "conversation/list"})
+"""The first call of one of these imports what model calls need; idle windows do not."""
+
+
+def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
+    """Build everything behind the methods. Called right after `initialize`."""
+    environment = self_test.environment
+    places = Places(environment)
+    sources = SettingsSources(environment, places.settings_file, client=facts.settings)
+    shared, models = share_for_user(places, verdicts_of(facts), sources, self_test)
+    log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
+    if not facts.is_attended:
+        # Better late than without a tool that the task may need.
+        shared.mcp.wait_s = threading.TIMEOUT_MAX
+    window = Window.of(server, facts, shared, models)
+    window.shared = replace(window.shared, is_sandbox_known=self_test.is_known)
+    stop_sharing = _share_tools(places, window.shared, window.documents)
+    documents = window.documents
+    self_test.verify(lambda: sources.merged().settings, documents.folders, window.tell_level)
+    _connect(shared.mcp, window)
+    daemon = window.daemon(Conversations(window.shared, equipped), Serial(started_pool(4)))
+
+    def stop(left_s: float) -> None:
+        stop_sharing()
+        daemon.stop(left_s)
+
+    return replace(
+        window.service(daemon, sources), stop=stop, cancel=daemon.conversations.cancel_all
+    )
+
+
+@dataclass(slots=True)
+class Window:
+    """One client, and what it brings: its documents, its tools, and who asks and tells it."""
+
+    server: Server
+    facts: ClientFacts
+    documents: OpenDocuments
+    context: EditorContext
+    publisher: Publisher
+    client_tools: ClientTools
+    models: Models | ClientModels
+    shared: Shared
+    """What conversations share in which only this client takes part."""
+
+    @classmethod
+    def of(cls, server: Server, facts: ClientFacts, shared: Shared, models: Models) -> Window:
+        """Add what the client brings to what is shared."""
+        client = server.client
+        documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
+        context = EditorContext(shared.masker, documents)
+        publisher, tools = Publisher(server.outbox, client, facts), ClientTools(client)
+        shared, own_models = _as_client_is(server, facts, shared, models)
+        shared = replace(
+            shared,
+            client_tools=tools.of,
+            client_name=facts.name,
+            editor=ClientEditor(documents, client, facts),
+            servers=ClientServers(documents, client, facts),
+            seen_in_editor=context.seen_in,
+            is_watched=publisher.is_watched,
+            can_ask=publisher.asker.can_ask,
+            can_answer=publisher.asker.can_answer,
+            tell_ports=partial(_tell_ports, server),
+            listeners=(publisher,),
+        )
+        return cls(server, facts, documents, context, publisher, tools, own_models, shared)
+
+    def daemon(self, conversations: Conversations, serial: Serial) -> Daemon:
+        """Return what the handlers of its methods work with."""
+        return Daemon(
+            self.shared,
+            self.documents,
+            self.server.outbox,
+            self.publisher,
+            self.models,
+            self.client_tools,
+            conversations,
+            serial,
+        )
+
+    def service(self, daemon: Daemon, sources: SettingsSources) -> Service:
+        """Return what serves it, and what it says itself."""
+        models, documents = self.models, self.documents
+        return Service(
+            methods=_bind(daemon, self.server.client, self.facts),
+            notifications={
+                **documents.notifications(),
+                **_configuration(sources, self.facts, self.server, daemon.reconsider),
+                **(models.notifications() if isinstance(models, ClientModels) else {}),
+                "editor/contextChanged": self.context.on_changed,
+                "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
+            },
+            on_lost_frame=documents.on_lost_frame,
+            mask=self.shared.masker.mask,
+        )
+
+    def tell_level(self, sandbox: Sandbox) -> None:
+        """Say that the sandbox is not what the answer to `initialize` said. On any thread."""
+        why = f", since {sandbox.cause}" if sandbox.cause else ""
+        message = f"what holds commands that run unasked: {sandbox.level}{why}"
+        body = encode({"kind": "warning", "message": message})
+        self.server.outbox.notify("daemon/statusChanged", body)
+
+    def open_page(self, url: str) -> bool:
+        """Let the client show a page; return whether it can."""
+        can_show = self.facts.offers("window", "showDocument", "support")
+        if can_show:
+            page = {"uri": url, "external": True}
+            self.server.client.request_async("window/showDocument", page)
+        return can_show
+
+    def tell_servers(self, mcp: Servers) -> None:
+        """Tell the client that an MCP server starts, fails or changes its tools."""
+        body = encode(McpServers(servers=mcp.infos()))
+        self.server.outbox.notify("mcp/statusChanged", body)
+
+
+def verdicts_of(facts: ClientFacts) -> dict[Path, bool]:
+    """Return what the client says about trust, by folder."""
+    return {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
+
+
+def _as_client_is(
+    server: Server, facts: ClientFacts, shared: Shared, models: Models
+) -> tuple[Shared, Models | ClientModels]:
+    """Return what is shared, and the models: those that the client offers, if it does."""
+    if not facts.is_attended:
+        shared = replace(shared, is_attended=lambda: False)
+    if facts.models is None:
+        return shared, models
+    offered = ClientModels(server.client, facts.models, models.secrets)
+    finds = {"model_for": offered.model_for, "default_model": offered.require_default}
+    return replace(shared, **finds, efforts_of=_no_efforts), offered
+
+
+def _no_efforts(_model: str) -> tuple[str, ...]:
+    """Nothing is known of how much a client's model can be told to think."""
+    return ()
+
+
+def _tell_ports(server: Server, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+    """A command in a view listens, or does no more. Called on any thread."""
+    told = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
+    server.outbox.notify("port/changed", encode(told.model_dump(by_alias=True, exclude_none=True)))
+
+
+def _connect(mcp: Servers, window: Window) -> None:
+    mcp.open_page = window.open_page
+    mcp.on_change = lambda: window.tell_servers(mcp)
+
+
+def _share_tools(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:
+    """Let the user's other agents use our tools, if the user wants that; return what ends it."""
+    if not shared.settings(None).settings.share_tools:
+        return lambda: None
+    from oh_daemon.frontends.mcp_server.served_tools import ToolSocket  # noqa: PLC0415 - needed only to share tools.
+
+    tool_socket = ToolSocket(places.tool_sockets, shared, documents.folders)
+    try:
+        tool_socket.open()
+    except (DaemonError, OSError) as exc:
+        logger.warning("no tools are shared: %s", exc)
+    return tool_socket.close
+
+
+def _bind(daemon: Daemon, client: Client, facts: ClientFacts) -> dict[str, Method]:
+    """Return a handler for every method of the registry, and for some of LSP's own."""
+
+    def heard(name: str, method: Method) -> Method:
+        def call(params: Json, context: RequestContext) -> Any:
+            daemon.outbox.is_terse = False
+            if name in _WARM:
+                context.after_answer(warm_up)
+            return method(params, context)
+
+        return call
+
+    methods = bind(daemon)
+    on_wire = {name: heard(name, method) for name, method in methods.items()}
+    # Commands of `workspace/executeCommand` run our methods too, but are no sign of knowing us.
+    daemon.outbox.is_terse = facts.is_plain
+    return on_wire | standard_methods(daemon, methods, client, facts)
+
+
+def _configuration(
+    sources: SettingsSources, facts: ClientFacts, server: Server, on_new: Callable[[], None]
+) -> dict[str, Notification]:
+    """Return the handlers that keep up with the client's settings in section `ohDaemon`."""
+
+    def take(settings: Json) -> None:
+        sources.client = settings
+        on_new()
+
+    def ask(_params: Json) -> None:
+        if facts.offers("workspace", "configuration"):
+            wanted = {"items": [{"section": "ohDaemon"}]}
+            server.client.request_async("workspace/configuration", wanted, on_answer)
+
+    def on_answer(answer: ClientAnswer) -> None:
+        found: Any = answer.result
+        # `{}` takes all settings back; `null` says that the client cannot tell.
+        if isinstance(found, list) and found and isinstance(found[0], dict):
+            take({**facts.settings, **object_in(found[0])})
+
+    def on_change(params: Json) -> None:
+        """Take the settings that an old client pushes with the notification; ask any other."""
+        if settings := object_in(params, "settings", "ohDaemon"):
+            take(settings)
+        else:
+            ask({})
+
+    return {"initialized": ask, "workspace/didChangeConfiguration": on_change}
+
+
+def _cancel_turn(daemon: Daemon, params: Json) -> None:
+    live = daemon.conversations.find_live(conversation_of(params.get("token")))
+    if live is not None:
+        live.conversation.interrupt()
+
+
+def _path(name: str) -> Path | None:
+    return path_from_uri(name) or (Path(name) if name.startswith("/") else None)

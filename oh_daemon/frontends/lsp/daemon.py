@@ -1,0 +1,130 @@
+"""What the handlers of one connection work with, and how they reach a conversation.
+
+Everything that touches the disk runs on `workers`. Requests about a conversation that is still
+being opened wait for it (`serial`), so that a client may send them without waiting itself.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from oh_daemon.conversations.conversations import Conversations
+from oh_daemon.conversations.message_content import Resolver
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.services import Shared
+from oh_daemon.features.attachments.images import Attachments
+from oh_daemon.features.models.models import Models
+from oh_daemon.frontends.lsp.client_models import ClientModels
+from oh_daemon.frontends.lsp.client_tool_calls import ClientTools
+from oh_daemon.frontends.lsp.publisher import Publisher
+from oh_daemon.frontends.lsp.sync import OpenDocuments
+from oh_daemon.jsonrpc.outbox import Outbox
+from oh_daemon.jsonrpc.serial import Serial
+from oh_daemon.protocol.errors import (
+    ApprovalNotFoundError,
+    ConversationLockedError,
+    InvalidParamsError,
+)
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.file_names import FileNames
+
+_ALONE = nullcontext()
+
+
+@dataclass(slots=True)
+class Daemon:
+    """One per client. Its fields are never reassigned once it serves."""
+
+    shared: Shared
+    documents: OpenDocuments
+    outbox: Outbox
+    publisher: Publisher
+    models: Models | ClientModels
+    client_tools: ClientTools
+    conversations: Conversations
+    serial: Serial
+    attachments: Attachments = field(default_factory=Attachments)
+    resolver: Resolver = field(init=False)
+    file_names: FileNames = field(init=False)
+    speaking: Callable[[str], AbstractContextManager[object]] = lambda _conversation_id: _ALONE
+    """Entered, with the conversation locked, while a message of this client is taken."""
+    has_others: Callable[[str], bool] = lambda _conversation_id: False
+    """Whether other clients take part in a conversation, so that it stays open without this one."""
+    leaving: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
+    """What is to be done when this client leaves others alone."""
+    started_at: float = field(default_factory=time.monotonic)
+    version: str = field(default_factory=lambda: version("oh-daemon"))
+
+    def __post_init__(self) -> None:
+        self.resolver = Resolver(self.conversations, self.attachments)
+        self.file_names = FileNames(self.shared.spawner)
+
+    @property
+    def workers(self) -> Executor:
+        return self.serial.workers
+
+    def folders(self) -> list[Path]:
+        """Return the folders that the client has open."""
+        return list(self.documents.folders())
+
+    def find_asking(self, request_id: str) -> Live | None:
+        """Return the conversation that waits for this answer of the user, or has got it."""
+        for live in self.conversations.all_live():
+            state = live.conversation.state
+            if request_id in state.pending or request_id in state.resolutions:
+                return live
+        return None
+
+    def asking(self, request_id: str) -> Live:
+        """Return the conversation that waits for this answer of the user, or has got it.
+
+        Raises `ApprovalNotFoundError`, and `ConversationLockedError` if it is only followed.
+        """
+        if (live := self.find_asking(request_id)) is not None:
+            return live
+        for followed in self.conversations.all_followed():
+            if request_id in followed.state.pending:
+                raise ConversationLockedError(followed.id, followed.owner)
+        raise ApprovalNotFoundError(request_id)
+
+    def reconsider(self) -> None:
+        """Let what waits for the user be decided again, since trust or settings are new."""
+        for live in self.conversations.all_live():
+            live.conversation.reconsider()
+
+    def stop(self, left_s: float) -> None:
+        """End all conversations within about `left_s`, then every process that is left."""
+        self.conversations.close_all(max(0.1, left_s - 0.8))
+        self.shared.close()
+
+
+def started_pool(n_threads: int) -> ThreadPoolExecutor:
+    """Return a pool whose threads all run.
+
+    If one could not be started later, `submit` would raise and keep the work all the same.
+    """
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="opener")
+    all_run = threading.Barrier(n_threads + 1)
+    for _ in range(n_threads):
+        pool.submit(all_run.wait)
+    all_run.wait()
+    return pool
+
+
+def documents_of(live: Live) -> Documents:
+    """Return the conversation's documents. Raises `InvalidParamsError` if it has no folder."""
+    if not live.workbench.folders.folders:
+        raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
+    return live.workbench.documents
+
+
+def newest(conversations: Iterable[Live]) -> Live | None:
+    """Return the conversation that changed last."""
+    return max(conversations, key=lambda live: live.conversation.state.updated_at, default=None)

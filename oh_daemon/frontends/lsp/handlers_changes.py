@@ -1,0 +1,238 @@
+"""The `changes/*` methods: the user reviews what the agent did to files, keeps or reverts it.
+
+The log records the state of each file at its last review; the texts themselves are blobs. What the
+user changed in between belongs to the user and is never part of a review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.features.isolation.isolated_changes import require_rest
+from oh_daemon.frontends.lsp.daemon import documents_of
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.kernel.state import Review
+from oh_daemon.protocol import branches as m
+from oh_daemon.protocol.errors import (
+    EditRejectedError,
+    InvalidParamsError,
+    PathOutsideWorkspaceError,
+    ToolError,
+    UserError,
+)
+from oh_daemon.protocol.events import ChangesReviewed
+from oh_daemon.protocol.items import FileChange
+from oh_daemon.protocol.messages import Conflict
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.hunks import choose_hunks, hunks_of, merged
+from oh_daemon.workspace.paths import path_from_uri
+from oh_daemon.workspace.text_changes import applied, with_newlines
+
+_LOST = "its earlier text can no longer be read"
+
+
+@dataclass(frozen=True)
+class _Review:
+    """One file: what the user has accepted so far, and what the agent made of it."""
+
+    uri: str
+    base: str | None
+    now: str | None
+    decision: Literal["accepted", "reverted"] | None
+    remains: FileChange | None = None
+    """What is known of the file if a kept text is damaged or gone; both texts are then None."""
+    by_command: bool = False
+
+    @cached_property
+    def hunks(self) -> dict[m.Hunk, TextEdit]:
+        """The agent's changes that wait, from a diff of both texts."""
+        return hunks_of(self.base or "", self.now or "")
+
+    @property
+    def is_pending(self) -> bool:
+        if self.remains is not None:
+            return self.remains.sha256_before != self.remains.sha256_after
+        return self.base != self.now
+
+    def with_hunks(self, taken: Collection[m.Hunk]) -> str | None:
+        """Return the accepted text with only these hunks of the agent's changes applied."""
+        edits = [edit for hunk, edit in self.hunks.items() if hunk in taken]
+        if len(edits) == len(self.hunks):
+            return self.now
+        return applied(self.base or "", edits) if edits else self.base
+
+
+def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
+    with live.conversation.journal.changed:
+        files = deepcopy(live.conversation.state.reviews)
+    return {uri: _review(documents, uri, file) for uri, file in files.items()}
+
+
+def _review(documents: Documents, uri: str, file: Review) -> _Review:
+    decision, by_command = file.get("decision"), file.get("by_command", False)
+    try:
+        base, now = _text(documents, file["base"]), _text(documents, file["now"])
+        for before, after in file["gaps"]:
+            # The user's own changes count as accepted, even where they replaced the agent's.
+            theirs = _text(documents, after) or ""
+            base = merged(_text(documents, before) or "", base or "", theirs)[0]
+    except ToolError:
+        # That concerns this file alone.
+        lost = _lost(uri, file["base"], file["now"])
+        return _Review(uri, None, None, decision, remains=lost, by_command=by_command)
+    return _Review(uri, base, now, decision, by_command=by_command)
+
+
+def _lost(uri: str, before: str | None, after: str | None) -> FileChange:
+    """Return a change of which only the hashes are known."""
+    op = "add" if before is None else "delete" if after is None else "modify"
+    return FileChange(uri=uri, op=op, added=0, removed=0, sha256_before=before, sha256_after=after)
+
+
+def _text(documents: Documents, sha256: str | None) -> str | None:
+    return None if sha256 is None else with_newlines(documents.history.text(sha256))
+
+
+def changes_list(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
+    documents = documents_of(live)
+    if live.isolated is not None and params.turn_id is None:
+        return live.isolated.list()
+    reviews = _reviews(live, documents)
+    shown = reviews if params.turn_id is None else _of_turn(live, documents, params.turn_id)
+    files: list[m.ReviewedFile] = []
+    for uri, review in shown.items():
+        change = _change(documents, review).model_copy(update={"patch": None, "uri": uri})
+        own = reviews[uri]
+        state, by_command = _state(documents, own), own.by_command or None
+        files.append(m.ReviewedFile(**dict(change), state=state, by_command=by_command))
+    return m.ChangesListResult(files=tuple(files))
+
+
+def _change(documents: Documents, review: _Review) -> FileChange:
+    if review.remains is not None:
+        return review.remains
+    try:
+        path = documents.folders.resolve(review.uri, writing=False)
+    except PathOutsideWorkspaceError:
+        # Its name leads elsewhere by now, or its folder was closed; only its kept texts are shown.
+        path = path_from_uri(review.uri) or Path(review.uri)
+    return documents.history.describe(path, review.base, review.now)
+
+
+def _state(
+    documents: Documents, review: _Review
+) -> Literal["pending", "accepted", "reverted", "conflict"]:
+    if not review.is_pending:
+        return review.decision or "accepted"
+    if review.remains is not None:
+        return "conflict"
+    try:
+        path = documents.folders.resolve(review.uri, writing=False)
+        documents.plan(path, documents.history.way_back(path, review.now, review.base))
+    except ToolError:
+        return "conflict"
+    return "pending"
+
+
+def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Review]:
+    """Return what one turn did to files, as if nothing had been accepted since it began."""
+    with live.conversation.journal.changed:
+        changes = dict(live.conversation.state.turn_changes.get(turn_id, {}))
+    before, after = "sha256Before", "sha256After"
+    found = (
+        _review(documents, uri, {"base": each.get(before), "now": each.get(after), "gaps": []})
+        for uri, each in changes.items()
+    )
+    return {review.uri: review for review in found if review.is_pending}
+
+
+def changes_diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
+    documents, turn_id = documents_of(live), params.turn_id
+    if live.isolated is not None and turn_id is None:
+        return live.isolated.diff(params.uri)
+    changed = _reviews(live, documents) if turn_id is None else _of_turn(live, documents, turn_id)
+    review = changed.get(params.uri)
+    if review is None:
+        raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
+    if review.remains is not None:
+        raise UserError(_LOST)
+    change = _change(documents, review)
+    return m.ChangesDiffResult(
+        old_text=review.base,
+        new_text=review.now,
+        patch=change.patch or "",
+        hunks=tuple(review.hunks) if turn_id is None else (),
+    )
+
+
+def changes_accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
+    if live.isolated is not None:
+        return live.isolated.land(params)
+
+    def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+        # A file with a lost text can be accepted as a whole: it stays as it is.
+        base = review.with_hunks(chosen)
+        return replace(review, base=base, decision="accepted")
+
+    return _settle(live, params, act)
+
+
+def changes_revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
+    require_rest(live.conversation)
+    if live.isolated is not None:
+        return live.isolated.discard(params)
+    documents = documents_of(live)
+
+    def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+        if review.remains is not None:
+            raise EditRejectedError(_LOST)
+        kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
+        path = documents.folders.resolve(review.uri, writing=True)
+        change = documents.history.way_back(path, review.now, kept)
+        documents.restore(path, change, label=f"Undo in {path.name}", cancel=CancelToken())
+        return _Review(review.uri, review.base, kept, "reverted")
+
+    return _settle(live, params, act)
+
+
+def _settle(
+    live: Live,
+    params: m.ReviewParams,
+    act: Callable[[_Review, Collection[m.Hunk]], _Review],
+) -> m.ReviewResult:
+    """Act on each named file, or on all that are pending.
+
+    A file that cannot be settled stays as it is and is listed as a conflict, with the reason.
+    """
+    documents = documents_of(live)
+    reviews = _reviews(live, documents)
+    pending = {uri: review for uri, review in reviews.items() if review.is_pending}
+    choice, conflicts = choose_hunks(params, pending, lambda uri: pending[uri].hunks)
+    uris: list[str] = []
+    for uri, hunks in choice.items():
+        try:
+            after = act(pending[uri], hunks)
+        except ToolError as exc:
+            conflicts[uri] = exc.message.partition("\n")[0]
+            continue
+        live.conversation.journal.append(_reviewed(documents, after))
+        uris.append(uri)
+    live.conversation.journal.log.sync()
+    reasons = tuple(Conflict(uri=uri, reason=why) for uri, why in conflicts.items())
+    return m.ReviewResult(done=tuple(uris), conflicts=reasons)
+
+
+def _reviewed(documents: Documents, after: _Review) -> ChangesReviewed:
+    if after.remains is not None:
+        base = now = after.remains.sha256_after
+    else:
+        base, now = map(documents.history.put, (after.base, after.now))
+    decision = "accepted" if after.decision == "accepted" else "reverted"
+    return ChangesReviewed(uri=after.uri, decision=decision, base=base, now=now)

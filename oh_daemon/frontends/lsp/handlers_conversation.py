@@ -1,0 +1,357 @@
+"""The `conversation/*` methods that open, change, stop or close one.
+
+They append facts or hand work to a thread. A repeated request is recognised by the event that the
+first one caused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.common.cancel import Cancelled
+from oh_daemon.conversations.description import describe
+from oh_daemon.conversations.following import Followed
+from oh_daemon.conversations.history_pages import replay
+from oh_daemon.conversations.idempotency import Repeatable
+from oh_daemon.conversations.message_content import mentions, with_content
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.sub_agents import sub_agents_of
+from oh_daemon.features.approval.policy import check_options
+from oh_daemon.frontends.lsp.daemon import Daemon
+from oh_daemon.jsonrpc.dispatch import RequestContext
+from oh_daemon.jsonrpc.framing import encode
+from oh_daemon.jsonrpc.serial import on_own_thread, then
+from oh_daemon.kernel.journal import History
+from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.turns import BUSY
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import messages as m
+from oh_daemon.protocol import plain
+from oh_daemon.protocol import side_questions as a
+from oh_daemon.protocol.errors import (
+    ConversationBusyError,
+    ConversationNotFoundError,
+    InvalidParamsError,
+    InvalidStateError,
+    RequestCancelledError,
+    WorkspaceUntrustedError,
+)
+from oh_daemon.protocol.settings import CHOICES
+from oh_daemon.storage.log_scan import last_seq_of
+from oh_daemon.storage.memory_log import MemoryLog
+from oh_daemon.workspace.paths import parse_folder
+
+_INTERRUPT_ANSWER_S = 10.0
+
+
+def conversation_start(
+    daemon: Daemon,
+    params: m.StartParams,
+    folders: list[Path],
+    request: Repeatable,
+    conversation_id: str,
+    context: RequestContext,
+) -> Any:
+    check_options(params.options)
+    opened = folders
+    if params.folders is not None:
+        named = (parse_folder(name, "folders") for name in params.folders)
+        chosen = list(dict.fromkeys(named))
+        _require_open_or_trusted(daemon, chosen, folders)
+        folders = chosen
+    daemon.client_tools.take(conversation_id, params.client_tools)
+    daemon.publisher.subscribed.add(conversation_id)
+    live = _started_before(daemon, conversation_id, folders) if request.id else None
+    if live is None and mentions(params.content or ()):
+        fill = partial(daemon.resolver.filled, folders=folders, cancel=context.cancel)
+
+        def go_on(filled: m.StartParams) -> Any:
+            start = partial(conversation_start, daemon, filled, opened, request)
+            return daemon.serial.run(conversation_id, lambda: start(conversation_id, context))
+
+        return then(on_own_thread("mentions", partial(with_content, params, fill)), go_on)
+    is_new, earlier = live is None, Json()
+    if live is None:
+        # Content that refers to nothing is refused before there is a conversation.
+        content = daemon.resolver.filled(params.content or (), folders)
+        params = params.model_copy(update={"content": content or params.content})
+        daemon.resolver.stored(content, folders, MemoryLog())
+        live = daemon.conversations.start(
+            params, folders, conversation_id=conversation_id, cause=request.cause({})
+        )
+    else:
+        earlier = request.earlier(live.conversation) or {"duplicate": True}
+    # A kill may have come between the conversation and its first message.
+    is_untold = "messageId" not in earlier and not live.conversation.state.items
+    if params.content and (is_new or is_untold):
+        content = daemon.resolver.for_live(live, params.content, folders)
+        message_id = params.client_message_id
+        earlier = live.conversation.send(content, client_message_id=message_id, cause=request.cause)
+    return {
+        "conversation": describe(live.conversation.journal),
+        "options": daemon.conversations.options_of(live.conversation.journal),
+        **_only(earlier, "messageId", "turnId", "duplicate"),
+    }
+
+
+def _require_open_or_trusted(
+    daemon: Daemon, chosen: Sequence[Path], opened: Sequence[Path]
+) -> None:
+    """Refuse any other folder, since a start writes there and the agent may read there."""
+    real = [folder.resolve() for folder in opened]
+    for folder in chosen:
+        is_open = any(folder.resolve().is_relative_to(each) for each in real)
+        # What is no folder is refused as such, whoever starts there.
+        if folder.is_dir() and not is_open and daemon.shared.trust.of(folder) != "full":
+            raise WorkspaceUntrustedError(
+                f"{str(folder)!r} is neither open nor trusted; open it, or trust it with "
+                "workspace/setTrust"
+            )
+
+
+def _started_before(daemon: Daemon, conversation_id: str, folders: list[Path]) -> Live | None:
+    with suppress(ConversationNotFoundError):
+        # A crash amid the first event: the start is still to be done as it was asked for.
+        if not last_seq_of(daemon.conversations.place_of(conversation_id, folders)):
+            return None
+        return daemon.conversations.open(conversation_id, folders)
+    return None
+
+
+def conversation_open(
+    daemon: Daemon, params: m.OpenParams, folders: list[Path], context: RequestContext
+) -> Future[bytes]:
+    conversation_id, conversations = params.conversation_id, daemon.conversations
+    daemon.client_tools.take(conversation_id, params.client_tools)
+
+    def on_over(followed: Followed) -> None:
+        daemon.serial.run(conversation_id, partial(_on_closed_elsewhere, daemon, followed))
+
+    opened = conversations.open_or_follow(conversation_id, folders, on_over)
+    history = opened.conversation.journal if isinstance(opened, Live) else opened
+    asking = [history, *sub_agents_of(conversations, conversation_id)]
+    with history.changed:
+        result = {
+            "conversation": describe(history),
+            "options": conversations.options_of(history),
+            **replay(history, params),
+            "pending": [each for own in asking for each in own.state.pending.values()],
+            "queue": history.state.queue,
+            "repaired": opened.repaired,
+        }
+        # Encode now, under the lock: the state's own dicts change later.
+        answer = context.in_order(conversation_id, encode(result))
+        daemon.publisher.subscribe(history)
+        return answer
+
+
+def _on_closed_elsewhere(daemon: Daemon, followed: Followed) -> None:
+    # This daemon may have opened it meanwhile.
+    if daemon.conversations.find_live(followed.id) is None:
+        daemon.publisher.on_over(followed)
+
+
+def conversation_close(daemon: Daemon, history: History, params: m.CloseParams) -> Any:
+    if daemon.has_others(history.id):
+        daemon.publisher.unsubscribe(history)
+        return {}
+    if isinstance(history, Followed):
+        daemon.publisher.unsubscribe(history)
+        daemon.conversations.leave(history.id)
+        return {}
+    conversation = daemon.conversations.live(history.id).conversation
+    status = describe(conversation.journal).status
+    if params.if_running == "error" and status in BUSY:
+        raise ConversationBusyError(
+            f"conversation {history.id!r} is {status}; close it with ifRunning interrupt or pause"
+        )
+    # A halted conversation is at rest already, and its log could not record an interrupt.
+    interrupts = params.if_running == "interrupt" and conversation.journal.halted is None
+    interrupted = conversation.interrupt() if interrupts else None
+    return daemon.serial.run(history.id, partial(_close, daemon, history, interrupted))
+
+
+def _close(daemon: Daemon, history: History, interrupted: Future[Json] | None) -> Json:
+    # Awaited here, so that an open that comes meanwhile does not find what is about to close.
+    with suppress(TimeoutError):
+        if interrupted is not None:
+            interrupted.result(_INTERRUPT_ANSWER_S)
+    daemon.conversations.close(history.id)
+    daemon.publisher.unsubscribe(history)
+    return {}
+
+
+def conversation_update(
+    daemon: Daemon, params: m.UpdateParams, folders: list[Path]
+) -> m.ConversationResult:
+    return m.ConversationResult(conversation=daemon.conversations.update(params, folders))
+
+
+def conversation_delete(daemon: Daemon, params: m.DeleteParams, folders: list[Path]) -> Json:
+    """Delete a conversation; one that does not exist counts as deleted."""
+    gone = daemon.conversations.delete(params.conversation_id, folders, permanent=params.permanent)
+    if gone is not None:
+        daemon.publisher.on_deleted(gone.journal)
+    return {}
+
+
+def conversation_send_message(
+    daemon: Daemon,
+    live: Live,
+    params: m.SendMessageParams,
+    folders: list[Path],
+    context: RequestContext,
+    request: Repeatable,
+) -> Any:
+    conversation, options = live.conversation, params.overrides.options
+    if params.wait == "accepted":
+        context.hold(live.id)
+    content = daemon.resolver.for_live(live, params.content, folders, options.get("model"))
+    with conversation.journal.changed, InvalidParamsError.naming(options="overrides.options"):
+        conversation.require_turn(params.expected_turn_id)
+        with daemon.speaking(live.id):
+            answer = conversation.send(
+                content,
+                delivery=params.delivery,
+                client_message_id=params.client_message_id,
+                run=params.run,
+                options=check_options(options),
+                cause=request.cause,
+            )
+        if params.wait == "accepted":
+            return answer
+        ended = conversation.turns.ended(answer["messageId"], answer.get("turnId"))
+    context.cancel.on_cancel(conversation.interrupt)
+    return then(ended, lambda turn: context.in_order(live.id, _finished(turn, answer, context)))
+
+
+def _finished(turn: plain.Turn, sent: Json, context: RequestContext) -> Json:
+    if context.cancel.is_cancelled:
+        raise RequestCancelledError("cancelled by the client; the turn was interrupted")
+    final_text = turn.get("finalText")
+    text = {"finalText": final_text} if final_text else {}
+    return {**sent, "turnId": turn["id"], "turn": turn, **text}
+
+
+def conversation_pause(live: Live, params: m.PauseParams, request: Repeatable) -> Json:
+    return live.conversation.pause(params.when, request.cause)
+
+
+def conversation_resume(
+    daemon: Daemon, live: Live, params: m.ResumeParams, folders: list[Path], request: Repeatable
+) -> Json:
+    if params.message is None:
+        return live.conversation.resume(request.cause)
+    with InvalidParamsError.naming(content="message"):
+        content = daemon.resolver.for_live(live, params.message, folders)
+        # A message that waits for the end of an interrupted turn has no turn yet.
+        with live.conversation.journal.changed, daemon.speaking(live.id):
+            sent = live.conversation.send(
+                content, cause=lambda result: request.cause(_only(result, "turnId"))
+            )
+    return _only(sent, "turnId")
+
+
+def conversation_condense(live: Live, params: m.CondenseParams, request: Repeatable) -> Json:
+    return live.conversation.condense(params.instructions, request.cause)
+
+
+def conversation_interrupt(live: Live, params: m.InterruptParams) -> Any:
+    conversation = live.conversation
+    with conversation.journal.changed:
+        turn_id = conversation.state.turn_id
+        if params.turn_id not in (None, turn_id):
+            return {"turnId": params.turn_id, "status": conversation.state.status}
+    ended = conversation.interrupt(clear_queue=params.clear_queue)
+    if ended.done():
+        return ended
+    return on_own_thread("late-answer", partial(_interrupted, ended, turn_id))
+
+
+def _interrupted(ended: Future[Json], turn_id: str | None) -> Json:
+    try:
+        return ended.result(_INTERRUPT_ANSWER_S)
+    except TimeoutError:
+        return {"turnId": turn_id, "status": "interrupting"}
+
+
+def conversation_queue(
+    daemon: Daemon, live: Live, params: m.QueueParams, folders: list[Path]
+) -> Json:
+    for name in _NEEDED[params.op] - params.model_dump(by_alias=True, exclude_none=True).keys():
+        raise InvalidParamsError.at(name, f"is needed to {params.op}", "missing")
+    content: Sequence[Any] = daemon.resolver.for_live(live, params.content or (), folders)
+    conversation, message_id = live.conversation, params.message_id or ""
+    with conversation.journal.changed:
+        match params.op:
+            case "edit":
+                conversation.delivery.edit_queued(message_id, content=content)
+            case "move":
+                conversation.delivery.edit_queued(message_id, position=params.position)
+            case "remove":
+                conversation.delivery.remove_queued(message_id)
+            case "sendNow":
+                conversation.delivery.send_queued(message_id)
+            case "list":
+                pass
+        return {"queue": list(conversation.state.queue)}
+
+
+_NEEDED = {
+    "list": set[str](),
+    "edit": {"messageId", "content"},
+    "move": {"messageId", "position"},
+    "remove": {"messageId"},
+    "sendNow": {"messageId"},
+}
+
+
+def conversation_set_option(
+    daemon: Daemon, live: Live, params: m.SetOptionParams, request: Repeatable
+) -> Json:
+    named, is_known = params.option_id, params.option_id in {*CHOICES, "effort", "model"}
+    with InvalidParamsError.naming(**{f"options.{named}": "value" if is_known else "optionId"}):
+        values = check_options({named: params.value})
+    earlier, journal = request.earlier(live.conversation), live.conversation.journal
+    if named == "effort" and params.value != "default":
+        efforts = daemon.conversations.shared.efforts_of(journal.state.options["model"])
+        if params.value not in efforts:
+            what = f"cannot be {params.value!r} with this model: {', '.join(('default', *efforts))}"
+            raise InvalidParamsError.at("value", what, "unknown")
+    if earlier is None:
+        journal.append(e.OptionsChanged(values=values), cause=request.cause({}))
+    return {"options": daemon.conversations.options_of(journal), **(earlier or {})}
+
+
+def conversation_ask(live: Live, params: a.AskParams, context: RequestContext) -> a.AskResult:
+    try:
+        answer = live.agent.ask(params.question, context.cancel)
+    except Cancelled:
+        if live.conversation.journal.is_closing:
+            raise InvalidStateError("the conversation was closed meanwhile") from None
+        raise RequestCancelledError("cancelled by the client") from None
+    return a.AskResult(text=answer.text, usage=answer.usage)
+
+
+def conversation_subscribe(
+    daemon: Daemon, history: History, context: RequestContext
+) -> Future[m.SubscribeResult]:
+    with history.changed:
+        last_seq = m.SubscribeResult(last_seq=history.state.seq)
+        answer = context.in_order(history.id, last_seq)
+        daemon.publisher.subscribe(history)
+        return answer
+
+
+def conversation_unsubscribe(daemon: Daemon, params: m.UnsubscribeParams) -> m.Empty:
+    daemon.publisher.subscribed.discard(params.conversation_id)
+    return m.Empty()
+
+
+def _only(result: Json, *names: str) -> Json:
+    return {name: result[name] for name in names if name in result}

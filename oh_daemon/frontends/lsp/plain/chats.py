@@ -1,0 +1,241 @@
+"""The chats of one client: which file belongs to which conversation, and what is written there.
+
+A `Chat` listens to its conversation, under whose lock it only plans edits for its `ChatWriter`.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import orjson
+
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.features.export.export import fenced, one_line, prose
+from oh_daemon.frontends.lsp.daemon import Daemon, newest
+from oh_daemon.frontends.lsp.plain.change_marks import ChangedFile
+from oh_daemon.frontends.lsp.plain.chat_files import ChatFiles
+from oh_daemon.frontends.lsp.plain.chat_items import (
+    FROM_CHAT,
+    block_of,
+    missing_of,
+    unmarked,
+    written_here,
+)
+from oh_daemon.frontends.lsp.plain.chat_text import (
+    EMPTY,
+    conversation_of,
+    draft,
+    escaped,
+    named,
+    plan_insertion,
+    plan_sent,
+    whole_paragraphs,
+)
+from oh_daemon.frontends.lsp.plain.chat_writer import ChatWriter
+from oh_daemon.kernel.delivery import title_of
+from oh_daemon.kernel.journal import History, Listener, new_id
+from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.records import standing
+from oh_daemon.protocol import messages as m
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.content import TextPart
+from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
+from oh_daemon.workspace.paths import path_from_uri, real_path
+
+
+class Chat(Listener):
+    """One file and, from its first message on, its conversation."""
+
+    def __init__(self, files: ChatFiles, writer: ChatWriter) -> None:
+        self.files = files
+        self.writer = writer
+        self._streamed: dict[str, str] = {}
+        """By item, the text that came and what of it is planned."""
+        self._n_planned: dict[str, int] = {}
+
+    def put(self, block: str) -> None:
+        self.writer.put(lambda text: [plan_insertion(text, block)])
+
+    def show_patches(self, files: Sequence[ChangedFile]) -> None:
+        """Put the changes that wait for review into the file."""
+        texts = (
+            f"**{one_line(file.uri.rpartition('/')[2])}**\n\n{fenced(file.patch, 'diff')}"
+            for file in files
+        )
+        self.put(escaped("".join(f"{text}\n\n" for text in texts)))
+
+    def on_delta(
+        self, _history: History, item_id: str, channel: str, offset: int, text: str
+    ) -> None:
+        if channel != "text":
+            return
+        streamed = self._streamed[item_id] = self._streamed.get(item_id, "")[:offset] + text
+        begin = self._n_planned.get(item_id, 0)
+        end = whole_paragraphs(streamed)
+        if end > begin:
+            self._n_planned[item_id] = end
+            self.put(escaped(prose(streamed[begin:end])))
+
+    def on_record(self, history: History, _line: bytes, record: plain.Record) -> None:
+        event = record["event"]
+        if event["type"] == "item.completed" and event["item"]["kind"] == "agentMessage":
+            item = event["item"]
+            self._streamed.pop(item["id"], None)
+            begin = self._n_planned.pop(item["id"], 0)
+            record = {**record, "event": {**event, "item": {**item, "text": item["text"][begin:]}}}
+        block = "" if written_here(record) else block_of(record, history.state, self.files.home)
+        if block:
+            self.put(block)
+
+
+class Chats:
+    """Thread-safe; everything that reads the disk runs on a worker."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._by_path: dict[Path, Chat] = {}
+        daemon.leaving.append(self._leave)
+        self.last: Chat | None = None
+        """The one that was named or shown last."""
+
+    def is_chat(self, uri: str) -> bool:
+        path = path_from_uri(uri)
+        return path is not None and self._files_of(real_path(path)) is not None
+
+    def _files_of(self, path: Path) -> ChatFiles | None:
+        homes = (ChatFiles(folder) for folder in self._daemon.folders())
+        return next((files for files in homes if files.holds(path)), None)
+
+    def files(self) -> ChatFiles:
+        """Return the chats of the first folder. Raises `InvalidStateError` if none is open."""
+        folders = self._daemon.folders()
+        if not folders:
+            raise InvalidStateError("open a folder; a chat lies in `.openhands/chat` there")
+        return ChatFiles(folders[0])
+
+    def new_path(self, files: ChatFiles) -> Path:
+        """Return a free path that says when the chat began."""
+        stem, others = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M"), set(files.all())
+        names = (stem, *(f"{stem}-{n}" for n in range(2, len(others) + 3)))
+        return next(path for path in map(files.path_of, names) if path not in others)
+
+    def at(self, path: Path) -> Chat:
+        """Return the chat in this file. Raises `InvalidParamsError`."""
+        with self._lock:
+            chat = self._by_path.get(path)
+            if chat is None:
+                files = self._files_of(path)
+                if files is None:
+                    raise InvalidParamsError.at("uri", "is no chat file of an open folder")
+                files.ensure(path)
+                writer = ChatWriter(path, files, self._daemon.shared.editor)
+                chat = self._by_path[path] = Chat(files, writer)
+            self.last = chat
+            return chat
+
+    def resume(self, chat: Chat) -> Live | None:
+        """Open the conversation of a chat, if it has one, and follow it in the file."""
+        conversation_id = conversation_of(chat.writer.text())
+        return None if conversation_id is None else self.open(conversation_id, chat)
+
+    def open(self, conversation_id: str, chat: Chat | None = None) -> Live:
+        """Open a conversation, ask again what it waits for, and follow it in its file.
+
+        Without a `chat`, that is the file that names it, if there is one. Raises what opening does.
+        """
+        with self._opening:
+            daemon = self._daemon
+            live = daemon.conversations.open(conversation_id, daemon.folders())
+            if chat is None and (path := self._path_of(live)) is not None:
+                chat = self.at(path)
+            if chat is not None:
+                self._attach(chat, live)
+            daemon.publisher.subscribe(live.conversation.journal)
+            return live
+
+    def named_or_current(self, conversation_id: str | None) -> Live:
+        """Open the conversation, or else return the one that changed last."""
+        if conversation_id is not None:
+            return self.open(conversation_id)
+        return newest(self._daemon.conversations.all_live()) or self.open_last()
+
+    def open_last(self) -> Live:
+        """Open the conversation that changed last. Raises `InvalidStateError` if there is none."""
+        listed = self._daemon.conversations.listed(self._daemon.folders())
+        last = next((each["id"] for each in listed if not each["archived"]), None)
+        if last is None:
+            raise InvalidStateError(
+                "there is no conversation here; start one with ohDaemon.start or ohDaemon.chat"
+            )
+        return self.open(last)
+
+    def of(self, live: Live) -> Chat:
+        """Return the chat of a conversation; one without a file gets one, with all that was."""
+        path = self._path_of(live)
+        if path is None:
+            files = self.files()
+            path = self.new_path(files)
+            files.ensure(path, f"{named(live.id)}{EMPTY}")
+        chat = self.at(path)
+        self._attach(chat, live)
+        return chat
+
+    def _path_of(self, live: Live) -> Path | None:
+        homes = (ChatFiles(folder) for folder in self._daemon.folders())
+        return next((path for files in homes if (path := files.of(live.id))), None)
+
+    def _attach(self, chat: Chat, live: Live) -> None:
+        """Follow the conversation in the file, which first gets what it lacks."""
+        journal = live.conversation.journal
+        text = chat.writer.text()
+        with journal.changed:
+            if chat in journal.listeners:
+                return
+            records = standing([orjson.loads(line) for line in journal.lines()])
+            self._daemon.publisher.asker.shown_in_chat.add(journal.id)
+            journal.listeners.append(chat)
+            if words := unmarked(text, records):
+                chat.writer.put(lambda text: plan_sent(text, words, live.id))
+            if missing := missing_of(text, records, journal.state, chat.files.home):
+                chat.put(missing)
+
+    def _leave(self) -> None:
+        """Follow no conversation any more: without its client, nobody shows the files."""
+        chats = [*self._by_path.values()]
+        for live in self._daemon.conversations.all_live():
+            journal = live.conversation.journal
+            with journal.changed:
+                journal.listeners[:] = [each for each in journal.listeners if each not in chats]
+
+    def send(self, chat: Chat) -> Json:
+        """Send the draft. Raises `InvalidStateError` if there is none."""
+        words = draft(chat.writer.text())
+        if not words:
+            raise InvalidStateError("there is nothing below the last `## You` to send")
+        content = (TextPart(text=words),)
+        live = self.resume(chat) or self._started(chat, words)
+        live_id = live.id
+        with live.conversation.journal.changed, self._daemon.speaking(live_id):
+            chat.writer.put(lambda text: plan_sent(text, words, live_id))
+            sent = live.conversation.send(
+                content, client_message_id=f"{FROM_CHAT}{uuid.uuid4().hex}"
+            )
+        return {"conversationId": live.id, **sent}
+
+    def _started(self, chat: Chat, words: str) -> Live:
+        daemon, conversation_id = self._daemon, new_id()
+        # The agent works in the first folder, which is where the chat is.
+        home = chat.files.folder
+        folders = sorted(daemon.folders(), key=lambda folder: folder != home)
+        title = title_of((TextPart(text=words),), daemon.shared.masker.mask)
+        daemon.publisher.subscribed.add(conversation_id)
+        params = m.StartParams(title=title or None)
+        live = daemon.conversations.start(params, folders, conversation_id=conversation_id)
+        self._attach(chat, live)
+        return live

@@ -1,0 +1,247 @@
+"""The client's open documents and folders, kept by LSP's text synchronisation.
+
+The main loop changes them in arrival order; any thread may read frozen snapshots and wait for a
+text. Documents above 5 MiB are not kept: they count as not open, so the disk is used.
+`workspace/documents` decides whether buffer or disk has the truth.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.kernel.editor_ports import OpenDocument
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
+
+log = logging.getLogger(__name__)
+
+MAX_DOCUMENT_BYTES = 5 * 1024 * 1024
+_URI = re.compile(rb'"uri"\s*:\s*"((?:[^"\\]|\\/)*)"')
+
+Json = dict[str, Any]
+
+
+class OpenDocuments:
+    """Reads may come from any thread; `notifications` and `follow` belong to the main loop."""
+
+    def __init__(self, encoding: str, folder_uris: Sequence[str] = ()) -> None:
+        self.encoding = encoding
+        self._changed = threading.Condition()
+        self._open: dict[str, tuple[str, OpenDocument]] = {}
+        """Real path and document, by URI exactly as the client wrote it on opening."""
+        self._clean_texts: dict[str, str] = {}
+        """The text of each open document when it was opened or last saved, by URI."""
+        self._strays: dict[str, str] = {}
+        """URI, by real path, of open documents whose text we lost track of."""
+        self._adopted: dict[str, int] = {}
+        """Versions of texts that the client sent when asked, by URI; older changes are skipped."""
+        self._folder_uris = list(folder_uris)
+        self._notes: list[dict[Path, str]] = []
+        """One per `note_saves` that has not ended: the texts saved since then."""
+        self._listeners: tuple[Callable[[Path], None], ...] = ()
+        self._is_warm = False
+
+    def notifications(self) -> dict[str, Callable[[Json], None]]:
+        """Return the handlers to register with the dispatcher."""
+        return {
+            "textDocument/didOpen": self._did_open,
+            "textDocument/didChange": self._did_change,
+            "textDocument/didClose": lambda params: self.follow(
+                params["textDocument"]["uri"], 0, None
+            ),
+            "textDocument/didSave": self._did_save,
+            "workspace/didChangeWorkspaceFolders": self._did_change_folders,
+        }
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the workspace folders on this machine, in the client's order."""
+        # A copy needs no lock, and each step of each conversation asks.
+        paths = [path_from_uri(uri) for uri in tuple(self._folder_uris)]
+        return tuple(path for path in paths if path is not None)
+
+    def document(self, path: Path) -> OpenDocument | None:
+        """Return the newest state of an open document, under whatever name it was opened."""
+        found = self._find(os.path.realpath(path))
+        return found[1] if found else None
+
+    def documents(self) -> tuple[OpenDocument, ...]:
+        with self._changed:
+            return tuple(document for _, document in self._open.values())
+
+    def uris(self) -> tuple[str, ...]:
+        """Return the URIs of the open documents as the client wrote them, in order of opening."""
+        with self._changed:
+            return tuple(self._open)
+
+    def unsaved_uris(self) -> tuple[str, ...]:
+        """Return those whose text is no longer the one that was opened or saved."""
+        with self._changed:
+            opened = self._open.items()
+            return tuple(uri for uri, (_, now) in opened if now.text != self._clean_texts.get(uri))
+
+    def is_unsaved(self, path: Path) -> bool:
+        return self.uri_of(path) in self.unsaved_uris()
+
+    def note_saves(self) -> Callable[[], Mapping[Path, str]]:
+        """Note what the client saves from now on.
+
+        The returned function ends that and returns the saved texts by real path.
+        """
+        noted: dict[Path, str] = {}
+        with self._changed:
+            self._notes.append(noted)
+
+        def ended() -> Mapping[Path, str]:
+            with self._changed:
+                self._notes = [other for other in self._notes if other is not noted]
+            return noted
+
+        return ended
+
+    def listen(self, on_change: Callable[[Path], None]) -> Callable[[], None]:
+        """Call this with the real path of each text that changes, is saved or closed."""
+        with self._changed:
+            self._listeners = (*self._listeners, on_change)
+
+        def end() -> None:
+            with self._changed:
+                self._listeners = tuple(one for one in self._listeners if one is not on_change)
+
+        return end
+
+    def _tell(self, path: Path | None) -> None:
+        if path is None or not self._listeners:
+            return
+        real_path = Path(os.path.realpath(path))
+        for on_change in self._listeners:
+            on_change(real_path)
+
+    def uri_of(self, path: Path) -> str:
+        """Return the URI exactly as the client opened this document, else the usual one."""
+        found = self._find(os.path.realpath(path))
+        return found[0] if found else uri_from_path(path)
+
+    def lost_uri(self, path: Path) -> str | None:
+        """Return the URI of a document that is open, but whose text we no longer know."""
+        with self._changed:
+            return self._strays.get(os.path.realpath(path))
+
+    def wait_for_text(
+        self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
+    ) -> OpenDocument | None:
+        """Wait until the text has this hash; return None when that did not happen in time.
+
+        Raises `Cancelled`.
+        """
+        real_path = os.path.realpath(path)
+
+        def arrived() -> OpenDocument | None:
+            found = self._find(real_path)
+            return found[1] if found and sha256_of(found[1].text) == sha256 else None
+
+        with cancel.notifying(self._changed), self._changed:
+            self._changed.wait_for(lambda: cancel.is_cancelled or arrived(), timeout_s)
+            cancel.raise_if_cancelled()
+            return arrived()
+
+    def on_lost_frame(self, head: bytes) -> None:
+        """Lose the document named in a message that was too large, or all if none is named."""
+        named = _URI.search(head)
+        uri = named[1].decode("utf-8", "replace").replace("\\/", "/") if named else ""
+        for lost in [uri] if uri in self._open else list(self._open):
+            log.warning("%s is not followed any more: a message about it was too large", lost)
+            self._lose(lost)
+
+    def follow(self, uri: str, version: int, text: str | None) -> None:
+        """Follow the document from this text on; stop following if `text` is None or too large."""
+        path = path_from_uri(uri)
+        with self._changed:
+            self._strays = {real: lost for real, lost in self._strays.items() if lost != uri}
+            if path is None or text is None or _is_too_large(text):
+                self._open.pop(uri, None)
+                self._clean_texts.pop(uri, None)
+            else:
+                document = OpenDocument(path, version, text)
+                self._open[uri] = (os.path.realpath(path), document)
+            self._changed.notify_all()
+        self._tell(path)
+
+    def adopt(self, uri: str, text: str, version: int) -> None:
+        """Take what the client says it shows; late changes to older versions are then skipped."""
+        with self._changed:
+            if uri in self._open and version > self._open[uri][1].version:
+                self._adopted[uri] = version
+                self.follow(uri, version, text)
+
+    def _lose(self, uri: str) -> None:
+        with self._changed:
+            real_path, _ = self._open.pop(uri)
+            self._strays[real_path] = uri
+            self._changed.notify_all()
+
+    def _find(self, real_path: str) -> tuple[str, OpenDocument] | None:
+        """Return URI and document; the latest one when a file is open under several names."""
+        with self._changed:
+            for uri, (real, document) in reversed(self._open.items()):
+                if real == real_path:
+                    return uri, document
+        return None
+
+    def _did_open(self, params: Json) -> None:
+        if not self._is_warm:
+            # pygls takes 0.3 s and 15 MB, which a window without documents never pays for.
+            self._is_warm = True
+            needed = ("oh_daemon.frontends.lsp.positions",)
+            threading.Thread(target=import_module, args=needed, name="warm-up", daemon=True).start()
+        opened = params["textDocument"]
+        self.follow(opened["uri"], 0, None)
+        self._adopted.pop(opened["uri"], None)
+        self._clean_texts[opened["uri"]] = opened["text"]
+        self.follow(opened["uri"], opened.get("version", 0), opened["text"])
+
+    def _did_change(self, params: Json) -> None:
+        from oh_daemon.frontends.lsp.positions import changed  # noqa: PLC0415 - see `_did_open`.
+
+        uri, version = params["textDocument"]["uri"], params["textDocument"].get("version")
+        is_old = version is not None and version <= self._adopted.get(uri, -1)
+        if is_old or uri not in self._open:
+            return
+        _, before = self._open[uri]
+        try:
+            text = changed(before.text, params["contentChanges"], self.encoding)
+        except Exception:
+            # A change that was only half applied would leave a text that nobody sees.
+            self._lose(uri)
+            raise
+        self.follow(uri, before.version if version is None else version, text)
+
+    def _did_save(self, params: Json) -> None:
+        with self._changed:
+            if saved := self._open.get(params["textDocument"]["uri"]):
+                real_path, document = saved
+                self._clean_texts[params["textDocument"]["uri"]] = document.text
+                for noted in self._notes:
+                    noted[Path(real_path)] = document.text
+        self._tell(path_from_uri(params["textDocument"]["uri"]))
+
+    def _did_change_folders(self, params: Json) -> None:
+        removed = {folder["uri"] for folder in params["event"]["removed"]}
+        added = [folder["uri"] for folder in params["event"]["added"]]
+        with self._changed:
+            kept = [uri for uri in self._folder_uris if uri not in removed and uri not in added]
+            self._folder_uris = kept + added
+
+
+def _is_too_large(text: str) -> bool:
+    # No character takes more than four bytes, so most texts need not be encoded to find out.
+    if len(text) * 4 <= MAX_DOCUMENT_BYTES:
+        return False
+    return len(text.encode("utf-8", "surrogatepass")) > MAX_DOCUMENT_BYTES

@@ -1,0 +1,127 @@
+"""The URIs of files: those in open folders, which may have other paths there, and all others.
+
+Only fields that are known to hold URIs are changed, so no text, argument or digest is. A file
+outside the folders gets another scheme on its way, and is what it was when it comes back: neither
+side takes it for a file of its own, and a target cannot have the editor read or change one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from oh_daemon.jsonrpc.reading import field_in
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.errors import InvalidParamsError
+from oh_daemon.workspace.paths import path_from_uri, paths_from_uris, uri_from_path
+
+_ELSEWHERE = "oh-elsewhere:"
+FIELDS = frozenset(
+    {
+        *("uri", "uris", "targetUri", "scopeUri", "rootUri", "oldUri", "newUri"),
+        *("activeUri", "openUris", "folder", "folders"),
+    }
+)
+"""Those of LSP and of our protocol."""
+_FOREIGN = frozenset(
+    {
+        *("args", "arguments", "meta", "metadata", "settings", "messages", "tools", "inputSchema"),
+        *("structuredContent", "resultSchema", "digest"),
+    }
+)
+"""Fields whose content others define: nothing in them is changed."""
+
+
+class UriMap:
+    """Folders here and there. One thread for each direction."""
+
+    def __init__(self, folders: Mapping[Path, Path]) -> None:
+        """`folders` has, by the absolute path here, the one there."""
+        self._there: tuple[tuple[Path, Path], ...] = ()
+        self._here = self._there
+        self.add(folders)
+        self._as_written: dict[str, str] = {}
+        """The editor's own forms of URIs, by ours: it knows its documents by these."""
+
+    def add(self, folders: Mapping[Path, Path]) -> None:
+        """Add folders, where they are in none that is known."""
+        known = dict(self._there)
+        inside = [path for path in folders if any(map(path.is_relative_to, known))]
+        pairs = known | {path: folders[path] for path in folders if path not in inside}
+        by_depth = sorted(pairs.items(), key=lambda pair: -len(pair[0].parts))
+        self._here = tuple((there, here) for here, there in by_depth)
+        self._there = tuple(by_depth)
+
+    def there(self, message: Json) -> Json:
+        """Return a message of the editor as the daemon there is to read it."""
+        return self._mapped(message, self._there)
+
+    def here(self, message: Json) -> Json:
+        """Return a message of the daemon there as the editor is to read it."""
+        return self._mapped(message, self._here)
+
+    def _mapped(self, value: Any, pairs: tuple[tuple[Path, Path], ...], name: str = "") -> Any:
+        if isinstance(value, str):
+            return self._uri(value, pairs) if name in FIELDS else value
+        if isinstance(value, list):
+            return [self._mapped(each, pairs, name) for each in cast("list[Any]", value)]
+        if not isinstance(value, dict) or name in _FOREIGN:
+            return cast("Any", value)
+        fields = cast("Json", value)
+        # The keys of an edit's `changes` are URIs, too.
+        keys = {key: self._uri(key, pairs) if ":" in key else key for key in fields}
+        return {keys[key]: self._mapped(each, pairs, key) for key, each in fields.items()}
+
+    def _uri(self, uri: str, pairs: tuple[tuple[Path, Path], ...]) -> str:
+        if uri.startswith(_ELSEWHERE):
+            return "file:" + uri.removeprefix(_ELSEWHERE)
+        is_path = uri.startswith("/")
+        path = Path(uri) if is_path else path_from_uri(uri)
+        if path is None:
+            return uri
+        other = next(
+            (to / path.relative_to(of) for of, to in pairs if path.is_relative_to(of)), None
+        )
+        if is_path:
+            return uri if other is None else str(other)
+        if other is None:
+            return _ELSEWHERE + uri.removeprefix("file:")
+        ours = uri_from_path(other)
+        if pairs is self._here:
+            return self._as_written.get(ours, ours)
+        if uri != uri_from_path(path):
+            self._as_written[uri_from_path(path)] = uri
+        return ours
+
+
+def parse_folders(words: list[str]) -> dict[Path, Path]:
+    """Return the folders of `--map HERE=THERE`. Raises `InvalidParamsError`."""
+    folders: dict[Path, Path] = {}
+    for word in words:
+        here, equals, there = word.partition("=")
+        if not (here and equals and there.startswith("/")):
+            raise InvalidParamsError(f"--map {word}: write HERE=THERE, with an absolute path there")
+        folders[Path(here).expanduser().absolute()] = Path(there)
+    return folders
+
+
+def folders_of(params: Json, folder_there: str, pairs: Mapping[Path, Path]) -> dict[Path, Path]:
+    """Return, for what an `initialize` opens, the paths there; by default they are the same."""
+    listed = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
+    paths = paths_of(listed)
+    folders = alike(paths)
+    if folder_there and paths:
+        folders[paths[0]] = Path(folder_there)
+    return {**folders, **pairs}
+
+
+def alike(paths: list[Path]) -> dict[Path, Path]:
+    """Return folders that are at the same place there, also by the path without links."""
+    return {each: each for path in paths for each in (path, path.resolve())}
+
+
+def paths_of(folders: object) -> list[Path]:
+    """Return the paths of folders as LSP lists them; of anything else there are none."""
+    listed = cast("list[object]", folders) if isinstance(folders, list) else []
+    return paths_from_uris(str(field_in(each, "uri")) for each in listed)

@@ -1,0 +1,254 @@
+"""How messages reach the agent: at once, into the open turn, or through the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from oh_daemon.common.plain_text import clipped, first_line
+from oh_daemon.features.skills.prompts import written_out
+from oh_daemon.kernel.context import NOTHING, last_told
+from oh_daemon.kernel.journal import Journal, new_id
+from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.prompt import render_rows
+from oh_daemon.kernel.state import State
+from oh_daemon.kernel.turns import BUSY, Turns
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import items, plain
+from oh_daemon.protocol.base import Contract
+from oh_daemon.protocol.composing import SkillKind
+from oh_daemon.protocol.content import CommandPart, Part, SkillPart
+from oh_daemon.protocol.errors import InvalidStateError, OverloadedError
+from oh_daemon.protocol.forms import model_of
+from oh_daemon.protocol.items import NoticeItem, QueuedMessage, UserMessageItem
+
+MAX_QUEUE = 32
+MAX_TITLE = 60
+
+Disposition = Literal["started", "steered", "queued", "interruptedAndStarted"]
+DELIVERED: dict[Disposition, items.Delivery] = {
+    "steered": "steer",
+    "interruptedAndStarted": "interrupt",
+}
+MakeCause = Callable[[Json], e.Cause | None]
+"""Makes the idempotency record of a request from its result."""
+
+
+class Delivery:
+    """The messages of a conversation. Thread-safe."""
+
+    def __init__(self, journal: Journal, turns: Turns) -> None:
+        self._journal = journal
+        self._turns = turns
+        self.seen_in_editor: Callable[[], dict[str, str]] = dict[str, str]
+        """Returns what the user's editor shows, as `kernel.context` renders it; must not wait."""
+        self.environment: Callable[[Mapping[str, str]], dict[str, str]] = _nothing
+        """Returns what is true under these options of where the agent works; must not wait."""
+        self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
+        """Returns the skills that a message may name; must not wait."""
+
+    def take(self, message: QueuedMessage, disposition: Disposition, cause: MakeCause) -> Json:
+        """Deliver a message that has just arrived; the caller interrupts if that was decided.
+
+        Returns {messageId, disposition, turnId?, queuePosition?}.
+        """
+        result: Json = {"messageId": message.message_id, "disposition": disposition}
+        queued = e.MessageQueued(message=message)
+        match disposition:
+            case "started":
+                self._turns.supersede()
+                result["turnId"] = new_id()
+                self._start_turn(message, result["turnId"], cause(result))
+            case "steered":
+                result["turnId"] = self._journal.state.open_turn.id
+                self._steer(queued, cause(result))
+            case "interruptedAndStarted":
+                self._journal.append(queued, cause=cause(result))
+            case "queued":
+                result["queuePosition"] = len(self._journal.state.queue)
+                self._journal.append(queued, cause=cause(result))
+        return result
+
+    def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
+        """Return the content with the skills and prompts that it names written out."""
+        return written_out(content, self.skill_kinds())
+
+    # What the worker does with queued messages
+
+    def start_queued(self, message: QueuedMessage) -> None:
+        """Start a turn with a message of the queue."""
+        dequeued = e.MessageDequeued(message_id=message.message_id, outcome="started")
+        self._start_turn(message, new_id(), None, dequeued)
+
+    def take_in_steering(self) -> None:
+        """Move messages that are meant for the open turn from the queue into it."""
+        with self._journal.changed:
+            for waiting in self._steering():
+                message = model_of(QueuedMessage, waiting)
+                dequeued = e.MessageDequeued(message_id=message.message_id, outcome="steered")
+                self._journal.append(dequeued, self._user_message(message))
+
+    def has_steering(self) -> bool:
+        """Return whether a message waits for the open turn, other than those with `run: false`."""
+        with self._journal.changed:
+            return any(not message.get("held") for message in self._steering())
+
+    def _steering(self) -> list[plain.QueuedMessage]:
+        queue = self._journal.state.queue
+        return [m for m in queue if m["delivery"] == "steer" or m.get("held")]
+
+    def _start_turn(
+        self, message: QueuedMessage, turn_id: str, cause: e.Cause | None, *events: Contract
+    ) -> None:
+        journal = self._journal
+        if not journal.state.title:
+            title = title_of(message.content, journal.masker.mask)
+            journal.append(e.ConversationUpdated(title=title))
+        taken = self._user_message(message)
+        own = message.options
+        self._turns.start(turn_id, cause, *events, taken, because="message", own=own)
+
+    def _steer(self, waiting: Contract, cause: e.Cause | None = None) -> None:
+        self._turns.supersede()
+        self._journal.append(waiting, cause=cause)
+        if self._journal.state.status == "paused":
+            self._turns.resume()
+
+    def _user_message(self, message: QueuedMessage) -> e.ItemCompleted:
+        item = UserMessageItem(
+            id=new_id(),
+            message_id=message.message_id,
+            client_message_id=message.client_message_id,
+            content=message.content,
+            delivery=message.delivery,
+            editor=self._news_of_editor(message) or None,
+            environment=self._news_of_environment(message.options or {}) or None,
+            ended_at=self._journal.clock.now(),
+        )
+        return e.ItemCompleted(item=item)
+
+    def _news_of_editor(self, message: QueuedMessage) -> dict[str, str]:
+        mask = self._journal.masker.mask
+        shown = {key: mask(value) for key, value in self.seen_in_editor().items()}
+        if any(part.type == "selection" for part in message.content):
+            shown.pop("selection", None)  # The user chose a selection to send.
+        return self._untold(shown)
+
+    def _news_of_environment(self, own: Mapping[str, str]) -> dict[str, str]:
+        """Return what the model was not told yet, under a turn's `own` options."""
+        mask = self._journal.masker.mask
+        facts = self.environment({**self._journal.state.options_now, **own})
+        return self._untold({key: mask(value) for key, value in facts.items()})
+
+    def _untold(self, facts: Mapping[str, str]) -> dict[str, str]:
+        told = self.told()
+        return {key: value for key, value in facts.items() if told.get(key, NOTHING) != value}
+
+    def told(self) -> dict[str, str]:
+        """Return what the model was told of the editor and its environment and still gets."""
+        state = self._journal.state
+        return state.agent.get("environment", {}) | last_told(state.items)
+
+    def tell_news(self) -> None:
+        """Tell the model, between two steps, what it does not know of its environment."""
+        with self._journal.changed:
+            if news := self._news_of_environment({}):
+                notice = NoticeItem(
+                    id=new_id(),
+                    title="The agent was told",
+                    description=render_rows(news),
+                    note=render_rows(news),
+                    environment=news,
+                )
+                self._journal.append(e.ItemCompleted(item=notice))
+
+    # Queued messages. Each method raises `InvalidStateError` when the message is not queued
+
+    def remove_queued(self, message_id: str) -> None:
+        with self._journal.changed:
+            self._queued(message_id)
+            self._journal.append(e.MessageDequeued(message_id=message_id, outcome="removed"))
+
+    def edit_queued(
+        self, message_id: str, *, content: Sequence[Part] | None = None, position: int | None = None
+    ) -> None:
+        """Replace a queued message's content, or move it to another position."""
+        with self._journal.changed:
+            message, place = self._queued(message_id)
+            if content is not None:
+                message = message.model_copy(update={"content": self.written_out(content)})
+            last = len(self._journal.state.queue) - 1
+            place = place if position is None else min(position, last)
+            self._journal.append(e.MessageEdited(message=message, position=place))
+
+    def send_queued(self, message_id: str) -> None:
+        """Deliver a queued message now, as if it came with delivery auto."""
+        with self._journal.changed:
+            self._journal.require_open()
+            message, place = self._queued(message_id)
+            self._turns.unhalt()
+            own = bool(message.options)
+            disposition = plan_delivery(self._journal.state, "auto", run=True, has_options=own)
+            if disposition == "started":
+                self.start_queued(message)
+                return
+            hurried = message.model_copy(update={"delivery": DELIVERED[disposition], "held": None})
+            if disposition == "steered":
+                self._steer(e.MessageEdited(message=hurried, position=place))
+            else:
+                self._journal.append(e.MessageEdited(message=hurried, position=0))
+
+    def _queued(self, message_id: str) -> tuple[QueuedMessage, int]:
+        for place, message in enumerate(self._journal.state.queue):
+            if message["messageId"] == message_id:
+                return model_of(QueuedMessage, message), place
+        raise InvalidStateError(
+            f"no queued message {message_id!r}; conversation/queue op list has them"
+        )
+
+
+def _nothing(_options: Mapping[str, str]) -> dict[str, str]:
+    return {}
+
+
+def plan_delivery(
+    state: State, delivery: items.Delivery, *, run: bool, has_options: bool = False
+) -> Disposition:
+    """Decide how a message that arrives now is delivered.
+
+    Raises `OverloadedError` when the queue is full, and `InvalidStateError` for a message with
+    options of its own that would join another turn.
+    """
+    if has_options and (not run or _plan(state, delivery, run=run) == "steered"):
+        raise InvalidStateError(
+            "a message with overrides needs a turn of its own; send it with delivery queue or "
+            "interrupt"
+        )
+    return _plan(state, delivery, run=run)
+
+
+def _plan(state: State, delivery: items.Delivery, *, run: bool) -> Disposition:
+    is_busy = state.status in BUSY
+    waits = delivery == "queue" and (is_busy or state.status == "paused")
+    if not run or waits:
+        if len(state.queue) < MAX_QUEUE:
+            return "queued"
+        raise OverloadedError(
+            f"{MAX_QUEUE} messages are queued already; remove one with conversation/queue",
+            retry_after_ms=1000,
+        )
+    if (is_busy and delivery == "interrupt") or state.status == "interrupting":
+        return "interruptedAndStarted"
+    return "steered" if state.turn is not None else "started"
+
+
+def title_of(content: Sequence[Part], mask: Callable[[str], str] = str) -> str:
+    """Return a message's first line, shortened; masked before, or half a secret would stay."""
+    return clipped(mask(first_line("\n".join(map(_typed, content)))), MAX_TITLE)
+
+
+def _typed(part: Part) -> str:
+    """Return what the user typed."""
+    if isinstance(part, CommandPart | SkillPart):
+        return f"/{part.name} {part.args or ''}"
+    return part.text if part.type == "text" else ""

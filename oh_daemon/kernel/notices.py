@@ -1,0 +1,103 @@
+"""Notices with a code: caveats, each of which is logged once, and nudges of the model.
+
+Older logs say in words only what today's say by codes; the tables here know these words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from oh_daemon.kernel.journal import Journal, new_id
+from oh_daemon.kernel.ports import Caveat
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.items import NoticeItem
+
+EMPTY_ANSWER = "emptyAnswer"
+"""The code of a notice that nudges a model which said nothing."""
+
+_CODES: Mapping[str, str] = {
+    "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
+    "it is done.": EMPTY_ANSWER,
+    "Your calls did not fit the tools. Look at the names and schemas of the tools again.": (
+        "wrongCalls"
+    ),
+    "You made the same call four times and got the same result. Do not make it again: say what "
+    "you are missing, or try another way.": "identicalCalls",
+    "Your last three answers ended with the same error. Do not repeat them: read the error, "
+    "look at how things stand now, and try another way, or ask the user.": "sameError",
+    "You went back and forth between two calls and got the same results each time. Do neither "
+    "again: say what you are missing, or try another way.": "alternatingCalls",
+    "You talked three times in a row without a tool call. Act, or say what keeps you from it.": (
+        "monologue"
+    ),
+}
+"""The code by the note for the model."""
+_CAVEATS = {
+    re.compile(title): code
+    for title, code in {
+        r"This is the demo model: .*": "demoModel",
+        r"The MCP server '(.*)' failed": "mcpServerFailed",
+        r"The MCP server '(.*)' is left out": "mcpServerLeftOut",
+        r"Commands leave no checkpoints here": "noCheckpoints",
+        r"(\S+) is not known to call functions: .*": "noFunctionCalls",
+        r"The limit of cost counts only calls with a known price": "unknownPrice",
+        r"The skill (.*) is not used": "unusedSkill",
+    }.items()
+}
+"""The code by the title for the user, in which the group is what it is about."""
+_ROW = re.compile(r"^- ([\w.-]+)(?=:|$)", re.MULTILINE)
+
+
+def warn(journal: Journal, caveat: Caveat) -> None:
+    """Log a caveat for the user, once per conversation."""
+    key = caveat.code, caveat.about
+    if any(caveat_of(item) == key for item in journal.state.items):
+        return
+    notice = NoticeItem(
+        id=new_id(),
+        severity="warning",
+        code=caveat.code,
+        about=caveat.about,
+        title=caveat.title,
+        description=caveat.description,
+    )
+    journal.append(e.ItemCompleted(item=notice))
+
+
+def nudge_to_answer(journal: Journal) -> None:
+    """Ask a model that gave an empty answer to go on."""
+    notice = NoticeItem(
+        id=new_id(),
+        severity="warning",
+        code=EMPTY_ANSWER,
+        title="The model gave an empty answer and was asked to go on",
+        note="Your last answer held neither text nor a tool call. Go on with the task, or call "
+        "finish when it is done.",
+    )
+    journal.append(e.ItemCompleted(item=notice))
+
+
+def code_of(item: plain.Item) -> str | None:
+    """Return what a notice says; None for what is no notice, or for one that has no code."""
+    if item["kind"] != "notice":
+        return None
+    return item.get("code") or _CODES.get(item.get("note") or "")
+
+
+def caveat_of(item: plain.Item) -> tuple[str, str | None] | None:
+    """Return the code of a notice and what it is about; None for what has no code."""
+    if item["kind"] != "notice":
+        return None
+    if (code := item.get("code")) is not None:
+        return code, item.get("about")
+    for title, code in _CAVEATS.items():
+        if found := title.fullmatch(item["title"]):
+            return code, found[1] if title.groups else None
+    return None
+
+
+def skills_listed_in(text: str) -> list[str]:
+    """Return the names in a list of skills for the model."""
+    return _ROW.findall(text)

@@ -1,0 +1,399 @@
+"""What the core needs from outside, as Protocols, and the plain values that pass through them.
+
+Adapters (`model`, `tools`, `store`, `workspace`, `fronts`) implement these; the core imports none
+of them. JSON Schema, providers and MCP define what `Json` values hold, so we do not model them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, Unpack
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.hosts import Host
+from oh_daemon.common.masking import Masker
+from oh_daemon.common.partial_text import PartialTexts
+from oh_daemon.protocol.approvals import Subject, ToolSubject
+from oh_daemon.protocol.errors import ModelError, StorageError
+from oh_daemon.protocol.forms import ToolFields
+from oh_daemon.protocol.items import Location, Purpose, Risk, StopReason, ToolKind
+from oh_daemon.protocol.status import Usage
+
+Json = dict[str, Any]
+
+
+# Model
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool call as the model wrote it; `arguments` is raw text and may be invalid JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One call. `messages` and `tools` have the form of OpenAI's chat completions."""
+
+    messages: Sequence[Json]
+    tools: Sequence[Json] = ()
+    tool_choice: Literal["auto", "required", "none"] = "auto"
+    cache_key: str | None = None
+    purpose: Purpose | None = None
+    """What the call is for, unless it is a step of a turn."""
+    effort: str | None = None
+    history: object | None = None
+    """The same object in each request of a list that grows: messages in it are prepared once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDelta:
+    """A piece of an answer under way."""
+
+    channel: Literal["text", "reasoning"]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """A whole answer. Without a `finish_reason` the stream broke off, and no call in it may run."""
+
+    text: str = ""
+    reasoning: str = ""
+    thinking_blocks: tuple[Json, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: Literal["stop", "tool_calls", "length", "content_filter", ""] = ""
+    usage: Usage = field(default_factory=Usage)
+    response_id: str | None = None
+    model: str | None = None
+    """The name of the model that answered; for a router, the one that it chose."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Another attempt is coming: `attempt` of `max_attempts` starts after `delay_s` seconds."""
+
+    attempt: int
+    max_attempts: int
+    delay_s: float
+    error: ModelError
+    model: str | None = None
+    """Set when the next attempt uses another model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Callbacks from a call under way, on any thread, and the token that cancels it."""
+
+    cancel: CancelToken
+    on_delta: Callable[[ModelDelta], None] = lambda _delta: None
+    on_retry: Callable[[Retry], None] = lambda _retry: None
+    """Called before another attempt; all deltas so far are void."""
+
+
+CaveatCode = Literal[
+    "browserNotHeld",
+    "demoModel",
+    "mcpServerFailed",
+    "mcpServerLeftOut",
+    "noCheckpoints",
+    "noFunctionCalls",
+    "unknownPrice",
+    "unusedSkill",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Caveat:
+    """What the user should know before it matters; `code` and `about` tell one from another."""
+
+    code: CaveatCode
+    title: str
+    description: str | None = None
+    about: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What is known of a model before it is called."""
+
+    context_window: int | None = None
+    """Input limit in tokens, or None when unknown."""
+    may_be_wider: bool = False
+    """Whether another model may answer, whose window is wider or unknown."""
+    sees_images: bool = False
+    caveats: tuple[Caveat, ...] = ()
+    """What a user should know before the first call, for instance no function calling."""
+    input_price: float = math.inf
+    """US dollars per input token; infinite when unknown."""
+
+
+class Model(Protocol):
+    """A way to get answers. Routers and the demo script are models too."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def label(self) -> str:
+        """The name for people; it says so when no AI answers."""
+        ...
+
+    @property
+    def traits(self) -> Traits:
+        """May wait, for a slow import or for the endpoint."""
+        ...
+
+    @property
+    def edits_by_patch(self) -> bool:
+        """Whether it changes files by `apply_patch`, not `edit`; must not wait."""
+        ...
+
+    def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
+        """Block until the answer is whole.
+
+        Raises `ModelError` when no attempt succeeded and `Cancelled` within 100 ms of a cancel.
+        """
+        ...
+
+
+class LikeModel:
+    """All of a `Model` that wraps another one, except `complete`."""
+
+    def __init__(self, other: Model, label: str) -> None:
+        self._other = other
+        self.name = other.name
+        self.label = label
+
+    @property
+    def traits(self) -> Traits:
+        return self._other.traits
+
+    @property
+    def edits_by_patch(self) -> bool:
+        return self._other.edits_by_patch
+
+
+# Tools
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What the model and the clients are told about a tool, in MCP's shape."""
+
+    name: str
+    description: str
+    input_schema: Json
+    kind: ToolKind = "other"
+    read_only: bool = False
+    """Whether it only reads: it gets no self-rating, and a call of unknown risk counts as low."""
+    counts_as: str | None = None
+    """The name of another tool; filters and rules for that one apply to this one too."""
+    is_foreign: bool = False
+    """Whether an MCP server or the client wrote the schema, and checks what takes long itself."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names by which filters and rules may mean this tool."""
+        return (self.name,) if self.counts_as is None else (self.name, self.counts_as)
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What a call touches: two calls conflict when one writes and their paths may overlap."""
+
+    writes: bool = True
+    paths: frozenset[str] | None = None
+    """Absolute paths, or None for anything."""
+    comes_last: bool = False
+    """Whether it waits for all calls before it, and all calls after it wait for it."""
+    terminal: str | None = None
+    """Calls on one terminal never run side by side."""
+
+    def conflicts_with(self, other: Footprint) -> bool:
+        if self.comes_last or other.comes_last:
+            return True
+        if self.terminal is not None and self.terminal == other.terminal:
+            return True
+        if not (self.writes or other.writes):
+            return False
+        if self.paths is None or other.paths is None:
+            return True
+        return bool(self.paths & other.paths)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question of the agent to the user; the choices are only suggestions."""
+
+    prompt: str
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What a valid call is about to do, decided before it runs and shown for approval."""
+
+    title: str
+    subject: Subject
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+    footprint: Footprint = field(default_factory=Footprint)
+    digest_material: tuple[str, ...] = ()
+    """What else must not change between approval and run: hashes of scripts, real paths."""
+    editable: bool = False
+    locations: tuple[Location, ...] = ()
+    item_fields: ToolFields = field(default_factory=ToolFields)
+    """The item's `kind` and the fields of that kind."""
+    question: Question | None = None
+    """Put to the user, whose answer is the observation; the tool runs if the user cannot answer."""
+    segments: tuple[tuple[str, ...], ...] = ()
+    """The parts of a command, each as its words, to which rules apply."""
+    outside_floor: bool = False
+    """Asks despite saved grants, is rejected if nothing may ask: protected or outside paths."""
+    clashes: bool = False
+    """Replaces what the user has changed meanwhile, so that it is asked about in any case."""
+    leaves: bool = False
+    """Asks each time, in every mode but `full`: it leaves the place that keeps others from harm."""
+    confinement: str | None = None
+    """Why it can do no harm whatever it does, because the kernel keeps it from that."""
+    texts: tuple[str, ...] = ()
+    """The texts that `subject` names by hash; they are stored when the user is asked."""
+    services: tuple[Host, ...] = ()
+    """Services of this machine that it must reach from where it is held."""
+
+    @property
+    def args(self) -> Mapping[str, Any]:
+        """The arguments of the call; empty if `subject` shows it in another form, as a command."""
+        return self.subject.args if isinstance(self.subject, ToolSubject) else {}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    """The outcome in MCP's shape. `item_fields` replace fields of the item."""
+
+    content: tuple[Json, ...] = ()
+    is_error: bool = False
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    item_fields: ToolFields = field(default_factory=ToolFields)
+    ends_turn: StopReason | None = None
+    """Set when this result ends the turn; its text is then the turn's final text."""
+    value: Any = None
+    """The turn's result beside its final text."""
+
+    @staticmethod
+    def of(text: str, *, is_error: bool = False, **item_fields: Unpack[ToolFields]) -> ToolResult:
+        return ToolResult(({"type": "text", "text": text},), is_error, item_fields=item_fields)
+
+
+def for_model(text: str) -> Json:
+    """Return a block that the model reads and clients do not show, marked as MCP marks it."""
+    return {"type": "text", "text": text, "annotations": {"audience": ["assistant"]}}
+
+
+def is_for_people(block: Mapping[str, Any]) -> bool:
+    return block.get("annotations") != {"audience": ["assistant"]}
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a running call may use. `on_output` takes live output for the client on any thread."""
+
+    conversation_id: str
+    item_id: str
+    cancel: CancelToken
+    on_output: Callable[[str], None]
+    masker: Masker
+    """For a text that the tool cuts: of half a secret, nobody later sees that it is one."""
+    confinement: str | None = None
+    """That of the intent by which the call may run; the tool must see to it that it holds."""
+
+
+class Tool(Protocol):
+    """Something that the model may call. `plan` decides, `run` acts."""
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    def plan(self, args: Json) -> Intent:
+        """Say what `args` (already valid against the schema) would do; change nothing.
+
+        Raises `ToolError` when the call cannot work; its text tells the model what to do instead.
+        """
+        ...
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        """Carry out the call. Raises `ToolError`; returns early with what it has when cancelled."""
+        ...
+
+
+# Deciding about actions
+
+
+RiskAnalyzer = Callable[[ToolSpec, Intent], Risk]
+"""Rates actions in place of the tools' own ratings; when it raises, the risk counts as high."""
+ApprovalPolicy = Callable[[ToolSpec, Intent], Literal["allow", "ask", "reject"] | None]
+"""Decides before the options mode and approval do; None leaves the decision to them.
+
+Rules, hooks and protected places still apply. When it raises, the user is asked.
+"""
+
+
+# Storage and time
+
+
+class LogReader(Protocol):
+    """One conversation's lines on disk (or in memory). All methods are safe from any thread."""
+
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes: ...
+
+    def blob_size(self, sha256: str) -> int: ...
+
+    def read_range(self, first_seq: int, last_seq: int) -> list[bytes]:
+        """Return the lines of these events, without newlines."""
+        ...
+
+
+class EventLog(LogReader, Protocol):
+    """A log that this process alone appends to."""
+
+    @property
+    def partial(self) -> PartialTexts: ...
+
+    def append(self, lines: bytes) -> None:
+        """Write whole lines in one piece. Raises `StorageError`, with no part of them written."""
+        ...
+
+    def sync(self) -> None:
+        """Return when everything appended so far is durable. Raises `StorageError`."""
+        ...
+
+    def after_sync(self, callback: Callable[[StorageError | None], None]) -> None:
+        """Call back (from the commit thread) once everything appended so far is durable."""
+        ...
+
+    def put_blob(self, data: bytes) -> str:
+        """Store bytes under their SHA-256 (hex), which is returned; durable with the next sync."""
+        ...
+
+    def put_blob_file(self, path: Path) -> str:
+        """Move a finished file into the blobs; it is gone from `path` afterwards."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Clock(Protocol):
+    """Time as a port, so that tests can control it."""
+
+    def now(self) -> str:
+        """Return wall time as ISO 8601 UTC with milliseconds; only ever shown or logged."""
+        ...
+
+    def monotonic(self) -> float: ...

@@ -1,0 +1,238 @@
+"""Events that close what was under way when a run ended early. Pure: the caller appends them.
+
+The same rule holds for interrupts, closing and crashes: every open action gets exactly one
+observation, an action that may have run is never run again, and a request that waits for the user
+outlives the daemon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from oh_daemon.common.partial_text import PartialText
+from oh_daemon.kernel.pending_changes import is_own, without_landing
+from oh_daemon.kernel.state import State, is_tool_item
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.approvals import Decision, InputAction
+from oh_daemon.protocol.base import Contract
+from oh_daemon.protocol.forms import CutFields, ItemFields, item_with, model_of
+from oh_daemon.protocol.items import StopReason
+from oh_daemon.protocol.status import ConversationState, PauseReason, Usage
+
+AT_REST = frozenset({"idle", "finished", "error", "closed", "paused"})
+Outcomes = Mapping[str, ItemFields]
+"""Fields known by now of items that were cut short, by item id; they replace the items' own."""
+_NOTHING: Outcomes = MappingProxyType(dict[str, ItemFields]())
+
+# Read by the model, and by people below the call.
+_EXPLANATIONS: dict[str, str] = {
+    "interrupted": "Interrupted by the user. It may have had effects; check before you rely on it.",
+    "outcomeUnknown": "The daemon stopped while this ran; its outcome is unknown. Check before you "
+    "repeat it.",
+    "superseded": "Not run: the user sent a new message instead of allowing it.",
+    "notStarted": "Not run: the turn ended before it began.",
+    "declined": "Skipped by the user, without an answer.",
+    "dismissed": "Closed by the user, without an answer.",
+    "answeredByMessage": "Answered by the message that follows.",
+}
+
+
+def closing_events(
+    state: State,
+    now: str,
+    reason: Literal["interrupted", "outcomeUnknown"],
+    *,
+    keep_waiting: bool = False,
+    outcomes: Outcomes = _NOTHING,
+) -> list[Contract]:
+    """End the open items; `keep_waiting` leaves those open that wait for the user."""
+    closing: list[Contract] = []
+    asking = {question["itemId"] for question in state.questions.values()}
+    for item_id in state.open_items:
+        item = state.item(item_id)
+        landing = state.landings.get(item_id)
+        waits = item["status"] == "awaitingApproval" or item_id in asking or landing is not None
+        if waits and keep_waiting:
+            continue
+        if landing is not None:
+            closing.append(_without_landing(item, now, landing))
+            continue
+        was_begun = item["status"] == "running" or not is_tool_item(item)
+        why = reason if was_begun else "notStarted"
+        closing.append(_ended(item, now, why, fields=outcomes.get(item_id)))
+    return closing
+
+
+def withdrawn(
+    state: State, by: Literal["interrupted", "changed"] = "interrupted", item_id: str | None = None
+) -> list[Contract]:
+    """Resolve all requests (or those of one item) to which nobody will give an answer any more."""
+    rejected = Decision(effect="reject")
+    return [
+        e.ApprovalResolved(approval_id=asked["id"], decision=rejected, by=by)
+        if asked["id"] in state.approvals
+        else e.InputResolved(input_id=asked["id"], action="cancel", by=by)
+        for asked in state.pending.values()
+        if asked["id"] in state.awaited or state.is_of_program(asked)
+        if item_id in {None, asked["itemId"]}
+    ]
+
+
+def withdrawn_offers(state: State) -> list[Contract]:
+    """Resolve all offers, since what was before them is rolled back."""
+    rejected = Decision(effect="reject")
+    offers = state.pending.keys() - state.awaited.keys()
+    return [e.ApprovalResolved(approval_id=o, decision=rejected, by="changed") for o in offers]
+
+
+def without_hosts(state: State) -> list[Contract]:
+    """Withdraw the questions of programs about hosts: they end, or go on without an answer."""
+    rejected = Decision(effect="reject")
+    return [
+        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="interrupted")
+        for approval_id, approval in state.approvals.items()
+        if state.is_of_program(approval)
+    ]
+
+
+def answering_events(
+    state: State, question: plain.InputRequest, now: str, action: InputAction, content: str | None
+) -> list[Contract]:
+    """Return the user's answer with its observation, so that a logged answer is never lost."""
+    resolved = e.InputResolved(input_id=question["id"], action=action, content=content, by="user")
+    item = state.item(question["itemId"])
+    match action:
+        case "accept":
+            return [resolved, _ended(item, now, None, status="completed", text=content)]
+        case "decline":
+            return [resolved, _ended(item, now, "declined", status="rejected")]
+        case "cancel":
+            return [resolved, _ended(item, now, "dismissed")]
+
+
+def superseding_events(state: State, now: str) -> list[Contract]:
+    """Let a new message answer what was asked and replace the actions that were not allowed yet."""
+    rejected = Decision(effect="reject")
+    events: list[Contract] = [
+        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="superseded")
+        for approval_id in state.approvals.keys() & state.awaited.keys()
+    ]
+    asking = {question["itemId"]: input_id for input_id, question in state.questions.items()}
+    for item in state.open_tool_items():
+        decided = state.decisions.get(item["id"], {}).values()
+        allowed = any(decision.effect == "allow" for decision in decided)
+        if item["id"] in asking:
+            answered = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
+            ended = _ended(item, now, "answeredByMessage", status="completed")
+            events.extend((answered, ended))
+        elif (landing := state.landings.get(item["id"])) is not None and not allowed:
+            events.append(_without_landing(item, now, landing))
+        elif item["status"] != "running" and not allowed:
+            events.append(_ended(item, now, "superseded", status="rejected"))
+    return events
+
+
+def ended_turn(
+    state: State,
+    now: str,
+    status: Literal["completed", "interrupted", "failed"],
+    stop_reason: StopReason,
+    **outcome: Any,
+) -> e.TurnCompleted:
+    """Return the end of the open turn; `outcome` is its `error`, or `final_text` and `result`."""
+    turn = state.open_turn
+    ended = e.Turn(
+        id=turn.id,
+        status=status,
+        stop_reason=stop_reason,
+        started_at=turn.started_at,
+        ended_at=now,
+        n_steps=turn.n_steps,
+        usage=model_of(Usage, turn.usage) if turn.usage else None,
+        **outcome,
+    )
+    return e.TurnCompleted(turn=ended)
+
+
+def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contract]:
+    """Return what stops a cancelled turn: closing, `pause` with `now`, or an interrupt."""
+    pauses = state.pause_requested == "now" and state.status != "interrupting"
+    closing = closing_events(state, now, "interrupted", keep_waiting=is_closing or pauses)
+    if is_closing or pauses:
+        closing += without_hosts(state)
+    if is_closing:
+        paused = status_event(state, "paused", "daemonRestarted")
+        return [*closing, _interrupted(state, now), paused]
+    if pauses:
+        return [*closing, e.TurnPaused(reason="user"), status_event(state, "paused", "user")]
+    return [*withdrawn(state), *closing, _interrupted(state, now), status_event(state, "idle")]
+
+
+def dropped(state: State, now: str) -> list[Contract]:
+    """Return what ends the actions that outlived their turn: they waited when the daemon ended."""
+    return [*withdrawn(state), *closing_events(state, now, "interrupted")]
+
+
+def cut_texts(
+    open_items: Iterable[plain.Item],
+    texts: Mapping[str, PartialText],
+    output_fields: Callable[[PartialText], CutFields],
+) -> dict[str, CutFields]:
+    """Return what items that were cut off get of the texts that were left, by item id."""
+    return {
+        item["id"]: output_fields(partial) if is_tool_item(item) else {"text": partial.text}
+        for item in open_items
+        if (partial := texts.get(item["id"])) is not None
+    }
+
+
+def restart_events(state: State, now: str, outcomes: Outcomes = _NOTHING) -> list[Contract]:
+    """Return what opening a log appends after the daemon died in the middle of a turn."""
+    left = without_hosts(state)
+    if state.status in AT_REST and not state.open_items:
+        return left
+    events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, outcomes=outcomes)
+    events += left
+    if state.turn is not None and not state.turn.is_paused:
+        events.append(_interrupted(state, now))
+    if state.status not in AT_REST:
+        events.append(status_event(state, "paused", "daemonRestarted"))
+    return events
+
+
+def _interrupted(state: State, now: str) -> e.TurnCompleted:
+    return ended_turn(state, now, "interrupted", "cancelled")
+
+
+def status_event(
+    state: State, to: ConversationState, reason: PauseReason | None = None
+) -> Contract:
+    return e.StatusChanged(from_=state.status, to=to, reason=reason)
+
+
+def _without_landing(item: plain.Item, now: str, landing: plain.LandingPlanned) -> Contract:
+    """End a command whose changes nobody will take any more."""
+    result = without_landing(landing, "The user did something else instead of taking them.")
+    fields: ItemFields = {**result.item_fields, "content": result.content}
+    status = "rejected" if is_own(item) else "completed"
+    return _ended(item, now, None, status=status, fields=fields)
+
+
+def _ended(
+    item: plain.Item,
+    now: str,
+    reason: str | None,
+    status: plain.ItemStatus = "cancelled",
+    *,
+    text: str | None = None,
+    fields: ItemFields | None = None,
+) -> e.ItemCompleted:
+    ended: ItemFields = {**(fields or {}), "status": status, "reason": reason, "endedAt": now}
+    if is_tool_item(item):
+        said = text if reason is None else _EXPLANATIONS[reason]
+        told = [{"type": "text", "text": said}] if said is not None else []
+        ended["content"] = [*told, *ended.get("content", item.get("content", ()))]
+    return e.ItemCompleted(item=item_with(item, ended))

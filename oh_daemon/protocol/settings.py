@@ -1,0 +1,269 @@
+"""The settings model, and how values from several sources are merged.
+
+Precedence, highest first: client, command line, environment, project file, user file. A project's
+file may only tighten safety settings; a value that would loosen one is ignored and reported.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from oh_daemon.protocol.base import StrictContract, first_error, is_extension, names_on_wire
+from oh_daemon.protocol.llm import LLMSettings
+from oh_daemon.protocol.mcp import McpServerSettings
+from oh_daemon.protocol.problems import Problem, Source
+from oh_daemon.protocol.profiles import Profile, Router
+from oh_daemon.protocol.rules_and_hooks import HookTable, Rule, read_hooks, read_rules
+
+SandboxSetting = Literal["auto", "view", "landlock", "off"]
+HostPattern = Annotated[
+    str, Field(pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
+]
+Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
+
+
+class Settings(StrictContract):
+    """All settings. Each has a default; the names are the same in every file and client."""
+
+    model: str = ""
+    """The model to use, by its litellm name, such as `anthropic/claude-sonnet-5-5`. If empty, the
+    first provider whose key is in the environment is used. `demo` is a built-in script."""
+    models: tuple[str, ...] = ()
+    """Additional models to offer in model pickers."""
+    llm: dict[str, Any] = Field(default_factory=dict)
+    """Options for all model calls, such as `temperature`; docs/settings.md lists them."""
+    profiles: dict[str, Profile] = Field(default_factory=dict)
+    """Named profiles, each a `model` with its own `llm` options and `fallbacks`. A profile can be
+    chosen wherever a model can."""
+    routers: dict[str, Router] = Field(default_factory=dict)
+    """Named routers, each of which sends a request to one of its `models`, by `rules` or `pick`. A
+    router can be chosen wherever a model can."""
+    key_store: Literal["file", "keyring"] = "file"
+    """Where `oh-daemon login` stores keys: in a file that only you can read, or in the system's
+    keyring, which needs the package `keyring` and two seconds at most."""
+    approval: Literal["askAlways", "askRisky", "askNever"] = "askRisky"
+    """When to ask before an action: always (`askAlways`), from medium risk on (`askRisky`) or never
+    (`askNever`)."""
+    mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
+    """What the agent may do: `plan` only reads, `ask` asks as `approval` says, `autoEdit` does the
+    same but, except under `askAlways`, edits unprotected files of the workspace without asking,
+    `full` never asks."""
+    sandbox: SandboxSetting = "auto"
+    """What must hold commands that run unasked: `view`, `landlock`, the best of them that is there
+    (`auto`), or nothing (`off`). Where a level that is named is not there, no command runs."""
+    sandbox_reads: tuple[str, ...] = ()
+    """Secrets that commands may read in a view, such as `.env` or `~/.aws`: paths, or the ends of
+    paths, with wildcards. All others are empty there."""
+    hosts: tuple[HostPattern, ...] = ()
+    """Hosts that commands in a view may connect to without asking, such as `example.com`,
+    `*.example.com` or `10.0.0.5:8080`. Without a port, 80 and 443 are meant. `registries` are those
+    of pip, npm, cargo and go. A project may only leave out some of yours."""
+    rules: tuple[Rule, ...] = ()
+    """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
+    The rules of all sources apply; those of a project may only deny or ask."""
+    hooks: HookTable = Field(default_factory=dict)
+    """Programs to run at certain events, in the format of Claude's settings files. A program is
+    told what the agent does, and may deny it."""
+    max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """Maximum number of model calls per turn. At the limit, the conversation pauses with reason
+    `budget`."""
+    max_cost_usd: Annotated[float, Field(gt=0)] | None = None
+    """Maximum cost per turn in US dollars. Only calls with a known price count."""
+    max_cost_usd_per_conversation: Annotated[float, Field(gt=0)] | None = None
+    """Maximum cost of a conversation in US dollars. At the limit, it pauses with reason `budget`
+    until the limit is raised."""
+    max_cost_usd_per_day: Annotated[float, Field(gt=0)] | None = None
+    """Maximum cost per day in US dollars, of all your conversations in all editors together. At the
+    limit, each of them pauses with reason `budget`."""
+    max_minutes: Annotated[float, Field(gt=0)] | None = None
+    """Maximum duration of a turn in minutes, since you last sent, answered or resumed something. At
+    the limit, no further step begins and the conversation pauses with reason `budget`."""
+    condenser: Condenser = "pipeline"
+    """What to do when a conversation fills 80 % of the model's context window: `prune` leaves out
+    long results of older steps, `summarize` replaces older steps by a summary, `pipeline` prunes
+    and, if that is not enough, summarizes, `window` drops older steps, and `none` does nothing, so
+    that the turn fails when the next request would not fit."""
+    instructions: str = ""
+    """Text to append to every system prompt."""
+    memory: bool = True
+    """Let the agent keep notes that outlive a conversation. It reads the newest at the start of a
+    conversation, and can search them and write new ones."""
+    titles: bool = True
+    """Ask the model for a title for each new conversation, in parallel with its first turn."""
+    log_completions: bool = False
+    """Save each model request and its answer, with secrets masked, as a file in the conversation's
+    folder."""
+    mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
+    """MCP servers by name, each with a `command` (and optionally `args` and `env`) or a `url` (and
+    optionally `headers`)."""
+    browser: bool = False
+    """Give the agent a browser: Playwright's MCP server with the Chromium of this machine, held in
+    a view like its commands. It needs Node, from which npx fetches the server."""
+    share_tools: bool = False
+    """Let `oh-daemon mcp`, the MCP server for your other agents, use the editor's open buffers and
+    language servers. Read when the daemon starts."""
+    max_open_conversations: Annotated[int, Field(ge=1)] = 256
+    """Maximum number of conversations that one daemon has open at the same time."""
+    max_running_turns: Annotated[int, Field(ge=1)] = 64
+    """Maximum number of turns that one daemon runs at the same time. Further turns wait."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """Log level of the daemon's own log file, which holds no message bodies and no secrets."""
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        """Models to offer in addition to the one in use."""
+        return (*self.profiles, *self.routers, *self.models)
+
+
+CHOICES: dict[str, dict[str, str]] = {
+    "mode": {
+        "plan": "Plan: read only",
+        "ask": "Ask",
+        "autoEdit": "Edit freely",
+        "full": "Full: never ask",
+    },
+    "approval": {
+        "askAlways": "Ask always",
+        "askRisky": "Ask if risky",
+        "askNever": "Never ask",
+    },
+}
+"""Picker labels by value, strictest value first. A project may only choose a stricter one."""
+STRICTER: dict[str, dict[str, frozenset[str]]] = {
+    "sandbox": {
+        "off": frozenset({"auto", "landlock", "view"}),
+        "auto": frozenset({"view"}),
+        "landlock": frozenset({"view"}),
+        "view": frozenset(),
+    }
+}
+"""By value, what a project may replace it with. `auto` and `landlock` are in no order: either may
+be the looser one, as what `auto` reaches depends on the machine."""
+LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay", "maxMinutes"})
+"""A project may only lower these."""
+TIGHTENED = frozenset({"rules", "hooks", "hosts"})
+"""A project may only add stricter entries to these, and leave hosts out."""
+NOT_FROM_PROJECT = frozenset(
+    {
+        *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools", "keyStore"),
+        *("browser", "memory", "sandboxReads"),
+        *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
+    }
+)
+"""A repository must not choose where the user's text and keys go, or which programs start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The values of one source, by their wire names."""
+
+    source: Source
+    values: Mapping[str, Any]
+
+    @property
+    def entries(self) -> list[tuple[str, Any]]:
+        """All but what is not ours."""
+        return [each for each in self.values.items() if not is_extension(each[0])]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The effective settings, the source of each, and the problems found in the sources."""
+
+    settings: Settings
+    sources: dict[str, str]
+    problems: tuple[Problem, ...]
+
+
+def merge_settings(layers: Sequence[Layer]) -> Merged:
+    """Merge `layers`, given highest first. Never raises: a bad value is reported and left out.
+
+    A bad `llm` is reported and stays: without it, a request could go to another place.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    problems: list[Problem] = []
+    for layer in reversed(layers):
+        for key, value in layer.entries:
+            problem = _problem(layer, key, value, values)
+            if problem is not None:
+                problems.append(problem)
+                continue
+            sources[key] = layer.source
+            if key == "llm":
+                problems += _problems_of_llm(layer.source, value)
+            if key == "rules":
+                values[key], wrong = read_rules(value, layer.source, values.get(key, ()))
+                problems += wrong
+            elif key == "hooks":
+                values[key], wrong = read_hooks(value, layer.source, values.get(key))
+                problems += wrong
+            else:
+                values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
+    for key in KEYS:
+        sources.setdefault(key, "default")
+    return Merged(Settings.model_validate(values), sources, tuple(problems))
+
+
+def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> Problem | None:
+    """Return why this value is not accepted, or None."""
+    if key not in KEYS:
+        near = difflib.get_close_matches(key, KEYS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}"
+        return Problem("unknown", layer.source, key, (hint,))
+    if key == "hooks" or (key == "rules" and isinstance(value, list | tuple)):
+        return None  # Entries are read one by one, so that a bad one does not void the others.
+    try:
+        Settings.model_validate({key: value})
+    except ValidationError as exc:
+        path, wrong = first_error(exc, whole=key)
+        return Problem("invalid", layer.source, path, (wrong,))
+    if layer.source == "project":
+        return _loosens(key, value, below)
+    return None
+
+
+def _problems_of_llm(source: Source, llm: Mapping[str, Any]) -> list[Problem]:
+    try:
+        LLMSettings.model_validate({"model": "any", **llm})
+    except ValidationError as exc:
+        path, wrong = first_error(exc, "llm")
+        return [Problem("invalidLlm", source, path, (wrong,))]
+    return []
+
+
+def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> Problem | None:
+    if key in NOT_FROM_PROJECT:
+        return Problem("notFromProject", "project", key)
+    if key in LIMITS:
+        limit = below.get(key)
+        if limit is not None and (value is None or value > limit):
+            return Problem("tooHigh", "project", key, (repr(value), repr(limit)))
+    if key == "hosts":
+        more = [host for host in value if host not in below.get("hosts", ())]
+        if more:
+            return Problem("moreHosts", "project", key, (str(more),))
+    if key in CHOICES or key in STRICTER:
+        current = below.get(key, getattr(Settings(), key))
+        if value != current and not _is_stricter(key, value, current):
+            return Problem("tooLoose", "project", key, (repr(value), repr(current)))
+    return None
+
+
+def _is_stricter(key: str, value: str, current: str) -> bool:
+    if key in STRICTER:
+        return value in STRICTER[key][current]
+    return value == stricter(key, value, current)
+
+
+def stricter(option: str, *values: str) -> str:
+    """Return the strictest of several values of an option."""
+    return min(values, key=[*CHOICES[option]].index)
+
+
+KEYS = names_on_wire(Settings)

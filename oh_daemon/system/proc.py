@@ -1,0 +1,193 @@
+"""What the kernel tells of mounts, and of a view's processes: the files they hold, and their ports.
+
+All of it is read from files below /proc; see proc(5).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from oh_daemon.system import reaper
+
+_CHANGED = select.POLLERR | select.POLLPRI
+
+
+class _Mount(NamedTuple):
+    device: str
+    place: Path
+    kind: str
+
+
+@dataclass(slots=True)
+class _Table:
+    """The mounts of one process, read again only when poll(2) says that they have changed.
+
+    This is asked at each command and by each `daemon/status`. While a hundred conversations work,
+    each system call is a wait for the interpreter, so it is one, and no lock is held across it.
+    """
+
+    _descriptor: int
+    _mounts: Sequence[_Mount] = ()
+
+    def __post_init__(self) -> None:
+        self._mounts = self._read()
+
+    def mounts(self) -> Sequence[_Mount]:
+        """Return the same object as long as nothing has changed."""
+        news = select.poll()  # Two threads must not use one at the same time.
+        news.register(self._descriptor, _CHANGED)
+        if news.poll(0):
+            self._mounts = self._read()
+        return self._mounts
+
+    def _read(self) -> Sequence[_Mount]:
+        pieces, at = list[bytes](), 0
+        while piece := os.pread(self._descriptor, 1 << 16, at):
+            pieces.append(piece)
+            at += len(piece)
+        text = b"".join(pieces).decode(errors="surrogateescape")
+        return tuple(map(_parsed, text.splitlines()))
+
+
+_OPENING = threading.Lock()
+
+
+def mounts() -> Sequence[object]:
+    """Return the mounts: the same object as long as nothing has changed."""
+    return _table().mounts()
+
+
+def is_in_memory(place: Path) -> bool:
+    """Return whether a folder lies in a tmpfs."""
+    device = place.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return any(mount.device == number and mount.kind == "tmpfs" for mount in _table().mounts())
+
+
+def mounts_below(folder: Path) -> dict[Path, str]:
+    """Return the places below a folder, by its real path, where a file system of a kind is mounted.
+
+    Such a folder can be no lower layer for an ordinary user: without the mount, what it hides would
+    be seen (`clone_private_mount` of fs/namespace.c).
+    """
+    start = str(folder / "_")[:-1]
+    found = (mount for mount in _table().mounts() if str(mount.place).startswith(start))
+    return {mount.place: mount.kind for mount in found}
+
+
+def _table() -> _Table:
+    # Another process, made by a fork, must not take the news of this one.
+    with _OPENING:
+        return _table_of(os.getpid())
+
+
+@cache
+def _table_of(_pid: int) -> _Table:
+    return _Table(os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _parsed(line: str) -> _Mount:
+    row = line.split(" ")
+    place = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), row[4])
+    return _Mount(row[2], Path(place), row[row.index("-") + 1])
+
+
+_DELETED = " (deleted)"
+_WRITES = (os.O_WRONLY, os.O_RDWR)
+
+
+def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
+    """Return the files that a process can write to, relative to the folder; some may be gone."""
+    found: set[str] = set()
+    for pid in _family(root_pid):
+        found |= {name for name, is_writable in _mapped(pid) if is_writable}
+        found |= {name for number, name in _open(pid) if _is_written(pid, number)}
+    return _below(folder, found)
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """An open folder as a running view has it."""
+
+    pid: int
+    """That of a process inside."""
+    in_use: frozenset[Path]
+    """What a process is in or holds, also if it is deleted since, and the folders above that."""
+
+
+def live(root_pid: int, folder: Path) -> Live:
+    """Look at all processes of a view."""
+    found: set[str] = set()
+    for pid in _family(root_pid):
+        found |= {name for name, _ in _mapped(pid)} | {name for _, name in _open(pid)}
+        for place in ("cwd", "root", "exe"):
+            with suppress(OSError):
+                found.add(str(Path(f"/proc/{pid}/{place}").readlink()))
+    below = _below(folder, found | {name.removesuffix(_DELETED) for name in found})
+    in_use = below.union(*(name.parents for name in below))
+    return Live(root_pid, in_use)
+
+
+def _family(root_pid: int) -> set[int]:
+    return {root_pid} | reaper.descendants({root_pid}, reaper.processes())
+
+
+def _open(pid: int) -> Iterator[tuple[str, str]]:
+    """Yield the number and the name of each descriptor."""
+    with suppress(OSError):
+        for number in os.listdir(f"/proc/{pid}/fd"):  # noqa: PTH208 - as in `reaper`.
+            with suppress(OSError):
+                yield number, str(Path(f"/proc/{pid}/fd/{number}").readlink())
+
+
+def _is_written(pid: int, number: str) -> bool:
+    try:
+        told = Path(f"/proc/{pid}/fdinfo/{number}").read_bytes()
+    except OSError:
+        return False
+    flags = re.search(rb"^flags:\s*([0-7]+)", told, re.MULTILINE)
+    return flags is not None and int(flags[1], 8) & os.O_ACCMODE in _WRITES
+
+
+def _mapped(pid: int) -> Iterator[tuple[str, bool]]:
+    """Yield the name of each file in memory, and whether what is written there reaches it."""
+    try:
+        rows = Path(f"/proc/{pid}/maps").read_bytes().splitlines()
+    except OSError:
+        return
+    for row in rows:
+        fields = row.split(maxsplit=5)
+        if fields[5:]:
+            # The only character that the kernel escapes there.
+            yield os.fsdecode(fields[5].replace(rb"\012", b"\n")), fields[1][1:4:2] == b"ws"
+
+
+def _below(folder: Path, names: set[str]) -> frozenset[Path]:
+    top = f"{folder}/"
+    return frozenset(Path(name[len(top) :]) for name in names if name.startswith(top))
+
+
+_LISTENS = "0A"
+"""TCP_LISTEN of include/net/tcp_states.h."""
+
+
+def listening_ports(root: int) -> frozenset[int]:
+    """Return them for the network of a process; none when it has ended."""
+    return frozenset(port for table in ("tcp", "tcp6") for port in _ports_in(root, table))
+
+
+def _ports_in(root: int, table: str) -> Iterator[int]:
+    with suppress(OSError):
+        for line in Path(f"/proc/{root}/net/{table}").read_text("ascii").splitlines()[1:]:
+            _, local, _, state = line.split(maxsplit=4)[:4]
+            if state == _LISTENS:
+                yield int(local.rpartition(":")[2], 16)

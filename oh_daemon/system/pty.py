@@ -1,0 +1,227 @@
+"""Terminals: one of our own, who waits for input there, and a program on the one of the user.
+
+A `Pty` owns its two descriptors; what runs on it is left to `bash`. The answers come from Linux's
+/proc; where it gives none (another system, missing rights), nobody seems to wait.
+"""
+
+from __future__ import annotations
+
+import array
+import errno
+import fcntl
+import os
+import platform
+import signal
+import socket
+import struct
+import subprocess
+import termios
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import FrameType
+
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system import reaper
+from oh_daemon.system.spawner import refusals
+
+_ROWS, _COLUMNS = 50, 200
+_READ_BYTES = 1 << 16
+# Numbers are from arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h:
+# read; then poll, select, pselect6, ppoll, epoll_wait, epoll_pwait, epoll_pwait2.
+_SYSCALLS = {
+    "x86_64": (0, {7, 23, 270, 271, 232, 281, 441}),
+    "aarch64": (63, {72, 73, 22, 441}),
+}
+KEYS = {
+    **{f"C-{chr(code + 0x60)}": bytes([code]) for code in range(1, 27)},
+    "C-\\": b"\x1c",
+    "Enter": b"\r",
+    "Tab": b"\t",
+    "Escape": b"\x1b",
+    "Backspace": b"\x7f",
+    "Up": b"\x1b[A",
+    "Down": b"\x1b[B",
+    "Right": b"\x1b[C",
+    "Left": b"\x1b[D",
+}
+LOST = (
+    "bash is at its prompt, but did not report the end of this command: something that it ran took"
+    " away what the shell needs, such as its builtins. All that ran in it was ended.\n"
+)
+_TYPED_TO_INTERRUPT = (signal.SIGINT, signal.SIGQUIT)
+
+
+class Pty:
+    """A terminal. Raises `OSError` when there are no more terminals or descriptors."""
+
+    def __init__(self) -> None:
+        self.master, self.slave = os.openpty()
+        self._name = os.ttyname(self.slave)
+        os.set_blocking(self.master, False)
+        size = struct.pack("HHHH", _ROWS, _COLUMNS, 0, 0)
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
+
+    def close(self) -> None:
+        os.close(self.master)
+        os.close(self.slave)
+
+    def prepare(self) -> None:
+        """Undo what the last program set: no echo, input by lines, output bytes unchanged."""
+        termios.tcflush(self.slave, termios.TCIFLUSH)
+        settings = termios.tcgetattr(self.slave)
+        settings[0] = termios.ICRNL
+        settings[1] = 0
+        settings[3] = termios.ICANON | termios.ISIG
+        termios.tcsetattr(self.slave, termios.TCSANOW, settings)
+
+    def read(self) -> bytes:
+        """Return the output that is there, up to 64 KiB; empty when there is none."""
+        chunks: list[bytes] = []
+        size = 0
+        while size < _READ_BYTES:
+            try:
+                # The kernel hands out 4 KiB at most, however much is asked for (drivers/tty/pty.c).
+                chunk = os.read(self.master, _READ_BYTES)
+            except OSError as exc:
+                if exc.errno not in {errno.EAGAIN, errno.EIO}:
+                    raise
+                break
+            chunks.append(chunk)
+            size += len(chunk)
+        return b"".join(chunks)
+
+    def write(self, data: bytes) -> None:
+        """Type `data`. Raises `ToolError` when the program does not take it."""
+        try:
+            n_written = os.write(self.master, data)
+        except BlockingIOError:
+            n_written = 0
+        if n_written < len(data):
+            raise ToolError(
+                f"only {n_written} of {len(data)} bytes were typed: the program reads no input"
+                " now; wait for it, or write the text into a file"
+            )
+
+    def foreground(self, session: int, among: reaper.Processes) -> set[int]:
+        """Return the processes of the group that has the terminal, empty when none has it."""
+        try:
+            group = os.tcgetpgrp(self.master)
+        except OSError:
+            return set()
+        # tcgetpgrp(3) gives 0 when no group has the terminal; in a container that is init's group
+        # and of processes from outside. A freed number may belong to another session by now.
+        return {pid for pid, row in among.items() if group and row[1:] == (group, session)}
+
+    def in_front(self, shell: int) -> set[int]:
+        """Return the foreground group and all below it: neither the shell nor background jobs."""
+        found = reaper.processes()
+        front = self.foreground(shell, found) - {shell}
+        return front | reaper.descendants(front, found)
+
+    def is_waiting_for_input(self, session: int) -> bool:
+        """Return whether a foreground process waits for someone to type, with no input unread."""
+        if _n_unread(self.slave):
+            return False
+        is_raw = not termios.tcgetattr(self.slave)[3] & termios.ICANON
+        in_front = self.foreground(session, reaper.processes())
+        return any(self._waits(pid, is_raw=is_raw) for pid in in_front)
+
+    def _waits(self, pid: int, *, is_raw: bool) -> bool:
+        read, polls = _SYSCALLS.get(platform.machine(), (-1, set[int]()))
+        for number, first in _sleeping_calls(pid):
+            if number == read and self._is_ours(pid, first):
+                return True
+            # Programs that read keys (readline, vim, less) set the terminal to raw and then poll.
+            if is_raw and number in polls:
+                return True
+        return False
+
+    def _is_ours(self, pid: int, fd: int) -> bool:
+        try:
+            return str(Path(f"/proc/{pid}/fd/{fd}").readlink()) in {self._name, "/dev/tty"}
+        except OSError:
+            return False
+
+
+def _sleeping_calls(pid: int) -> Iterator[tuple[int, int]]:
+    """Yield the system call number and first argument of each thread of `pid` that sleeps.
+
+    See /proc/pid/syscall in proc(5).
+    """
+    try:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            number, *arguments = (thread / "syscall").read_text().split()
+            if number.isdecimal():  # Otherwise it is `running`, or sleeps outside a call.
+                yield int(number), int(arguments[0], 16)
+    except OSError:
+        return
+
+
+def has_lost_command(pid: int, commands: int, reports: int) -> bool:
+    """Return whether bash waits for a line on the socket `commands`, having reported all it will.
+
+    While a command is sourced its descriptor 0 is the terminal.
+    """
+    process = Path("/proc", str(pid))
+    try:
+        # The number of the call that sleeps, then its arguments: here the descriptor.
+        fd = process.joinpath("syscall").read_text().split()[1:2]
+        source = process.joinpath("fd/0").stat()
+    except OSError:
+        return False
+    is_reading = fd == ["0x0"] and os.path.samestat(source, os.fstat(commands))
+    # Looked at last: what bash wrote, it wrote before it read again.
+    return is_reading and not _n_unread(commands) and not _n_unread(reports)
+
+
+def drain(fd: int) -> None:
+    """Throw away what waits on this descriptor."""
+    while n_bytes := _n_unread(fd):
+        os.read(fd, n_bytes)
+
+
+def _n_unread(fd: int) -> int:
+    unread = array.array("i", [0])
+    fcntl.ioctl(fd, termios.FIONREAD, unread)
+    return unread[0]
+
+
+def channel(stack: ExitStack) -> tuple[int, int]:
+    """Return a read end and a write end. Unlike a pipe, no child can open it through /proc.
+
+    See ENXIO in open(2).
+    """
+    read, write = socket.socketpair()
+    fds = (read.detach(), write.detach())
+    for fd in fds:
+        stack.callback(os.close, fd)
+    return fds
+
+
+def run_attached(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    fds: Sequence[int] = (),
+    is_deaf: bool = False,
+) -> int:
+    """Return the exit code, as a shell gives it: 128 and the number of the signal that ended it.
+
+    What is typed to interrupt it does not interrupt us, nor the program itself if it `is_deaf`.
+    Raises `ToolError` when it cannot start.
+    """
+    # A child keeps what is ignored, and not what is handled.
+    handler = signal.SIG_IGN if is_deaf else _do_nothing
+    old = {number: signal.signal(number, handler) for number in _TYPED_TO_INTERRUPT}
+    try:
+        with refusals(argv[0]):
+            code = subprocess.run(argv, cwd=cwd, env=env, pass_fds=fds, check=False).returncode
+    finally:
+        for number, before in old.items():
+            signal.signal(number, before)
+    return code if code >= 0 else 128 - code
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None: ...

@@ -1,0 +1,386 @@
+"""The only place that starts processes, as the client of one small child process, the reaper.
+
+Owns the packets to and from it; leaves ptys to `pty` and shells to `shell`. The reaper starts at
+the first use; however the daemon ends, everything started here ends with it.
+A request is `tag, argc, cwd, argv…, env…` joined by NUL, with the descriptors beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import queue
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.system import reaper
+from oh_daemon.system.environment import clean_env
+
+RUN_TAG = "OH_DAEMON_RUN"
+GRACE_S = 0.5
+MAX_OUTPUT_BYTES = 64 << 20
+_END_DEADLINE_S = 10.0
+_WAYS_OUT = {
+    errno.EAGAIN: "no more processes can be started; end some background commands and try again",
+    errno.ENOMEM: "memory is short; end some background commands and try again",
+    errno.EMFILE: "too many files are open; close some terminals and try again",
+    errno.ENFILE: "too many files are open on this machine; try again later",
+    errno.EMSGSIZE: "the command line is too long; write the text into a file and name the file",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A program that ran to its end."""
+
+    exit_code: int
+    stdout: bytes
+    stderr: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A started program, leader of its own session. Safe from any thread."""
+
+    pid: int
+    tag: str
+    exit_code: Future[int] = field(default_factory=Future[int])
+    """Negative when a signal ended the program."""
+
+    def wait(self, timeout_s: float | None = None, cancel: CancelToken | None = None) -> int | None:
+        """Wait for the exit code; returns None when the time is up or `cancel` comes first."""
+        wake = threading.Event()
+        self.exit_code.add_done_callback(lambda _: wake.set())
+        forget = cancel.on_cancel(wake.set) if cancel else lambda: None
+        wake.wait(timeout_s)
+        forget()
+        return self.exit_code.result() if self.exit_code.done() else None
+
+    def kill_tree(self, grace_s: float = GRACE_S) -> None:
+        """Send SIGTERM to the whole tree, and SIGKILL to what is left after `grace_s`."""
+        self.signal_tree(signal.SIGTERM)
+        self.wait(grace_s)
+        # Twice, since a process may fork after the tree was listed and before the signal.
+        for _ in range(2):
+            self.signal_tree(signal.SIGKILL)
+
+    def signal_tree(self, number: int) -> None:
+        reaper.send_signal(self.tree(), number)
+
+    def tree(self) -> set[int]:
+        """Return every living process that comes from this one, even after setsid and forks."""
+        found = reaper.processes()
+        roots = {pid for pid, row in found.items() if row[2] == self.pid or self._is_tagged(pid)}
+        if not self.exit_code.done():
+            roots.add(self.pid)
+        return roots | reaper.descendants(roots, found)
+
+    def _is_tagged(self, pid: int) -> bool:
+        try:
+            environ = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+        return f"{RUN_TAG}={self.tag}".encode() in environ.split(b"\0")
+
+
+_REAPER = (sys.executable, "-I", "-S", reaper.__file__)
+
+
+@dataclass(frozen=True, slots=True)
+class Enclosure:
+    """Where a reaper runs that does not run beside the daemon: in namespaces of its own."""
+
+    argv: Sequence[str]
+    """The words before the reaper's, which is process 1 there and the only child of `argv[0]`."""
+    fds: Sequence[int] = ()
+    """Descriptors that `argv` names."""
+    needs: Sequence[Path] = ()
+    """What `argv` names, and others may remove before it has started."""
+
+
+class Spawner:
+    """Starts programs. Safe from any thread."""
+
+    def __init__(
+        self,
+        enclose: Callable[[], Enclosure] | None = None,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`enclose` is called before each start of a reaper; it may raise `OSError`.
+
+        All programs get these `variables`, whatever their environment says.
+        """
+        self.run_id = uuid.uuid4().hex
+        self._enclose = enclose
+        self._variables = variables
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self._reaper: subprocess.Popen[bytes] | None = None
+        self._n_started = 0
+        self._is_closed = False
+        self._around = Enclosure(())
+        self._answers = queue.SimpleQueue[Process | OSError]()
+        """One answer for each request, in order; an error once the reaper has ended."""
+        self._running: dict[int, Process] = {}
+
+    @property
+    def scratch(self) -> Path:
+        """How the paths of folders begin that are removed when the processes are ended."""
+        return Path(tempfile.gettempdir(), f"oh-shells-{self.run_id}-")
+
+    def spawn(
+        self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], fds: Sequence[int | None]
+    ) -> Process:
+        """Start `argv` in a session of its own with `fds` as its descriptors 0, 1, 2 and so on.
+
+        None means /dev/null. A terminal as descriptor 1 becomes the controlling terminal. The
+        caller keeps its descriptors. Raises `ToolError`, with a way out, when starting fails.
+        """
+        program = shutil.which(argv[0], path=env.get("PATH"))
+        if program is None:
+            raise ToolError(f"there is no program {argv[0]!r} here; install it or use another")
+        if self._enclose is None and not cwd.is_dir():
+            raise ToolError(f"the folder {str(cwd)!r} is gone; use one that exists")
+        with refusals(argv[0]), Path(os.devnull).open("r+b", buffering=0) as null:
+            words = [os.path.abspath(program), *argv[1:]]  # noqa: PTH100 - links stay as they are.
+            descriptors = [null.fileno() if fd is None else fd for fd in fds]
+            return self._request(words, cwd, env, descriptors)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        timeout_s: float,
+        cancel: CancelToken | None = None,
+        stdin: bytes = b"",
+        env: Mapping[str, str] | None = None,
+    ) -> Completed:
+        """Run `argv` to its end, by default with our own variables.
+
+        It cannot write more than `MAX_OUTPUT_BYTES`. Raises `ToolError` when it cannot start or
+        takes too long, and `Cancelled`; neither leaves a process behind.
+        """
+        with ExitStack() as stack:
+            with refusals(argv[0]):
+                given = input_file(stdin, stack) if stdin else None
+                out, err = output_file(stack), output_file(stack)
+            variables = clean_env(os.environ) if env is None else env
+            process = self.spawn(argv, cwd=cwd, env=variables, fds=[given, out, err])
+            if process.wait(timeout_s, cancel) is None:
+                process.kill_tree()
+                if cancel is not None:
+                    cancel.raise_if_cancelled()
+                raise ToolError(f"{argv[0]!r} took more than {timeout_s:g} s and was ended")
+            return Completed(process.exit_code.result(), written_to(out), written_to(err))
+
+    @property
+    def root(self) -> int | None:
+        """The number of the process from which all others come; None before the first starts."""
+        child = self._reaper
+        if child is None or self._enclose is None:
+            return child and child.pid
+        return next(iter(reaper.children(child.pid)), None)
+
+    def close(self) -> None:
+        """End all processes, by SIGTERM, then SIGKILL after 0.5 s; returns when none is left.
+
+        On a machine that is too busy to end them in time, it returns earlier: they end without us.
+        """
+        with self._lock:
+            self._is_closed = True
+            sock, child = self._socket, self._reaper
+        if sock and child:
+            sock.shutdown(socket.SHUT_WR)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_END_DEADLINE_S)
+
+    def _request(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], fds: list[int]
+    ) -> Process:
+        # Held until the answer is here, for the time of a fork, so answers need no numbers.
+        with self._lock:
+            if self._is_closed:
+                raise ToolError("the daemon is stopping; nothing can be started any more")
+            self._n_started += 1
+            tag = f"{self.run_id}.{self._n_started}"
+            variables = {**env, **self._variables, RUN_TAG: tag}
+            entries = [f"{name}={value}" for name, value in variables.items()]
+            words = [tag, str(len(argv)), str(cwd), *argv, *entries]
+            packet = b"\0".join(os.fsencode(word) for word in words)
+            if len(packet) > reaper.MAX_REQUEST_BYTES:
+                raise OSError(errno.EMSGSIZE, "too long")
+            while True:
+                is_first = self._socket is None
+                try:
+                    return self._ask(packet, fds)
+                except OSError:
+                    if not is_first or all(map(os.path.lexists, self._around.needs)):
+                        raise
+                    # Something vanished while it started: another starts with what is there now.
+                    self._socket = None
+
+    def _ask(self, packet: bytes, fds: list[int]) -> Process:
+        socket.send_fds(self._socket or self._start_reaper(), [packet], fds)
+        answer = self._answers.get()
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    def _start_reaper(self) -> socket.socket:
+        self._answers = queue.SimpleQueue[Process | OSError]()
+        self._around = Enclosure(())
+        if self._enclose is not None:
+            self._around = self._enclose()
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with closing(theirs):
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
+            self._reaper = subprocess.Popen(
+                [*self._around.argv, *_REAPER, str(theirs.fileno()), str(self.scratch)],
+                pass_fds=[*self._around.fds, theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=clean_env(os.environ),  # Its children can read it in /proc.
+                start_new_session=True,
+            )
+        with ExitStack() as on_failure:
+            on_failure.callback(self._reaper.wait)
+            on_failure.callback(ours.close)
+            start_thread("reaper", self._read_reports, ours, self._reaper)
+            on_failure.pop_all()
+        self._socket = ours
+        return ours
+
+    def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes]) -> None:
+        with sock:
+            answers = self._answers
+            while report := _receive(sock):
+                self._on_report(*report.split())
+            child.wait()
+            answers.put(OSError(errno.EAGAIN, "the reaper ended"))
+            self._on_reaper_gone(sock)
+
+    def _on_report(self, verb: bytes, subject: bytes, value: bytes) -> None:
+        if verb == b"exit":
+            process = self._running.pop(int(subject), None)
+            if process:  # Orphans that the reaper inherited have no `Process`.
+                process.exit_code.set_result(int(value))
+            return
+        if verb == b"started":
+            pid = int(value)
+            process = Process(self._number_here(pid), subject.decode())
+            self._running[pid] = process
+            self._answers.put(process)
+        else:
+            self._answers.put(OSError(int(value), os.strerror(int(value))))
+
+    def _number_here(self, pid: int) -> int:
+        """Return the number that a process has here, by its number in the reaper's namespace.
+
+        -1 when it has ended already. The children of a reaper are few; see NSpid in proc(5).
+        """
+        if self._enclose is None:
+            return pid
+        born = reaper.children(self.root or -1)
+        return next((child for child in born if reaper.inner_number(child) == pid), -1)
+
+    def _on_reaper_gone(self, sock: socket.socket) -> None:
+        """Clean up after the reaper was killed or closed, so that nobody waits for ever.
+
+        The next start of a process starts a new reaper.
+        """
+        with self._lock:
+            if self._socket is not sock:
+                return  # There is a new one, and no process was started by this one.
+            self._socket = self._reaper = None
+            # Processes started from here on belong to the next reaper.
+            left, self._running = self._running, {}
+        for process in left.values():
+            process.signal_tree(signal.SIGKILL)
+            process.exit_code.set_result(-signal.SIGKILL)
+
+
+def _receive(sock: socket.socket) -> bytes:
+    try:
+        return sock.recv(256)
+    except ConnectionResetError:
+        return b""
+
+
+@contextmanager
+def refusals(name: str) -> Generator[None]:
+    """Turn an `OSError` in starting `name` into a `ToolError` that names a way out."""
+    try:
+        yield
+    except OSError as exc:
+        hint = _WAYS_OUT.get(exc.errno or 0, exc.strerror)
+        raise ToolError(f"cannot start {name!r}: {hint}") from exc
+
+
+def start_apart(argv: Sequence[str], env: Mapping[str, str]) -> None:
+    """Start a program that outlives this process; wait until it has written a line, or ended."""
+    null = subprocess.DEVNULL
+    process = subprocess.Popen(
+        argv,
+        env=env,
+        cwd=Path.home(),
+        stdin=null,
+        stdout=subprocess.PIPE,
+        stderr=null,
+        start_new_session=True,
+    )
+    if process.stdout is not None:
+        process.stdout.readline()
+
+
+def start_thread(name: str, target: Callable[..., object], *args: object) -> None:
+    """Start a thread. Raises `OSError` when there can be no more, as when a process is started."""
+    try:
+        threading.Thread(target=target, args=args, name=name, daemon=True).start()
+    except RuntimeError as exc:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from exc
+
+
+def output_file(stack: ExitStack, max_bytes: int = MAX_OUTPUT_BYTES) -> int:
+    """Return a file in memory that takes at most so many bytes; `stack` closes it.
+
+    Unlike a pipe it needs no reader, and a surviving program that has it open blocks nobody. For
+    the seals see memfd_create(2).
+    """
+    file = os.memfd_create("output", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    stack.callback(os.close, file)
+    os.ftruncate(file, max_bytes)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
+    return file
+
+
+def input_file(data: bytes, stack: ExitStack) -> int:
+    """Return a file in memory with this content, to be read from its start."""
+    file = os.memfd_create("input", os.MFD_CLOEXEC)
+    stack.callback(os.close, file)
+    with open(file, "wb", closefd=False) as opened:
+        opened.write(data)
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
+
+
+def written_to(file: int) -> bytes:
+    """Return what programs wrote to an `output_file`."""
+    return os.pread(file, os.lseek(file, 0, os.SEEK_CUR), 0)

@@ -1,0 +1,129 @@
+"""Which of the agent's changes the user keeps: hunks, and how to revert them around later changes.
+
+Pure values like `text_changes`; all texts here have LF line ends. Invariant: where the user changed
+the same lines, the user's stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.protocol.branches import ReviewParams
+from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError
+from oh_daemon.protocol.items import Hunk
+from oh_daemon.workspace.patch import Hunks
+from oh_daemon.workspace.text_changes import Change, Insert, Replace, applied, line_hunks, lines
+
+
+def hunks_of(old: str, new: str) -> dict[Hunk, TextEdit]:
+    """Return the hunks that differ, as the client names them, each with its edit of `old`."""
+    hunks: dict[Hunk, TextEdit] = {}
+    moved_by = 0
+    for edit in line_hunks(old, 0, new):
+        start, n_old = old.count("\n", 0, edit.start), len(lines(old[edit.start : edit.end]))
+        n_new = len(lines(edit.text))
+        hunk = Hunk(old_start=start, old_lines=n_old, new_start=start + moved_by, new_lines=n_new)
+        hunks[hunk] = edit
+        moved_by += n_new - n_old
+    return hunks
+
+
+def choose_hunks(
+    params: ReviewParams,
+    files: Collection[str],
+    hunks_in: Callable[[str], Collection[Hunk]],
+    others: Collection[str] = (),
+) -> tuple[dict[str, Collection[Hunk]], dict[str, str]]:
+    """Return by URI the hunks that are meant, and why some cannot be; `others` are no files."""
+    named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
+    choice: dict[str, Collection[Hunk]] = {}
+    conflicts: dict[str, str] = {}
+    for uri in [uri for uri in named or files if uri not in others]:
+        hunks = [named.hunk for named in params.hunks if named.uri == uri]
+        if uri not in files:
+            conflicts[uri] = "nothing of it waits for review; see changes/list"
+        elif not all(hunk in hunks_in(uri) for hunk in hunks):
+            conflicts[uri] = "these hunks are of an older state; ask changes/diff again"
+        else:
+            # Without a choice of hunks, all of the file is meant.
+            choice[uri] = hunks or hunks_in(uri)
+    return choice, conflicts
+
+
+def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:
+    """Merge the changes from `origin` to `ours` into `theirs`, and count those that do not fit."""
+    their_edits = list(line_hunks(origin, 0, theirs))
+    our_edits = [edit for edit in line_hunks(origin, 0, ours) if edit not in their_edits]
+    fitting = _apart(our_edits, their_edits)
+    return _both(origin, fitting, their_edits), len(our_edits) - len(fitting)
+
+
+def forced(origin: str, ours: str, theirs: str) -> str:
+    """Merge as `merged` does, but where both changed the same lines, ours win."""
+    our_edits, their_edits = [*line_hunks(origin, 0, ours)], [*line_hunks(origin, 0, theirs)]
+    return _both(origin, our_edits, _apart(their_edits, our_edits))
+
+
+def _apart(some: Sequence[TextEdit], others: Sequence[TextEdit]) -> list[TextEdit]:
+    """Return those edits that touch no lines of the others."""
+    return [
+        edit
+        for edit in some
+        if not any(edit.start <= other.end and other.start <= edit.end for other in others)
+    ]
+
+
+def _both(origin: str, some: Sequence[TextEdit], others: Sequence[TextEdit]) -> str:
+    return applied(origin, sorted([*some, *others], key=lambda edit: edit.start))
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Turn the text `before` into `after`, keeping what others changed since; LF line ends."""
+
+    before: str
+    after: str | None
+    """None means no file."""
+
+    def edits(self, plain: str) -> list[TextEdit]:
+        wanted, n_lost = self.after or "", 0
+        if plain != self.before:
+            wanted, n_lost = merged(self.before, wanted, plain)
+        if n_lost or (self.after is None and wanted):
+            raise EditRejectedError("the same lines were changed since; nothing was done")
+        return [TextEdit(0, len(plain), wanted)]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Only these hunks of a change; the user left out the others."""
+
+    change: Replace | Insert | Hunks | Rewrite
+    hunks: tuple[Hunk, ...]
+
+    @property
+    def is_anchored(self) -> bool:
+        return isinstance(self.change, Rewrite) or self.change.is_anchored
+
+    def names_lines(self, plain: str) -> bool:
+        return isinstance(self.change, Rewrite) or self.change.names_lines(plain)
+
+    def place(self, plain: str) -> int:
+        return 1 if isinstance(self.change, Rewrite) else self.change.place(plain)
+
+    def edits(self, plain: str) -> list[TextEdit]:
+        found = hunks_of(plain, applied(plain, self.change.edits(plain)))
+        if not found.keys() >= set(self.hunks):
+            raise StaleDocumentError("the text changed since the user chose from this edit")
+        return [edit for hunk, edit in found.items() if hunk in self.hunks]
+
+
+Wanted = Change | Hunks | Rewrite | Part
+"""What an edit may be asked to do."""
+
+
+def is_unseen(change: Wanted) -> bool:
+    """Return whether the agent is not shown the change, so that it does not count as seen."""
+    return isinstance(change.change if isinstance(change, Part) else change, Rewrite)
