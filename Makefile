@@ -33,7 +33,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST := .venv/bin/pytest -q -n 4
 PYRIGHT := .venv/bin/pyright --pythonpath .venv/bin/python
 # The tests of the gate, which `make test` does not run again.
-GATE := tests/unit/test_architecture.py tests/unit/test_repository.py
+GATE := tests/test_layout.py tests/test_repository.py
 # The programs that the tests start, each with the Debian package that has it.
 BASIC := bash:bash git:git rg:ripgrep
 PROGRAMS := $(BASIC) chattr:e2fsprogs emacs:emacs-nox,elpa-eglot less:less luacheck:lua-check strace:strace tmux:tmux vi:vim-tiny
@@ -43,8 +43,8 @@ PROGRAMS += $(if $(wildcard /run/systemd/system),,sshd:openssh-server)
 demo test test-full system: export OH_INSTALL := 1
 # root owns all files in this namespace too, but has none of root's rights.
 AS_USER := $(shell [ "$$(id -u)" != 0 ] || echo unshare --user --map-user=1000 --map-group=1000 --)
-OF_TERMINALS := tests/faults/test_terminal.py tests/faults/test_processes.py tests/e2e/test_terminals.py \
-	tests/e2e/test_command_secrets.py
+OF_TERMINALS := tests/features/terminal/test_terminal.py tests/system/test_processes.py tests/features/terminal/test_terminals.py \
+	tests/features/terminal/test_command_secrets.py
 IN_VIEW := OH_TEST_SANDBOX=view
 TEST_ARGS ?=
 BENCH_ARGS ?=
@@ -85,7 +85,7 @@ test: system clients editors mcp-servers acp-clients $(CHECKED) ## the gate and 
 
 test-full: system check clients editors mcp-servers acp-clients $(RAY) test-view ## the gate, then all tests with the long loops, each with real starts
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
-	OH_TEST_SANDBOX=landlock $(PYTEST) tests/e2e/test_command_secrets.py
+	OH_TEST_SANDBOX=landlock $(PYTEST) tests/features/terminal/test_command_secrets.py
 	OH_TEST_STARTS=real OH_TEST_PICTURES=$(PICTURES) $(PYTEST) --full $(TEST_ARGS)
 
 test-view: system $(DEV) ## the tests of terminals once more, in a view, as an ordinary user
@@ -123,14 +123,14 @@ vsix: $(EXTENSION)/oh.vsix ## the VS Code extension with the daemon in it, edito
 
 coverage: $(DEV) ## 90 % of the branches of core
 	@.ci/system-packages $(BASIC)
-	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/unit
+	$(PYTEST) --cov --cov-report term-missing:skip-covered --cov-fail-under 90 tests/kernel
 
 bench: $(DEV) ## what is fast, in one run
 	@.ci/system-packages $(BASIC)
-	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/neovim .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
+	@OH_DAEMON_TITLES=false PYTHONPATH=tests/support:tests/editors/neovim .venv/bin/python benchmarks/run.py $(BENCH_ARGS)
 
 bench-vscode: $(DEV) editors ## how fast the panel is in a real VS Code
-	@OH_DAEMON_TITLES=false PYTHONPATH=tests:tests/conformance:tests/editors/vscode .venv/bin/python benchmarks/vscode.py $(BENCH_ARGS)
+	@OH_DAEMON_TITLES=false PYTHONPATH=tests/support:tests/editors/vscode .venv/bin/python benchmarks/vscode.py $(BENCH_ARGS)
 
 fix: $(DEV) $(MODULES) $(LUA_FORMAT) ## format and repair what a machine can
 	.venv/bin/ruff check --fix

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import orjson
 from measure import Figure, ms, p50, timed
-from unit.scripted_editor import ScriptedEditor
+from scripted_editor import ScriptedEditor
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker

@@ -1,7 +1,7 @@
 """The entry point: `oh-daemon` without a command serves an editor on stdio.
 
 Serving imports only the base layer until `initialize` is answered. Commands for people live in
-`fronts/cli`.
+`frontends/cli`.
 """
 
 from __future__ import annotations

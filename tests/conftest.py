@@ -1,6 +1,7 @@
 """Rules for every suite: long loops on request, no skips in CI, and no process left behind.
 
-At the end of a run stands how long the tests of each folder took.
+At the end of a run stands how long the tests of each folder took. `world` gives a test a project, a
+scripted model and the real daemon; tests of modules marked `one_daemon` share a daemon.
 
 Two workers run the tests of VS Code, each in a window of its own, and the others begin with the
 rest. One worker compares with litellm, which takes five seconds to import.
@@ -10,21 +11,26 @@ import itertools
 import os
 import random
 import re
+import subprocess
 import uuid
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
 import pytest
 import starts
+from fake_llm import FakeLLM
 from hypothesis import HealthCheck, settings
+from world import Common, World
 from xdist.scheduler import LoadScopeScheduling
 
 TOGETHER = re.compile(
     r"(?P<vscode_to_e>tests/editors/vscode/test_[a-e])|(?P<vscode>tests/editors/vscode/)"
-    r"|(?P<litellm>tests/unit/test_(?:both_ways|price_table))"
+    r"|(?P<litellm>tests/features/models/test_(?:both_ways|price_table))"
 )
 """Matches the names of tests that one worker runs: those of one group, one after another."""
 
@@ -34,6 +40,7 @@ SEED_VARIABLE = "OH_TEST_SEED"
 """The seed of everything that a test leaves to chance."""
 RUN_VARIABLE = "OH_TEST_RUN"
 """Every child process inherits it, so a leftover of this run can be told from other processes."""
+HAS_FAILED = pytest.StashKey[bool]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -78,8 +85,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SomeTogether
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    return _without_skip((yield))
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = _without_skip((yield))
+    item.stash[HAS_FAILED] = item.stash.get(HAS_FAILED, False) or report.failed
+    return report
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,6 +120,32 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.section("seconds by folder, of all workers together")
     for folder, sum_s in sorted(seconds.items()):
         terminalreporter.line(f"{sum_s:8.1f}  {folder}")
+
+
+@pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Common]:
+    with ExitStack() as stack:
+        llm = stack.enter_context(FakeLLM())
+        yield Common(tmp_path_factory.mktemp("home"), llm, stack)
+
+
+@pytest.fixture
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    project, home = tmp_path / "project", tmp_path / "home"
+    project.mkdir()
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    with ExitStack() as stack:
+        marker = request.node.get_closest_marker
+        if marker("one_daemon") and not marker("own_daemon"):
+            common: Common = request.getfixturevalue("common")
+            world = World(project, common.home, common.llm, stack, common=common)
+            has_failed = partial(request.node.stash.get, HAS_FAILED, False)
+            stack.callback(lambda: common.take_back(world, has_failed=has_failed()))
+            yield world
+            return
+        home.mkdir()
+        llm = stack.enter_context(FakeLLM())
+        yield World(project, home, llm, stack)
 
 
 def _make_chance_repeatable(*, is_full: bool) -> None:

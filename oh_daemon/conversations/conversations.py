@@ -1,6 +1,6 @@
 """The conversations of one process: starts, opens, finds, lists, closes and deletes them.
 
-A `Live` conversation is at work here; all others are logs that `storage/catalog` finds. Methods that
+A `Live` conversation is at work here; all others are logs that `storage/catalog` finds. Those that
 touch the disk block for some milliseconds: call them on a worker thread, never on the main loop.
 """
 

@@ -1,6 +1,6 @@
 """A conversation at work: its log, its workbench and the agent that works there.
 
-Nothing else connects adapters with the core.
+Nothing else connects features with the kernel.
 """
 
 from __future__ import annotations

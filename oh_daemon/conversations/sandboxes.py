@@ -141,7 +141,7 @@ def ground_of(
 
 
 class ViewLandings:
-    """Implements `kernel.pending_changes.Landings` for one of the conversations that share a view."""
+    """The `kernel.pending_changes.Landings` of one of the conversations that share a view."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a user is asked about an action: its digest, the answers offered, what an answer covers. Pure."""
+"""Approval requests: an action's digest, the answers offered, the scope of an answer. Pure."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One conversation as its clients drive it: send, pause, resume, interrupt, respond.
 
-Each request appends facts at once and returns; the worker (`kernel.agent`) wakes, reads the state and
+Each request appends facts at once and returns; the worker (`agent`) wakes, reads the state and
 acts on it. Nothing here waits for a model, a tool or a client.
 """
 

@@ -1,6 +1,6 @@
 """What the core needs from outside, as Protocols, and the plain values that pass through them.
 
-Adapters (`model`, `tools`, `store`, `workspace`, `fronts`) implement these; the core imports none
+Features, storage and frontends implement these; the kernel imports none
 of them. JSON Schema, providers and MCP define what `Json` values hold, so we do not model them.
 """
 

@@ -1,6 +1,6 @@
 """The blocks of `initialize`, and the data of an error, for the specification and the JSON Schema.
 
-`frontends/lsp/boot` and `client_facts` read the block without these models, which take long to load.
+`frontends/lsp/boot` and `client_facts` read the block without these models, which load slowly.
 """
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ def function_name(method: str) -> str:
 
 
 MODULES = (
-    *("summaries", "messages", "daemon_messages", "asking", "composing", "approvals", "mcp"),
-    *("to_client", "client_tools", "branches", "model_requests"),
+    *("summaries", "messages", "daemon_messages", "side_questions", "composing", "approvals"),
+    *("mcp", "to_client", "client_tools", "branches", "model_requests"),
 )
 """The modules of the contract that define parameters and results of methods."""
 

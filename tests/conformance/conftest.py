@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from places import TESTS
 from raw_client import RawClient
 
-ECHO_SERVER = (sys.executable, str(Path(__file__).with_name("echo_server.py")))
+ECHO_SERVER = (sys.executable, str(TESTS / "support/echo_server.py"))
 PRODUCT = (sys.executable, "-m", "oh_daemon", "--stdio")
 
 Spawn = Callable[..., RawClient]

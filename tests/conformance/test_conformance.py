@@ -13,18 +13,18 @@ from pathlib import Path
 import pytest
 import starts
 from broken_servers import BREAKS, PATIENT_S, BrokenBench
+from places import REPO, TESTS
 
 from oh_daemon.conformance import suite
 from oh_daemon.conformance.scripted_model import ScriptedModel, say
 
 PRODUCT = (sys.executable, "-m", "oh_daemon")
-HERE = Path(__file__).parent
 COMMANDS = {
     "server": (*PRODUCT, "--stdio"),
     "acp": (*PRODUCT, "acp"),
-    "client": (sys.executable, str(HERE / "scripted_client.py")),
+    "client": (sys.executable, str(TESTS / "support/scripted_client.py")),
 }
-PAGE = HERE.parents[1] / "protocol.md"
+PAGE = REPO / "protocol.md"
 
 
 @pytest.mark.parametrize("name", suite.SUITES)

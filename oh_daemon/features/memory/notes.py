@@ -1,6 +1,6 @@
 """Long-term memory: notes under dated headings in Markdown, their part of a prompt, their search.
 
-The files belong to the user, who may write them in any form. All of this is pure; `features/memory/files`
+The files belong to the user, who may write them in any form. All of this is pure; `files`
 reads and writes the files.
 """
 

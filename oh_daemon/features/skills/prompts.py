@@ -1,6 +1,6 @@
 """Skills and commands: prompts that messages name or trigger. All of this is pure.
 
-`features/skills/files` finds the files; `features/memory/memory` runs what they start. Invariant: a text is
+`files` finds the files; `skills` runs what they start. Invariant: a text is
 filled in once; neither output nor arguments are read again as a template.
 """
 

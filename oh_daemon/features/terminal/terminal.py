@@ -1,6 +1,6 @@
 """The `terminal` tool: commands in persistent shells, which can be polled, typed into, interrupted.
 
-Turns arguments into calls on `features/terminal/shell`, and outcomes into text. A long output is kept whole
+Turns arguments into calls on `shell`, and outcomes into text. A long output is kept whole
 in a blob, with secrets masked. An exit code is a fact for the model, not an error of the tool.
 """
 

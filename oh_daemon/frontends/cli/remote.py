@@ -1,4 +1,4 @@
-"""`oh-daemon remote`: its options; `fronts/remote` does the work."""
+"""`oh-daemon remote`: its options; `frontends/remote` does the work."""
 
 from __future__ import annotations
 

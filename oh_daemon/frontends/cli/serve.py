@@ -1,4 +1,4 @@
-"""`oh-daemon serve` and `attach`: their options; `fronts/serve` does the work."""
+"""`oh-daemon serve` and `attach`: their options; `frontends/serve` does the work."""
 
 from __future__ import annotations
 

@@ -1,0 +1,505 @@
+from __future__ import annotations
+
+import os
+from base64 import b64decode
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripted_editor import MemoryBlobs, ScriptedEditor
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.edit.edit import EditTool
+from oh_daemon.kernel.ports import Intent, ToolContext, ToolResult
+from oh_daemon.protocol.approvals import FileChangeSubject
+from oh_daemon.protocol.errors import (
+    EditRejectedError,
+    PathOutsideWorkspaceError,
+    StaleDocumentError,
+    ToolError,
+)
+from oh_daemon.protocol.items import FileChange, FileChangeItem
+from oh_daemon.workspace.concurrent_edits import PathLocks
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.paths import Folders
+
+LINES = "".join(f"line {number}\n" for number in range(1, 9))
+
+
+@dataclass
+class Desk:
+    root: Path
+    editor: ScriptedEditor
+    blobs: MemoryBlobs
+    locks: PathLocks
+    tool: EditTool
+
+    def plan(self, command: str, path: str, **args: Any) -> Intent:
+        return self.tool.plan({"command": command, "path": path, **args})
+
+    def run(self, command: str, path: str, **args: Any) -> ToolResult:
+        """Plan and run, as a real call does."""
+        self.plan(command, path, **args)
+        context = ToolContext("c", "i", CancelToken(), lambda _: None, Masker())
+        return self.tool.run({"command": command, "path": path, **args}, context)
+
+    def ask(self, command: str, path: str, **args: Any) -> str:
+        return self.run(command, path, **args).content[0]["text"]
+
+    def change(self, command: str, path: str, **args: Any) -> FileChange:
+        return next(iter(self.run(command, path, **args).item_fields.get("changes", ())))
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+        return path
+
+    def seen(self, name: str, text: str) -> Path:
+        """Create a file that the agent has read."""
+        path = self.write(name, text)
+        self.ask("view", name)
+        return path
+
+
+def make_desk(root: Path, blobs: MemoryBlobs | None = None) -> Desk:
+    root.mkdir(exist_ok=True)
+    folders, editor, locks = Folders((root,)), ScriptedEditor(), PathLocks()
+    blobs = blobs or MemoryBlobs()
+    documents = Documents(folders, editor, EditHistory(folders, blobs), locks)
+    return Desk(root, editor, blobs, locks, EditTool(documents))
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return make_desk(tmp_path / "work")
+
+
+def test_view_has_true_line_numbers_and_says_how_to_page(desk: Desk) -> None:
+    desk.write("a.py", LINES)
+    assert desk.ask("view", "a.py", start_line=3, end_line=4) == (
+        "     3\tline 3\n     4\tline 4\n[lines 3-4 of 8; view with start_line=5 for more]"
+    )
+    assert desk.ask("view", "a.py", start_line=7, end_line=99) == "     7\tline 7\n     8\tline 8"
+    with pytest.raises(ToolError, match=r"no lines from 9 to 8; the file has 8 lines"):
+        desk.ask("view", "a.py", start_line=9)
+
+
+def test_pages_of_a_long_file_cover_every_line_once(desk: Desk) -> None:
+    desk.write("long.txt", "".join(f"{number} {'x' * 200}\n" for number in range(1, 1001)))
+    numbers: list[int] = []
+    while len(numbers) < 1000:
+        page = desk.ask("view", "long.txt", start_line=len(numbers) + 1)
+        assert len(page.encode()) <= 32 << 10
+        numbers += [int(line.split("\t")[0]) for line in page.splitlines() if "\t" in line]
+    assert numbers == list(range(1, 1001))
+
+
+def test_view_shows_what_is_special_about_the_end_and_long_lines(desk: Desk) -> None:
+    desk.write("empty", "")
+    desk.write("open", "a\r\nb")
+    desk.write("wide", "y" * 5000 + "\n")
+    assert desk.ask("view", "empty") == "[the file is empty]"
+    assert desk.ask("view", "open") == "     1\ta\n     2\tb\n[no newline at the end of the file]"
+    assert desk.ask("view", "wide").endswith("y [line cut, 3,000 characters more]")
+
+
+@pytest.mark.parametrize(
+    ("head", "kind"),
+    [
+        (b"\x89PNG\r\n\x1a\n\0", "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a\1\0\1\0", "image/gif"),
+        (b"RIFF\x1a\0\0\0WEBPVP8 ", "image/webp"),
+    ],
+)
+def test_an_image_is_viewed_as_an_image_whatever_its_name(
+    desk: Desk, head: bytes, kind: str
+) -> None:
+    (desk.root / "picture").write_bytes(head)
+    text, image = desk.run("view", "picture").content
+    assert text["text"] == f"[picture: {kind}, {len(head)} bytes]"
+    assert (image["type"], image["mimeType"]) == ("image", kind)
+    assert b64decode(image["data"]) == head
+
+
+def test_a_file_in_another_encoding_is_edited_in_it_or_not_at_all(desk: Desk) -> None:
+    path = desk.root / "a.py"
+    path.write_bytes("# Élan vital, déjà vu\nx = 1\n".encode("latin-1"))
+    assert "1\t# Élan vital, déjà vu" in desk.ask("view", "a.py")
+    desk.run("replace", "a.py", old_text="x = 1", new_text="x = 'à la carte'")
+    assert path.read_bytes() == "# Élan vital, déjà vu\nx = 'à la carte'\n".encode("latin-1")
+    with pytest.raises(EditRejectedError, match=r"cp1252, which has no '→' \(U\+2192\)"):
+        desk.run("replace", "a.py", old_text="# Élan", new_text="# →")
+    assert "→" not in desk.ask("view", "a.py")
+
+
+def test_a_file_whose_other_bytes_would_change_is_not_written(desk: Desk) -> None:
+    path = desk.root / "a.txt"
+    # Two byte sequences are the same sign in this encoding.
+    raw = "テスト設定ファイル\n".encode("cp932") + b"\x87\x90\n"
+    path.write_bytes(raw)
+    assert "≒" in desk.ask("view", "a.txt")
+    with pytest.raises(EditRejectedError, match="would be written with other bytes"):
+        desk.run("replace", "a.txt", old_text="テスト設定ファイル", new_text="テスト")
+    assert path.read_bytes() == raw
+
+
+def test_an_open_buffers_encoding_is_the_editors(desk: Desk) -> None:
+    path = desk.root / "a.txt"
+    # In Windows-1252, it would be "pÿíliš žluté" and so on.
+    text = "příliš žluté písmo, a few more words\nb\n"
+    path.write_bytes(text.encode("cp1250"))
+    desk.editor.open(path, text)
+    assert "příliš žluté" in desk.ask("view", "a.txt")
+    desk.run("replace", "a.txt", old_text="b\n", new_text="c\n")
+    document = desk.editor.document(path)
+    assert document is not None
+    assert document.text == text.replace("b\n", "c\n")
+
+
+def test_create_makes_the_folders_and_refuses_to_overwrite(desk: Desk) -> None:
+    change = desk.change("create", "new/deep/a.py", text="x = 1\n")
+    assert (change.op, change.added, change.removed) == ("add", 1, 0)
+    assert (desk.root / "new/deep/a.py").read_text() == "x = 1\n"
+    with pytest.raises(EditRejectedError, match="exists already"):
+        desk.plan("create", "new/deep/a.py", text="y\n")
+
+
+def test_replace_needs_text_that_is_there_once_and_lists_the_lines(desk: Desk) -> None:
+    path = desk.seen("a.py", "a\nb\na\n")
+    with pytest.raises(ToolError, match=r"2 times \(lines 1, 3\)"):
+        desk.plan("replace", "a.py", old_text="a\n", new_text="c\n")
+    desk.run("replace", "a.py", old_text="a\n", new_text="c\n", replace_all=True)
+    assert path.read_text() == "c\nb\nc\n"
+
+
+def test_replace_never_guesses_about_white_space(desk: Desk) -> None:
+    path = desk.seen("a.py", "def f():\n\treturn 1\n")
+    with pytest.raises(ToolError, match="Lines 2-2 differ from it only in whitespace"):
+        desk.plan("replace", "a.py", old_text="    return 1\n", new_text="    return 2\n")
+    with pytest.raises(ToolError, match="without the line numbers"):
+        desk.plan("replace", "a.py", old_text="     2\t\treturn 1", new_text="")
+    with pytest.raises(ToolError, match="The nearest is line 2:\n\treturn 1"):
+        desk.plan("replace", "a.py", old_text="return 11", new_text="")
+    assert path.read_text() == "def f():\n\treturn 1\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "hint"),
+    [
+        (
+            "see  chunked   and",
+            "Lines 2-2 differ from it only in whitespace; the file has:\nA line",
+        ),
+        (
+            "see chunked\n  and",
+            "Lines 2-2 differ from it only in whitespace; the file has:\nA line",
+        ),
+        ("f (x,y)", "Lines 3-3 differ from it only in whitespace; the file has:\nreturn f(x, y)"),
+        ("see chunkt and chunked_by for", "The nearest is line 2:\nA line"),
+        ("nothing of this sort", "No line is like it; view the file."),
+    ],
+)
+def test_a_hint_also_finds_a_part_of_a_line(desk: Desk, old: str, hint: str) -> None:
+    desk.seen(
+        "a", "First.\nA line of prose: see chunked and chunked_by for more.\nreturn f(x, y)\n"
+    )
+    with pytest.raises(ToolError) as refused:
+        desk.plan("replace", "a", old_text=old, new_text="")
+    assert hint in str(refused.value)
+
+
+def test_several_edits_in_one_call_happen_all_or_not_at_all(desk: Desk) -> None:
+    path = desk.seen("a.py", LINES)
+    good = {"old_text": "line 1\n", "new_text": "one\n"}
+    for bad in ({"old_text": "nothing", "new_text": "x"}, {"old_text": "1\nline", "new_text": "x"}):
+        with pytest.raises(ToolError):
+            desk.run("replace", "a.py", edits=[good, bad])
+    assert path.read_text() == LINES
+    desk.run("replace", "a.py", edits=[{"old_text": "line 8\n", "new_text": ""}, good])
+    assert path.read_text() == LINES.replace("line 1\n", "one\n").replace("line 8\n", "")
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "text", "after"),
+    [
+        ("a\nb", 2, "c\n", "a\nb\nc"),
+        ("a\nb\n", 2, "c", "a\nb\nc\n"),
+        ("a\nb\n", 0, "c", "c\na\nb\n"),
+        ("a\r\nb\r\n", 1, "c\nd", "a\r\nc\r\nd\r\nb\r\n"),
+        ("", 0, "c\n", "c\n"),
+    ],
+)
+def test_insert_starts_a_new_line_in_the_way_of_the_file(
+    desk: Desk, before: str, line: int, text: str, after: str
+) -> None:
+    path = desk.seen("a", before)
+    desk.run("insert", "a", insert_line=line, text=text)
+    assert path.read_bytes().decode() == after
+
+
+def test_insert_past_the_end_is_said(desk: Desk) -> None:
+    desk.seen("a", "a\n")
+    with pytest.raises(ToolError, match="past the end; there are 1 lines"):
+        desk.plan("insert", "a", insert_line=2, text="x")
+
+
+def test_line_ends_mark_and_missing_newline_survive_an_edit(desk: Desk) -> None:
+    path = desk.seen("a", "\ufeffone\r\ntwo\r\nthree")
+    desk.run("replace", "a", old_text="two\nthree", new_text="2\n2.5\n3")
+    assert path.read_bytes().decode() == "\ufeffone\r\n2\r\n2.5\r\n3"
+
+
+def test_an_edit_through_a_link_changes_its_target(desk: Desk) -> None:
+    path = desk.seen("real.py", "a\n")
+    (desk.root / "link.py").symlink_to("real.py")
+    desk.run("replace", "link.py", old_text="a", new_text="b")
+    assert (desk.root / "link.py").is_symlink()
+    assert path.read_text() == "b\n"
+
+
+def test_whole_lines_are_replaced_however_the_agent_came_to_see_them(desk: Desk) -> None:
+    path = desk.write("a.py", LINES)
+    told = desk.ask("replace", "a.py", old_text="line 3\nline 4\n", new_text="three\nfour\n")
+    assert told == "Edited a.py at lines 3-4: +2 -2 lines."
+    told = desk.ask("replace", "a.py", old_text="line 6", new_text="six")
+    assert told == "Edited a.py at line 6: +1 -1 lines."
+    assert path.read_text() == LINES.replace("line 3", "three").replace("line 4", "four").replace(
+        "line 6", "six"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "args"),
+    [
+        ("replace", {"old_text": "ine 50", "new_text": "x"}),
+        ("replace", {"old_text": "ine 50\nlin", "new_text": "x"}),
+        ("replace", {"old_text": "line 50\n", "new_text": "x\n", "replace_all": True}),
+        ("insert", {"insert_line": 50, "text": "x"}),
+    ],
+)
+def test_what_needs_a_look_at_the_file_is_refused_with_the_lines_around_the_place(
+    desk: Desk, command: str, args: dict[str, Any]
+) -> None:
+    path = desk.write("a.py", "".join(f"line {n}\n" for n in range(1, 201)))
+    with pytest.raises(StaleDocumentError, match="you have not read it yet") as refused:
+        desk.run(command, "a.py", **args)
+    text = str(refused.value)
+    assert "These are lines 30-70 of 200:\n    30\tline 30\n" in text
+    assert "    70\tline 70\n" in text
+    assert "line 71" not in text
+    assert "line 29" not in text
+    assert refused.value.on_shown is not None
+    refused.value.on_shown()
+    desk.run(command, "a.py", **args)
+    assert "x" in path.read_text()
+
+
+def test_an_outside_change_leaves_an_edit_that_still_fits_and_stops_one_that_does_not(
+    desk: Desk,
+) -> None:
+    path = desk.seen("a.py", "a\nb\n")
+    path.write_text("new\na\nb\n")
+    assert "still fitted" in desk.ask("replace", "a.py", old_text="a\n", new_text="A\n")
+    assert path.read_text() == "new\nA\nb\n"
+    path.write_text("gone\n")
+    with pytest.raises(StaleDocumentError, match="it changed since you read it"):
+        desk.run("replace", "a.py", old_text="b\n", new_text="x")
+    path.write_text("again\n")
+    with pytest.raises(StaleDocumentError, match="it changed since you read it"):
+        desk.run("insert", "a.py", insert_line=0, text="x")
+
+
+def test_undo_goes_back_edit_by_edit_until_the_file_is_gone(desk: Desk) -> None:
+    desk.run("create", "a.py", text="one\n")
+    desk.run("replace", "a.py", old_text="one", new_text="two")
+    assert desk.change("undo", "a.py").op == "modify"
+    assert (desk.root / "a.py").read_text() == "one\n"
+    assert desk.change("undo", "a.py").op == "delete"
+    assert not (desk.root / "a.py").exists()
+    with pytest.raises(ToolError, match="is left to undo"):
+        desk.plan("undo", "a.py")
+
+
+def test_undo_survives_a_restart(desk: Desk) -> None:
+    path = desk.seen("a.py", "one\r\n")
+    change = desk.change("replace", "a.py", old_text="one", new_text="two")
+    again = make_desk(desk.root, desk.blobs)
+    again.tool._documents.history.remember(FileChange.model_validate_json(change.model_dump_json()))
+    again.run("undo", "a.py")
+    assert path.read_bytes() == b"one\r\n"
+
+
+def test_undo_writes_no_text_that_the_disk_has_damaged(desk: Desk) -> None:
+    path = desk.seen("a.py", "one\n")
+    desk.run("replace", "a.py", old_text="one", new_text="two")
+    for name, kept in desk.blobs.data.items():
+        desk.blobs.data[name] = kept.replace(b"one", b"oNe")
+    with pytest.raises(ToolError, match="damaged; nothing was changed"):
+        desk.run("undo", "a.py")
+    assert path.read_text() == "two\n"
+
+
+def test_undo_refuses_when_the_user_changed_the_file_since(desk: Desk) -> None:
+    path = desk.seen("a.py", "one\n")
+    desk.run("replace", "a.py", old_text="one", new_text="two")
+    path.write_text("two\nmine\n")
+    with pytest.raises(EditRejectedError, match="undo would lose the change"):
+        desk.run("undo", "a.py")
+    desk.run("create", "b.py", text="x\n")
+    desk.editor.open(desk.root / "b.py", "x\nmine\n")
+    with pytest.raises((EditRejectedError, StaleDocumentError)):
+        desk.run("undo", "b.py")
+    assert path.read_text() == "two\nmine\n"
+    assert (desk.root / "b.py").read_text() == "x\n"
+
+
+def test_a_plan_shows_the_whole_change_and_changes_nothing(desk: Desk) -> None:
+    path = desk.seen("a.py", "one\n")
+    intent = desk.plan("replace", "a.py", old_text="one", new_text="two")
+    assert (intent.title, intent.risk, intent.outside_floor) == ("Edit a.py", "medium", False)
+    assert isinstance(intent.subject, FileChangeSubject)
+    assert intent.subject.changes[0].patch == "--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-one\n+two\n"
+    assert intent.footprint.paths == {str(path)}
+    assert path.read_text() == "one\n"
+    path.write_text("one\nmore\n")
+    other = desk.plan("replace", "a.py", old_text="one", new_text="two")
+    assert other.digest_material != intent.digest_material
+    fields = set(intent.item_fields)
+    assert fields <= set(FileChangeItem.model_json_schema()["properties"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [".env", "./.ENV", "src/../.env", "notes.txt", ".github/workflows/ci.yml", ".vscode/x.json",
+     "AGENTS.md", "package-lock.json", ".Vscode/x.json"],
+)  # fmt: skip
+def test_an_edit_of_a_protected_path_always_asks(desk: Desk, name: str) -> None:
+    (desk.root / "src").mkdir()
+    (desk.root / "notes.txt").symlink_to(".env")
+    intent = desk.plan("create", name, text="x")
+    assert (intent.risk, intent.outside_floor) == ("high", True)
+    assert intent.reasons
+
+
+def test_a_view_asks_for_secrets_and_for_nothing_else(desk: Desk) -> None:
+    desk.write(".env", "KEY=1\n")
+    desk.write("a.py", "")
+    secret, plain = desk.plan("view", ".env"), desk.plan("view", "a.py")
+    assert (secret.risk, secret.outside_floor, secret.subject.kind) == ("high", True, "path")
+    assert (plain.risk, plain.outside_floor, plain.footprint.writes) == ("low", False, False)
+
+
+def test_a_hard_link_asks_because_its_other_name_may_lie_outside(desk: Desk) -> None:
+    outside = desk.root.parent / "outside"
+    outside.write_text("a\n")
+    os.link(outside, desk.root / "inside")
+    desk.ask("view", "inside")
+    assert desk.plan("replace", "inside", old_text="a", new_text="b").outside_floor
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/passwd", "~/x", ".git/config", "out/x"])
+def test_nothing_outside_is_viewed_or_planned(desk: Desk, name: str) -> None:
+    (desk.root / "out").symlink_to("/etc")
+    for command, args in (("view", {}), ("create", {"text": "x"}), ("undo", {})):
+        with pytest.raises(PathOutsideWorkspaceError):
+            desk.plan(command, name, **args)
+
+
+def test_hidden_characters_in_new_text_make_an_edit_risky(desk: Desk) -> None:
+    intent = desk.plan("create", "a.py", text="x = '\u202e'\n")
+    assert intent.risk == "high"
+    assert "U+202E" in intent.reasons[0]
+    desk.seen("b.py", "x = '\u202e'\n")
+    assert desk.plan("replace", "b.py", old_text="x", new_text="y").risk == "medium"
+    assert desk.plan("create", "c.md", text="👩\u200d👧\n").risk == "medium"
+
+
+@pytest.mark.parametrize(
+    ("command", "args", "message"),
+    [
+        ("replace", {}, "old_text is missing"),
+        ("replace", {"old_text": "a"}, "new_text is missing"),
+        ("replace", {"old_text": "", "new_text": "x"}, "old_text is empty"),
+        ("replace", {"old_text": "a", "new_text": "a"}, "are the same"),
+        ("replace", {"old_text": "a", "new_text": "a", "edits": []}, "not both"),
+        ("replace", {"old_text": "a", "new_text": "\0"}, "NUL or surrogates"),
+        ("insert", {"text": "x"}, "insert needs insert_line"),
+        ("create", {}, "text is missing"),
+    ],
+)
+def test_a_call_that_cannot_work_says_what_it_needs(
+    desk: Desk, command: str, args: dict[str, Any], message: str
+) -> None:
+    desk.seen("a", "a\n")
+    with pytest.raises(ToolError, match=message):
+        desk.plan(command, "a" if command != "create" else "b", **args)
+
+
+def test_a_path_that_is_no_file_leads_to_what_is_there(desk: Desk) -> None:
+    desk.write("checkout.py", "")
+    cases = {
+        "chekout.py": "there is no file 'chekout.py'; beside it are 'checkout.py'",
+        "none/x.py": "there is no file 'none/x.py'; glob finds files by name",
+        ".": "is a folder; use list",
+    }
+    for name, message in cases.items():
+        with pytest.raises(ToolError, match=message):
+            desk.ask("view", name)
+
+
+def test_of_several_edits_the_one_that_does_not_fit_is_named(desk: Desk) -> None:
+    desk.seen("a", "a\nb\n")
+    edits = [{"old_text": "a", "new_text": "x"}, {"old_text": "c", "new_text": "y"}]
+    with pytest.raises(ToolError, match=r"^edits\[1\]: old_text is not in the file"):
+        desk.plan("replace", "a", edits=edits)
+
+
+def test_an_insert_shows_what_stands_around_it(desk: Desk) -> None:
+    desk.seen("a", "a\nb\n")
+    told = desk.ask("insert", "a", insert_line=1, text="x")
+    assert told.endswith("@@ -1,2 +1,3 @@\n a\n+x\n b\n")
+
+
+def test_a_file_that_is_not_there_is_said(desk: Desk) -> None:
+    for name in ("none.py", "none/x.py"):
+        with pytest.raises(ToolError, match="there is no file"):
+            desk.run("view", name)
+        with pytest.raises(ToolError, match=r"there is no .*; glob finds files by name"):
+            desk.plan("replace", name, old_text="a", new_text="b")
+
+
+def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -> None:
+    path = desk.seen("a.py", LINES)
+    edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (2, 4, 8)]
+    whole = desk.plan("replace", "a.py", edits=edits)
+    assert isinstance(whole.subject, FileChangeSubject)
+    assert whole.editable
+    assert whole.subject.hunks is not None
+    first, second, third = whole.subject.hunks
+    assert (second.old_start, second.old_lines, second.new_start, second.new_lines) == (3, 1, 3, 1)
+
+    kept = [hunk.model_dump(mode="json") for hunk in (first, third)]
+    part = desk.plan("replace", "a.py", edits=edits, hunks=kept)
+    assert isinstance(part.subject, FileChangeSubject)
+    assert (part.editable, part.subject.hunks) == (False, None)
+    path.write_text("the user's\n" + LINES)
+    with pytest.raises(StaleDocumentError, match="changed since the user chose"):
+        desk.run("replace", "a.py", edits=edits, hunks=kept)
+    path.write_text(LINES)
+    told = desk.ask("replace", "a.py", edits=edits, hunks=kept)
+    assert path.read_text() == LINES.replace("line 2", "agent 2").replace("line 8", "agent 8")
+    assert "The user left this out of your edit; do not do it again unless asked:" in told
+    assert "-line 4\n+agent 4\n" in told
+    assert "+agent 2" not in told
+
+
+def test_there_is_nothing_to_choose_from_in_an_edit_of_one_place(desk: Desk) -> None:
+    desk.seen("a.py", LINES)
+    one = desk.plan("replace", "a.py", old_text="line 2\n", new_text="agent 2\n")
+    new = desk.plan("create", "new.py", text=LINES)
+    assert (one.editable, new.editable) == (False, False)

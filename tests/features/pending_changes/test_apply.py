@@ -1,0 +1,242 @@
+"""Commands run in a view of the editor, and what they change lands in the workspace or does not."""
+
+import os
+import signal
+
+import pytest
+from applying import ADDS, ASKS, VIEW, allowed_after_a_kill, answer, asked, files_of, project_of
+from editor import Buffer, Editor
+from fake_llm import call, say
+from world import World, content_of, items
+
+from oh_daemon.conformance.rpc_process import NoAnswer
+
+pytestmark = pytest.mark.one_daemon
+
+
+def test_what_a_command_changed_is_asked_about_once_with_the_diff_and_then_lands(
+    world: World,
+) -> None:
+    project_of(world)
+    world.script(call("terminal", command=ADDS), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    approval = asked(client)
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+    assert approval["title"] == "Keep changes to 3 files"
+    changes = approval["subject"]["changes"]
+    assert {c["uri"].rpartition("/")[2]: c["op"] for c in changes} == {
+        "a.txt": "modify",
+        "b.txt": "add",
+        "c.txt": "delete",
+    }
+    assert "+two" in changes[0]["patch"]
+    answer(client, approval, "allow-once")
+    world.turn(client)
+    assert files_of(world) == {"a.txt": "one\ntwo\n", "b.txt": "new\n"}
+    [item] = items(client, "command")
+    assert (item["status"], item["exitCode"], len(item["changes"])) == ("completed", 0, 3)
+    told = content_of(item)
+    assert "[exit code 0" in told
+    assert "Edited a.txt: +1 -0 lines." in told
+    assert not any(e["event"]["type"] == "checkpoint.created" for e in client.events)
+
+
+def test_new_folders_without_files_land_unasked(world: World) -> None:
+    world.script(call("terminal", command="mkdir -p build/out"), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    assert world.turn(client)["status"] == "completed"
+    assert (world.project / "build/out").is_dir()
+
+
+def test_what_is_refused_is_as_before_in_the_view_too_and_the_model_is_told(world: World) -> None:
+    project_of(world)
+    world.script(
+        call("terminal", command=ADDS), call("terminal", command="cat *.txt"), say("I see.")
+    )
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    answer(client, asked(client), "reject", feedback="not now")
+    world.turn(client)
+    first, second = items(client, "command")
+    assert first["status"] == "completed"
+    assert "[not kept: a.txt, b.txt, c.txt] The user rejected this: not now" in content_of(first)
+    assert content_of(second).startswith("one\ngone\n")
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+
+
+def test_a_command_that_changes_nothing_asks_nothing_whatever_it_is(world: World) -> None:
+    outside = world.home / "victim"
+    outside.write_text("safe")
+    connect = "{ : </dev/tcp/192.0.2.1/80; } 2>/dev/null"
+    hidden = f"true [[ a =~ x;rm -rf {outside} ]]; {connect} || echo no network"
+    world.script(call("terminal", command=hidden), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options=ASKS)
+    world.turn(client)
+    assert outside.read_text() == "safe"
+    assert "no network" in content_of(items(client, "command")[0])
+    assert not any(e["event"]["type"] == "approval.requested" for e in client.events)
+
+
+def test_commands_see_the_unsaved_text_and_their_edits_of_it_land_in_the_buffer(
+    world: World,
+) -> None:
+    project_of(world)
+    world.script(
+        call("terminal", command="cat a.txt && sed -i s/typed/landed/ a.txt"), say("Done.")
+    )
+    editor = Editor(world, settings=VIEW)
+    buffer = editor.open(world.project / "a.txt", "one\ntyped\n")
+    world.start(editor.client, options={"mode": "autoEdit"})
+    world.turn(editor.client)
+    assert content_of(items(editor.client, "command")[0]).startswith("one\ntyped\n")
+    assert buffer.text == "one\nlanded\n"
+    assert (world.project / "a.txt").read_text() == "one\n"
+
+
+def test_in_plan_commands_run_and_what_they_changed_is_gone_after_the_turn(world: World) -> None:
+    project_of(world)
+    world.script(
+        call("terminal", command=ADDS),
+        call("terminal", command="cat a.txt b.txt"),
+        say("Planned."),
+    )
+    world.script(call("terminal", command="cat a.txt; ls -1 *.txt"), say("As before."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options={"mode": "plan"})
+    world.turn(client)
+    world.send(client, conversation, "again")
+    world.turn(client, nth=2)
+    _, seen, after = (content_of(item) for item in items(client, "command"))
+    assert seen.startswith("one\ntwo\nnew\n")
+    assert after.startswith("one\na.txt\nc.txt\n")
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+
+
+def test_unasked_everything_lands_but_protected_files(world: World) -> None:
+    project_of(world)
+    command = "echo x > b.txt; mkdir -p .vscode; echo '{}' > .vscode/settings.json; chmod +x a.txt"
+    world.script(call("terminal", command=command), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    assert (world.project / "b.txt").read_text() == "x\n"
+    assert not (world.project / ".vscode").exists()
+    assert os.access(world.project / "a.txt", os.X_OK)
+    told = content_of(items(client, "command")[0])
+    assert "Left as it was: .vscode/settings.json:" in told
+
+
+def test_changes_that_wait_outlive_a_killed_daemon_and_land_after_it(world: World) -> None:
+    project_of(world)
+    world.script(call("terminal", command=ADDS), say("Done."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options=ASKS)
+    asked(client)
+    again = allowed_after_a_kill(world, client, conversation)
+    assert files_of(world) == {"a.txt": "one\ntwo\n", "b.txt": "new\n"}
+    [item] = items(again, "command")
+    assert (item["status"], item["exitCode"]) == ("completed", 0)
+
+
+def test_a_rollback_takes_back_what_a_command_changed(world: World) -> None:
+    project_of(world)
+    (world.project / "logo.bin").write_bytes(b"\0\1")
+    command = ADDS + "; printf '\\000\\002' > logo.bin"
+    world.script(call("terminal", command=command), say("Done."))
+    client = world.daemon(settings=VIEW)
+    conversation = world.start(client, options={"approval": "askNever"})
+    world.turn(client)
+    assert (world.project / "logo.bin").read_bytes() == b"\0\2"
+    [message] = items(client, "userMessage")
+    named = {"conversationId": conversation, "toItemId": message["id"], "files": "restore"}
+    client.request("conversation/rollback", named)
+    assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
+    assert (world.project / "logo.bin").read_bytes() == b"\0\1"
+
+
+def test_running_outside_is_asked_each_time_with_the_reason(world: World) -> None:
+    outside = {"command": "echo out > o.txt", "outside": "it needs the disk"}
+    world.script(call("terminal", **outside), call("terminal", **outside), say("Done."))
+    client = world.daemon(settings=VIEW)
+    world.start(client, options={"approval": "askNever"})
+    for nth in (1, 2):
+        approval = asked(client, nth)
+        assert approval["subject"]["outside"] == "it needs the disk"
+        assert [option["id"] for option in approval["options"]] == ["allow-once", "reject"]
+        answer(client, approval, "allow-once")
+    world.turn(client)
+    assert (world.project / "o.txt").read_text() == "out\n"
+
+
+def test_without_a_view_what_seems_to_read_runs_where_it_can_only_read(world: World) -> None:
+    project_of(world)
+    (world.project / "sub").mkdir()
+    hidden = "true [[ a =~ x;touch pwned.txt ]]"
+    world.script(
+        call("terminal", command="cd sub"),
+        call("terminal", command=f"{hidden}; sed -n 1p ../a.txt"),
+        call("terminal", command="pwd"),
+        say("Done."),
+    )
+    client = world.daemon(settings={"sandbox": "landlock"})
+    world.start(client, options=ASKS)
+    world.turn(client)
+    assert not any(e["event"]["type"] == "approval.requested" for e in client.events)
+    _, hid, where = items(client, "command")
+    assert "Permission denied" in content_of(hid)
+    assert "one\n" in content_of(hid)
+    assert hid["terminalId"] == "reading"
+    assert content_of(where).startswith(f"{world.project}/sub\n")
+    assert "pwned.txt" not in {path.name for path in world.project.rglob("*")}
+
+
+def test_a_landing_that_a_kill_cut_short_goes_on_without_asking_again(world: World) -> None:
+    project_of(world)
+    world.script(call("terminal", command="sed -i s/typed/landed/ *.txt; rm c.txt"), say("Done."))
+    editor = Editor(world, settings=VIEW)
+    first = editor.open(world.project / "a.txt", "one\ntyped\n")
+    second = editor.open(world.project / "b.txt", "two\ntyped\n")
+    process = editor.client.process
+
+    def kill(_buffer: Buffer) -> None:
+        os.kill(process.pid, signal.SIGKILL)
+        raise NoAnswer
+
+    editor.habits = [lambda _buffer: None, kill]
+    conversation = world.start(editor.client, options=ASKS)
+    answer(editor.client, asked(editor.client), "allow-once")
+    process.wait()
+    assert (first.text, second.text) == ("one\nlanded\n", "two\ntyped\n")
+    assert (world.project / "c.txt").exists()
+    again = Editor(world, settings=VIEW)
+    buffers = [again.open(each.path, each.text) for each in (first, second)]
+    again.client.request("conversation/open", {"conversationId": conversation})
+    again.client.request("conversation/resume", {"conversationId": conversation})
+    world.turn(again.client)
+    assert [buffer.text for buffer in buffers] == ["one\nlanded\n", "two\nlanded\n"]
+    assert not (world.project / "c.txt").exists()
+    [item] = items(again.client, "command")
+    assert (item["status"], len(item["changes"])) == ("completed", 3)
+    assert len(again.edits()) == 1
+
+
+def test_where_the_user_typed_in_the_same_lines_the_question_shows_both(world: World) -> None:
+    (world.project / "a.txt").write_text("one\nkept\nlast\n")
+    world.script(call("terminal", command="sed -i s/one/landed/ a.txt; echo x > d.txt"), say("Ok."))
+    editor = Editor(world, settings=VIEW)
+    buffer = editor.open(world.project / "a.txt")
+    world.start(editor.client, options=ASKS)
+    first = asked(editor.client)
+    editor.type(buffer.path, "mine\nkept\nLAST\n")
+    answer(editor.client, first, "allow-once")
+    second = asked(editor.client, 2)
+    patch = second["subject"]["changes"][0]["patch"]
+    assert "-mine\n" in patch
+    assert "+landed\n" in patch
+    assert "you changed the same lines meanwhile" in second["reason"]
+    answer(editor.client, second, "allow-once")
+    world.turn(editor.client)
+    assert buffer.text == "landed\nkept\nLAST\n"

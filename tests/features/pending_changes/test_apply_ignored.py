@@ -1,0 +1,157 @@
+"""What git ignores stays in the view, and is offered when the conversation rests."""
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from applying import ASKS, VIEW, answer, asked
+from fake_llm import call, say
+from raw_client import RawClient
+from world import World, content_of, items
+
+pytestmark = pytest.mark.one_daemon
+
+Json = dict[str, Any]
+INSTALL = (
+    "mkdir -p node_modules/a node_modules/.bin __pycache__; echo 1 > node_modules/a/i.js"
+    "; ln -s ../a/i.js node_modules/.bin/a; echo x > __pycache__/m.pyc; echo S=1 > .env"
+)
+
+
+def installed(world: World, **options: Any) -> tuple[RawClient, str]:
+    """Let a command make what git ignores, and the turn end."""
+    subprocess.run(["git", "init", "-q", str(world.project)], check=True)
+    ignored = "node_modules\n__pycache__\n.env\n.openhands\n"
+    (world.project / ".gitignore").write_text(ignored)
+    world.script(call("terminal", command=INSTALL), say("Installed."))
+    client = world.daemon(settings=VIEW)
+    return client, world.start(client, options=options)
+
+
+def wait_for_notice(client: RawClient, title: str) -> Json:
+    def is_it(params: Json) -> bool:
+        item = params["event"].get("item") or {}
+        return item.get("kind") == "notice" and item["title"] == title
+
+    return client.wait_for_event(is_it)["event"]["item"]
+
+
+def folder(world: World) -> Path:
+    return world.project / "node_modules"
+
+
+def test_a_folder_is_offered_once_without_holding_up_the_turn_or_a_message(world: World) -> None:
+    client, conversation = installed(world, **ASKS)
+    assert world.turn(client)["status"] == "completed"
+    offer = asked(client)
+    assert offer["title"] == "Keep node_modules (2 files) in the project?"
+    assert [option["id"] for option in offer["options"]] == ["allow-once", "reject"]
+    world.script(call("terminal", command="cat node_modules/a/i.js"), say("Still there."))
+    world.send(client, conversation, "look")
+    assert world.turn(client, nth=2)["status"] == "completed"
+    assert content_of(items(client, "command")[1]).startswith("1\n")
+    assert not folder(world).exists()
+    answer(client, offer, "allow-once")
+    wait_for_notice(client, "Kept: node_modules (2 files)")
+    assert (folder(world) / ".bin/a").read_text() == "1\n"
+    assert (folder(world) / ".bin/a").is_symlink()
+    assert not (world.project / ".env").exists()
+    requested = [e for e in client.events if e["event"]["type"] == "approval.requested"]
+    assert len(requested) == 1
+    (folder(world) / "a/i.js").write_text("2\n")
+    world.script(call("terminal", command="cat node_modules/a/i.js"), say("The disk's."))
+    world.send(client, conversation, "look again")
+    world.turn(client, nth=3)
+    assert content_of(items(client, "command")[2]).startswith("2\n")
+
+
+def test_what_is_refused_stays_in_the_view(world: World) -> None:
+    client, conversation = installed(world, **ASKS)
+    answer(client, asked(client), "reject")
+    world.turn(client)
+    world.script(call("terminal", command="cat node_modules/a/i.js"), say("There."))
+    world.send(client, conversation, "look")
+    world.turn(client, nth=2)
+    assert content_of(items(client, "command")[1]).startswith("1\n")
+    assert not folder(world).exists()
+
+
+@pytest.mark.parametrize(
+    "options", [{"mode": "autoEdit"}, {"approval": "askNever"}, {"mode": "full"}]
+)
+def test_where_nobody_is_asked_it_is_kept_but_for_protected_files(
+    world: World, options: Json
+) -> None:
+    client, _ = installed(world, **options)
+    world.turn(client)
+    assert (folder(world) / "a/i.js").read_text() == "1\n"
+    assert not (world.project / "__pycache__").exists()  # It is made again at need.
+    assert not (world.project / ".env").exists()
+    titles = [item["title"] for item in items(client, "notice")]
+    assert "Not kept: .env" in titles
+    assert "Kept: node_modules (2 files)" in titles
+
+
+def test_a_deleted_folder_is_offered_as_such_and_what_the_disk_loses_is_set_aside(
+    world: World,
+) -> None:
+    client, conversation = installed(world, **ASKS)
+    answer(client, asked(client), "allow-once")
+    wait_for_notice(client, "Kept: node_modules (2 files)")
+    world.turn(client)
+    world.script(call("terminal", command="rm -rf node_modules"), say("Gone."))
+    world.send(client, conversation, "clean")
+    offer = asked(client, 2)
+    assert offer["title"] == "Keep the deletion of node_modules?"
+    assert offer["subject"]["changes"][0]["op"] == "delete"
+    assert folder(world).exists()
+    answer(client, offer, "allow-once")
+    wait_for_notice(client, "Kept: the deletion of node_modules")
+    assert not folder(world).exists()
+    [aside] = (world.log_of(conversation).parent / "replaced").iterdir()
+    assert (aside / "a/i.js").read_text() == "1\n"
+    world.turn(client, nth=2)
+    world.script(call("terminal", command="mkdir node_modules && echo made"), say("New."))
+    world.send(client, conversation, "again")
+    world.turn(client, nth=3)
+    assert content_of(items(client, "command")[2]).startswith("made\n")
+
+
+def test_in_plan_nothing_is_offered(world: World) -> None:
+    client, _ = installed(world, mode="plan")
+    world.turn(client)
+    assert not items(client, "notice")
+    assert not folder(world).exists()
+
+
+def test_an_offer_outlives_a_restart_and_an_interrupt_and_says_when_it_is_too_late(
+    world: World,
+) -> None:
+    client, conversation = installed(world, **ASKS)
+    world.turn(client)
+    asked(client)
+    named = {"conversationId": conversation}
+    client.request("conversation/interrupt", named)
+    client.request("conversation/close", named)
+    client.request("conversation/open", named)
+    [offer] = [
+        each
+        for each in client.request("approval/list")["pending"]
+        if each["conversationId"] == conversation
+    ]
+    answer(client, offer, "allow-once")
+    notice = wait_for_notice(client, "Not kept: node_modules (2 files)")
+    assert "run the command again" in notice["description"]
+
+
+def test_a_rollback_takes_back_the_offer(world: World) -> None:
+    client, conversation = installed(world, **ASKS)
+    world.turn(client)
+    asked(client)
+    [message] = items(client, "userMessage")
+    back = {"conversationId": conversation, "toItemId": message["id"], "files": "keep"}
+    client.request("conversation/rollback", back)
+    client.wait_for_event("approval.resolved")
+    pending = client.request("approval/list")["pending"]
+    assert conversation not in {each["conversationId"] for each in pending}

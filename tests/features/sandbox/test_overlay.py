@@ -1,0 +1,289 @@
+"""A real view: what commands see in it, what reaches the disk, and what is left when it ends."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from places import TESTS
+from view_desk import Desk, bubblewrap, desk_at
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.features.sandbox import monitor as keeper
+from oh_daemon.features.sandbox.storage import MAX_PROCESSES, n_numbers, sweep
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with desk_at(tmp_path) as desk:
+        yield desk
+
+
+def test_what_commands_write_reaches_neither_the_project_nor_the_home(desk: Desk) -> None:
+    told = desk.run("echo new >> a.txt; rm -rf ../other; echo x > ../mine; cat a.txt ../mine")
+    assert told == "below\nnew\nx\n"
+    assert (desk.project / "a.txt").read_text() == "below\n"
+    assert sorted(path.name for path in desk.home.iterdir()) == ["project", "state"]
+    assert (desk.view.upper(desk.project) / "a.txt").read_text() == "below\nnew\n"
+
+
+def test_what_changes_below_is_seen_after_a_refresh(desk: Desk) -> None:
+    assert "No such file" in desk.run("cat later.txt")
+    (desk.project / "later.txt").write_text("it came\n")
+    desk.view.refresh()
+    assert desk.run("cat later.txt") == "it came\n"
+
+
+def test_an_unsaved_text_is_put_into_the_view_and_not_on_the_disk(desk: Desk) -> None:
+    desk.run("true")
+    desk.view.inside(desk.project).write(Path("a.txt"), b"unsaved\n")
+    desk.view.inside(desk.project).write(Path("deep/down/b.txt"), b"new\n")
+    assert desk.run("cat a.txt deep/down/b.txt") == "unsaved\nnew\n"
+    assert (desk.project / "a.txt").read_text() == "below\n"
+
+
+@pytest.mark.parametrize("trap", ["ln -s {victim} a.txt", "ln -s {folder} deep", "mkfifo a.txt"])
+def test_what_is_put_into_the_view_follows_no_link_out_of_it(desk: Desk, trap: str) -> None:
+    victim = desk.home / "victim"
+    victim.write_text("untouched")
+    desk.run(f"rm a.txt; {trap.format(victim=victim, folder=desk.home)}")
+    for name in ("a.txt", "deep/victim"):
+        try:
+            desk.view.inside(desk.project).write(Path(name), b"caught")
+        except OSError:
+            continue
+    assert victim.read_text() == "untouched"
+    assert "caught" not in desk.run(f"cat {victim}")
+
+
+def test_nothing_outside_can_be_reached_or_ended(desk: Desk) -> None:
+    told = desk.run(
+        f"kill -9 {os.getpid()}; ls /run; touch /etc/x; unshare -U true; ls {desk.home}/state/views"
+        "; cat /proc/net/dev | grep -c :"
+    )
+    assert "No such process" in told
+    assert "Read-only file system" in told
+    assert "unshare failed" in told
+    assert told.endswith("1\n")  # There is the loopback device only.
+
+
+def test_a_view_whose_first_process_was_killed_starts_again(desk: Desk) -> None:
+    desk.run("echo kept > b.txt")
+    desk.view.refresh()
+    root = desk.view.spawner.root
+    assert root is not None
+    desk.shells.open().begin("sleep 100")
+    os.kill(root, 9)
+    ended = desk.shells.open().wait(timeout_s=60, cancel=CancelToken())
+    assert ended.note.startswith("The shell itself ended")
+    assert desk.run("cat b.txt") == "kept\n"
+    (desk.project / "c.txt").write_text("c\n")
+    desk.view.refresh()
+    assert desk.run("cat c.txt") == "c\n"
+
+
+def test_a_view_that_is_about_to_start_is_not_swept_away(tmp_path: Path) -> None:
+    """Each daemon sweeps as it makes its first view, and another's may not run yet."""
+    is_over = threading.Event()
+
+    def keep_sweeping() -> None:
+        while not is_over.is_set():
+            sweep(tmp_path / "home/state/views")
+
+    sweeper = threading.Thread(target=keep_sweeping)
+    sweeper.start()
+    try:
+        for number in range(10):
+            with desk_at(tmp_path, str(number)) as desk:
+                assert desk.run("echo here") == "here\n"
+    finally:
+        is_over.set()
+        sweeper.join()
+
+
+def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: Path) -> None:
+    beside = tmp_path / "agent"
+    beside.mkdir()
+    (beside / "more").write_text("")
+    connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+    with ExitStack() as stack:
+        for name in (beside / "socket", tmp_path / "socket"):
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(name))
+            listener.listen()
+        desk = stack.enter_context(desk_at(tmp_path))
+        told = [
+            desk.run(f"python3 -c '{connect}' {name} 2>&1 | tail -1")
+            for name in (beside / "socket", tmp_path / "socket")
+        ]
+        assert [each.partition(":")[0] for each in told] == [
+            *("FileNotFoundError", "PermissionError")
+        ]
+        assert desk.run(f"ls -A {beside}") == ""
+        own = 'import socket; one = socket.socket(socket.AF_UNIX); one.bind("s"); one.listen()'
+        assert desk.run(f"python3 -c '{own}' && echo made") == "made\n"
+
+
+def test_a_socket_that_vanishes_while_a_view_starts_does_not_keep_it_from_starting(
+    tmp_path: Path,
+) -> None:
+    beside = tmp_path / "agent"
+    beside.mkdir()
+    late = tmp_path / "late"
+    late.write_text(f'#!/bin/sh\nrm -rf {beside}\nexec {bubblewrap()} "$@"\n')
+    late.chmod(0o755)
+    with socket.socket(socket.AF_UNIX) as listener, desk_at(tmp_path, program=late) as desk:
+        listener.bind(str(beside / "socket"))
+        assert desk.run("echo started") == "started\n"
+        assert not beside.exists()
+
+
+FORKS = "ulimit -u 40; for ((n = 0; n < $1; n++)); do sleep 1 & done; wait"
+
+
+def test_a_view_has_a_limit_of_processes_that_are_counted_for_it_alone(desk: Desk) -> None:
+    desk.run("true")
+    desk.view.refresh()
+    assert desk.run("ulimit -u") == f"{MAX_PROCESSES}\n"
+    if Path("/proc/self/uid_map").read_text().split()[1] == "0":
+        return  # The kernel limits nothing of root's, in whatever namespace.
+    outside = [subprocess.Popen(["sleep", "100"]) for _ in range(40)]
+    few, many = (f"bash -c '{FORKS}' bash {n} 2>&1" for n in (20, 80))
+    assert desk.run(few) == ""
+    assert "Resource temporarily unavailable" in desk.run(f"{many} | head -1")
+    for process in outside:
+        process.kill()
+        process.wait()
+
+
+LIMIT = f"""
+import os, runpy, sys
+keeper = runpy.run_path({keeper.__file__!r})
+keeper["enter"](int(sys.argv[1]), 400)
+"""
+
+
+def test_the_numbers_of_processes_in_a_view_end_also_for_root(desk: Desk) -> None:
+    """A fork bomb takes all that there are, and nobody else loses one."""
+    outside = Path("/proc/sys/kernel/pid_max")
+    before = outside.read_text()
+    desk.run("true")
+    desk.view.refresh()
+    if not n_numbers():
+        assert desk.run(f"cat {outside}") == before  # Before Linux 6.14 there is one for all.
+        return
+    assert desk.run(f"cat {outside}") == f"{n_numbers()}\n"
+    subprocess.run([sys.executable, "-c", LIMIT, str(desk.root)], check=True)
+    bomb = "bash -c 'for ((n = 0; n < 500; n++)); do sleep 100 & done' 2>&1 | head -1; pkill sleep"
+    assert "Resource temporarily unavailable" in desk.run(bomb)
+    assert desk.run("echo on") == "on\n"
+    assert outside.read_text() == before
+
+
+MOUNT = """
+import subprocess, sys
+from pathlib import Path
+from view_desk import desk_at
+below = Path(sys.argv[1], "home/project/a mount")
+below.mkdir(parents=True)
+subprocess.run(["mount", "-t", "tmpfs", "none", str(below)], check=True)
+with desk_at(Path(sys.argv[1])) as desk:
+    try:
+        desk.run("true")
+    except Exception as exc:
+        print(exc)
+    subprocess.run(["umount", str(below)], check=True)
+    print(desk.run("echo on"))
+"""
+APART = ("unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c")
+
+
+def in_own_mounts(script: str, *arguments: str | Path) -> str:
+    env = {**os.environ, "PYTHONPATH": str(TESTS / "support")}
+    ran = subprocess.run(
+        [*APART, script, *arguments], check=False, env=env, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_a_mount_that_keeps_a_view_from_starting_is_named(tmp_path: Path) -> None:
+    told = in_own_mounts(MOUNT, tmp_path)
+    project = tmp_path / "home/project"
+    assert f"cannot cover {project}, since {project}/a mount has been mounted" in told
+    assert told.endswith("on\n\n")
+
+
+HOME = """
+import socket, subprocess, sys
+from pathlib import Path
+from view_desk import desk_at
+home = Path(sys.argv[1], "home")
+mounts = [home / name for name in ("volume", ".cache/pip", ".ssh", ".local/deep/er")]
+for folder in (*mounts, home / ".cache/uv", home / ".config", home / ".local/bin"):
+    folder.mkdir(parents=True)
+for folder, kind in zip(mounts, ("tmpfs", "tmpfs", "ramfs", "ramfs")):
+    subprocess.run(["mount", "-t", kind, "none", str(folder)], check=True)
+    (folder / "inner").write_text("mounted\\n")
+for name in (".gitconfig", ".netrc", ".config/tool", ".cache/uv/wheel"):
+    (home / name).write_text("the user's\\n")
+(home / "linked").symlink_to(".config")
+listener = socket.socket(socket.AF_UNIX)
+listener.bind(str(home / "volume/agent"))
+listener.listen()
+with desk_at(Path(sys.argv[1])) as desk:
+    desk.view.start()
+    desk.view.refresh()
+    print(desk.run(sys.argv[2]))
+    (home / ".config/tool").write_text("newer\\n")
+    desk.view.refresh()
+    print(desk.run("cat .config/tool; ls -A .ssh; cat .netrc".replace(" .", f" {home}/.")))
+for folder in (home, home / ".npm", *mounts, home / ".config"):
+    assert not (folder / "own").exists()
+"""
+IN_HOME = """
+cd ..; cat linked/tool .gitconfig volume/inner .cache/uv/wheel .local/deep/er/inner
+for place in . project volume .config .cache .cache/uv .cache/pip .local .local/bin .npm; do
+  mkdir -p $place && echo x > $place/own && cat $place/own > /dev/null || echo "not $place"
+done
+for place in .local/deep/er/own .gitconfig; do
+  { echo x > $place; } 2>&- && echo "changed $place"
+done
+ls -1A .ssh .cache/pip; cat .netrc
+python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("volume/agent")' 2>&1 | tail -1
+"""
+
+
+def test_a_mount_below_the_home_folder_leaves_the_rest_of_it_in_the_view(tmp_path: Path) -> None:
+    told = in_own_mounts(HOME, tmp_path, IN_HOME).split("\n")
+    read = ["the user's", "the user's", "mounted", "the user's", "mounted"]
+    covered = [".cache/pip:", "inner", "own", "", ".ssh:"]
+    refused = ["ConnectionRefusedError: [Errno 111] Connection refused", ""]
+    assert told == [*read, *covered, *refused, "newer", "", ""]
+
+
+TEMPORARY = """
+import subprocess, sys
+from dataclasses import replace
+from pathlib import Path
+from view_desk import desk_at
+scratch = Path(sys.argv[1], "scratch")
+(scratch / "mounted").mkdir(parents=True)
+(scratch / "a.txt").write_text("outside")
+subprocess.run(["mount", "-t", "tmpfs", "none", str(scratch / "mounted")], check=True)
+with desk_at(scratch / "deep", scratch=[scratch]) as desk:
+    print(desk.run(f"cd {scratch}; ls -A; echo mine > a.txt && cat a.txt deep/home/project/a.txt"))
+print((scratch / "a.txt").read_text())
+"""
+
+
+def test_a_temporary_folder_with_a_mount_below_is_an_empty_one_in_the_view(tmp_path: Path) -> None:
+    told = in_own_mounts(TEMPORARY, tmp_path).split()
+    assert told == ["deep", "mine", "below", "outside"]

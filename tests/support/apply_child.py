@@ -1,0 +1,43 @@
+"""The program that a test kills while it applies changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.language.language import unwatched
+from oh_daemon.features.pending_changes.apply import LandingTool
+from oh_daemon.kernel.ports import ToolContext, ToolResult
+from oh_daemon.storage.blobs import Blobs
+from oh_daemon.workspace.concurrent_edits import PathLocks
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.paths import Folders
+
+
+class Kept:
+    """Blobs as a log keeps them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._blobs = Blobs(folder)
+
+    def put_blob(self, data: bytes) -> str:
+        return self._blobs.put(data)
+
+    def read_blob(self, sha256: str, offset: int = 0, limit: int = -1) -> bytes:
+        return self._blobs.read(sha256, offset, limit)
+
+
+def tool_at(place: Path) -> LandingTool:
+    history = EditHistory(Folders((place / "project",)), Kept(place / "blobs"))  # type: ignore[arg-type]
+    documents = Documents(history._folders, None, history, PathLocks())
+    landing = json.loads((place / "landing.json").read_text())
+    return LandingTool(documents, unwatched, landing, lambda _git: None, asks=True)
+
+
+def land(place: Path) -> ToolResult:
+    tool = tool_at(place)
+    tool.plan({})
+    return tool.run({}, ToolContext("c", "i", CancelToken(), lambda _: None, Masker()))

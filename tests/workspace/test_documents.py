@@ -1,0 +1,298 @@
+"""Text in the editor and on disk: which of the two is current, and through which one to edit."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from scripted_editor import MemoryBlobs, ScriptedEditor
+
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.kernel.editor_ports import TextEdit
+from oh_daemon.protocol.errors import EditRejectedError, StaleDocumentError
+from oh_daemon.workspace.arbiter import EditDone, Seen, arbitrate
+from oh_daemon.workspace.concurrent_edits import PathLocks
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.edit_history import EditHistory
+from oh_daemon.workspace.paths import Folders
+from oh_daemon.workspace.text_changes import Create, Insert, Replace, Replacement
+
+
+@dataclass
+class Desk:
+    root: Path
+    editor: ScriptedEditor = field(default_factory=ScriptedEditor)
+    locks: PathLocks = field(default_factory=PathLocks)
+
+    def __post_init__(self) -> None:
+        self.documents = self.another_agent()
+        self.path = self.root / "a.py"
+
+    def another_agent(self) -> Documents:
+        folders = Folders((self.root,))
+        history = EditHistory(folders, MemoryBlobs())
+        return Documents(folders, self.editor, history, self.locks)
+
+    def open(self, text: str, *, unsaved: str | None = None) -> None:
+        """Create a file that is open in the editor and that the agent has read."""
+        self.path.write_bytes(text.encode())
+        self.editor.open(self.path)
+        if unsaved is not None:
+            self.editor.type(self.path, unsaved)
+        self.documents.read(self.path)
+
+    def edit(self, old: str, new: str, documents: Documents | None = None) -> EditDone:
+        change = Replace((Replacement(old, new),))
+        documents = documents or self.documents
+        return documents.edit(self.path, change, label="oh: edit", cancel=CancelToken())
+
+    @property
+    def shown(self) -> str:
+        document = self.editor.document(self.path)
+        assert document is not None
+        return document.text
+
+    @property
+    def on_disk(self) -> str:
+        return self.path.read_bytes().decode()
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("buffer", "disk", "seen", "source", "has_note"),
+    [
+        (None, "d", None, "disk", False),
+        ("x", "x", None, "buffer", False),
+        ("c", None, None, "buffer", True),
+        ("c", "d", None, "buffer", True),
+        ("old", "d", Seen("old", "old", "old"), "disk", True),
+        ("c", "old", Seen("old", "old", "old"), "buffer", True),
+        ("c", "d", Seen("old", "old", "old"), "buffer", True),
+        ("old", "d", Seen("d", "old", "d"), "disk", True),
+    ],
+)
+def test_the_newest_text_is_found_by_content(
+    buffer: str | None, disk: str | None, seen: Seen | None, source: str, *, has_note: bool
+) -> None:
+    truth = arbitrate(buffer, disk, seen)
+    assert (truth.source, truth.note is not None) == (source, has_note)
+
+
+def test_an_edit_of_an_open_file_is_minimal_one_step_and_saved(desk: Desk) -> None:
+    desk.open("one\ntwo 😀\nthree\n")
+    done = desk.edit("two 😀\nthree", "two 😀!\nthree")
+    assert desk.editor.calls == [(TextEdit(9, 9, "!"),)]
+    assert (done.route, done.note, done.change.unsaved) == ("editor", None, None)
+    assert desk.shown == desk.on_disk == "one\ntwo 😀!\nthree\n"
+
+
+def test_unsaved_text_of_the_user_is_never_written_to_disk(desk: Desk) -> None:
+    desk.open("one\ntwo\n", unsaved="one\ntwo\nmine\n")
+    done = desk.edit("two", "2")
+    assert desk.shown == "one\n2\nmine\n"
+    assert desk.on_disk == "one\ntwo\n"
+    assert done.change.unsaved
+    assert "commands still see the older file" in str(done.note)
+    assert desk.documents.unsaved_agent_edits() == (desk.path,)
+    assert desk.documents.unsaved_texts() == {desk.path: "one\n2\nmine\n"}
+    assert desk.documents.save([desk.path], cancel=CancelToken()) == (desk.path,)
+    assert desk.on_disk == "one\n2\nmine\n"
+    assert desk.documents.unsaved_agent_edits() == ()
+
+
+def test_unsaved_text_in_an_editor_that_takes_no_edits_is_left_alone(desk: Desk) -> None:
+    desk.open("one\n", unsaved="mine one\n")
+    desk.editor.can_apply = False
+    with pytest.raises(StaleDocumentError, match="takes no edits"):
+        desk.edit("one", "1")
+    assert (desk.shown, desk.on_disk) == ("mine one\n", "one\n")
+
+
+@pytest.mark.parametrize("lies", [False, True])
+def test_typing_during_an_edit_is_kept(desk: Desk, *, lies: bool) -> None:
+    desk.open("one\ntwo\n")
+    desk.editor.lies_when_stale = lies
+    typed = iter(["typed\none\ntwo\n"])
+
+    def type_once() -> None:
+        for text in typed:
+            desk.editor.type(desk.path, text)
+
+    desk.editor.user_before_apply = type_once
+    desk.edit("two", "2")
+    assert desk.shown == "typed\none\n2\n"
+    assert desk.on_disk == "one\ntwo\n", "the text was the user's unsaved one by then"
+
+
+def test_a_user_who_never_stops_typing_wins_after_two_rounds(desk: Desk) -> None:
+    desk.open("one\ntwo\n")
+    desk.editor.user_before_apply = lambda: desk.editor.type(desk.path, "t\n" + desk.shown)
+    with pytest.raises(StaleDocumentError, match="twice"):
+        desk.edit("two", "2")
+    assert desk.shown == "t\nt\none\ntwo\n"
+    assert len(desk.editor.calls) == 2
+
+
+def test_typing_after_the_edit_does_not_make_it_fail(desk: Desk) -> None:
+    desk.open("one\ntwo\n")
+    desk.editor.user_after_apply = lambda: desk.editor.type(desk.path, desk.shown + "typed\n")
+    done = desk.edit("two", "2")
+    assert desk.shown == "one\n2\ntyped\n"
+    assert "user changed the text after your edit" in str(done.note)
+
+
+@pytest.mark.parametrize("failure", ["readOnly", "timeout"])
+def test_an_editor_that_refuses_is_not_gone_round(desk: Desk, failure: str) -> None:
+    desk.open("one\n")
+    desk.editor.failure = failure
+    with pytest.raises(EditRejectedError, match=failure):
+        desk.edit("one", "1")
+    assert (desk.shown, desk.on_disk) == ("one\n", "one\n")
+
+
+def test_without_a_way_to_save_a_clean_file_is_edited_on_disk(desk: Desk) -> None:
+    desk.open("one\n")
+    desk.editor.can_save = False
+    assert desk.edit("one", "1").route == "disk"
+    assert desk.on_disk == "1\n"
+    # The editor has not reloaded the file yet, but the agent already works with the newest text.
+    assert desk.documents.read(desk.path).text == "1\n"
+    assert desk.edit("1", "2").route == "disk"
+    assert desk.on_disk == "2\n"
+
+
+def test_where_commands_see_unsaved_text_a_clean_file_too_is_edited_in_the_editor(
+    desk: Desk,
+) -> None:
+    desk.open("one\n")
+    desk.editor.can_save = False
+    desk.documents.commands_see_buffers = True
+    done = desk.edit("one", "1")
+    assert (done.route, done.note, done.change.unsaved) == ("editor", None, True)
+    assert (desk.shown, desk.on_disk) == ("1\n", "one\n")
+
+
+def test_mixed_line_ends_are_edited_on_disk_since_editors_unify_them(desk: Desk) -> None:
+    desk.path.write_bytes(b"a\r\nb\nc\r\n")
+    desk.editor.open(desk.path, "a\r\nb\r\nc\r\n")
+    desk.documents.read(desk.path)
+    assert desk.edit("b\n", "B\nB\n").route == "disk"
+    assert desk.on_disk == "a\r\nB\nB\nc\r\n"
+
+
+def test_a_file_that_changed_on_disk_under_a_clean_buffer_counts(desk: Desk) -> None:
+    desk.open("one\n")
+    desk.path.write_text("one\nfrom git\n")
+    view = desk.documents.read(desk.path)
+    assert view.text == "one\nfrom git\n"
+    assert "has not reloaded" in str(view.note)
+    desk.edit("from git", "mine")
+    assert desk.on_disk == "one\nmine\n"
+
+
+def test_two_new_texts_are_a_conflict_that_nobody_overwrites(desk: Desk) -> None:
+    desk.open("one\n")
+    desk.editor.type(desk.path, "one\nmine\n")
+    desk.path.write_text("one\nfrom git\n")
+    with pytest.raises(StaleDocumentError, match="Ask the user which one counts"):
+        desk.edit("one", "1")
+    assert (desk.shown, desk.on_disk) == ("one\nmine\n", "one\nfrom git\n")
+
+
+def test_the_work_of_a_formatter_on_save_is_what_the_agent_knows(desk: Desk) -> None:
+    desk.open("a = 1\n")
+    desk.editor.formatter = lambda text: text.replace("a=2", "a = 2")
+    done = desk.edit("a = 1", "a=2")
+    assert desk.shown == desk.on_disk == "a = 2\n"
+    assert "formatter" in str(done.note)
+    assert desk.edit("a = 2", "a = 3").note is None
+
+
+def test_a_file_that_is_only_in_the_editor_is_edited_there(desk: Desk) -> None:
+    desk.editor.open(desk.path, "draft\n")
+    assert "in the editor only" in str(desk.documents.read(desk.path).note)
+    desk.edit("draft", "done")
+    assert desk.shown == "done\n"
+    assert not desk.path.exists()
+    with pytest.raises(EditRejectedError, match="exists already"):
+        desk.documents.plan(desk.path, Create("x"))
+
+
+def test_a_new_file_goes_into_the_empty_buffer_that_waits_for_it(desk: Desk) -> None:
+    desk.editor.open(desk.path, "")
+    done = desk.documents.edit(desk.path, Create("x\n"), label="oh", cancel=CancelToken())
+    assert (done.route, done.change.op) == ("editor", "add")
+    assert desk.shown == desk.on_disk == "x\n"
+
+
+def test_a_file_that_is_closed_during_the_edit_is_edited_on_disk(desk: Desk) -> None:
+    desk.open("one\n")
+
+    def close() -> None:
+        if desk.editor.document(desk.path):
+            desk.editor.close(desk.path)
+
+    desk.editor.user_before_apply = close
+    assert desk.edit("one", "1").route == "disk"
+    assert desk.on_disk == "1\n"
+
+
+def test_a_file_that_the_editor_knows_by_a_link_is_edited_there(desk: Desk) -> None:
+    desk.path.write_text("one\n")
+    link = desk.root / "link.py"
+    link.symlink_to("a.py")
+    desk.editor.open(link, "one\nmine\n")
+    desk.documents.read(desk.path)
+    desk.edit("one", "1")
+    document = desk.editor.document(link)
+    assert document is not None
+    assert document.text == "1\nmine\n"
+    assert desk.on_disk == "one\n"
+
+
+def test_two_agents_take_turns_at_one_file_and_lose_nothing(desk: Desk) -> None:
+    desk.path.write_text("start\n")
+    failures: list[BaseException] = []
+
+    def work(name: str) -> None:
+        documents = desk.another_agent()
+        try:
+            for number in range(20):
+                documents.read(desk.path)
+                desk.edit("start\n", f"start\n{name}{number}\n", documents)
+        except BaseException as exc:  # noqa: BLE001 - handed to the test's own thread.
+            failures.append(exc)
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "xy"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert failures == []
+    assert sorted(desk.on_disk.split()) == sorted(
+        ["start", *(f"{name}{number}" for name in "xy" for number in range(20))]
+    )
+
+
+def test_waiting_for_a_file_ends_with_a_cancel(desk: Desk) -> None:
+    desk.path.write_text("one\n")
+    desk.documents.read(desk.path)
+    cancel = CancelToken()
+    threading.Timer(0.1, cancel.cancel).start()
+    with desk.locks.hold(desk.path, CancelToken()), pytest.raises(Cancelled):
+        desk.documents.edit(desk.path, Insert(0, "x"), label="oh", cancel=cancel)
+    assert desk.on_disk == "one\n"
+    desk.edit("one", "1")
+
+
+def test_nothing_is_left_of_an_edit_that_was_only_planned(desk: Desk) -> None:
+    desk.open("one\n")
+    desk.documents.plan(desk.path, Insert(0, "x\n"))
+    assert (desk.shown, desk.on_disk, desk.editor.calls) == ("one\n", "one\n", [])
+    assert [path.name for path in desk.root.iterdir()] == ["a.py"]
