@@ -11,10 +11,10 @@ from world import World
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
 BEFORE_THE_ANSWER = {
     *("oh_daemon", "oh_daemon.__main__", "oh_daemon.protocol", "oh_daemon.protocol.errors"),
-    *("oh_daemon.protocol.version", "oh_daemon.kernel", "oh_daemon.common.cancel"),
+    *("oh_daemon.protocol.version", "oh_daemon.common", "oh_daemon.common.cancel"),
     *("oh_daemon.common.plain_text", "oh_daemon.frontends"),
 }
-"""Our own modules that the answer to `initialize` may need, beside those of `fronts/wire`."""
+"""Our own modules that the answer to `initialize` may need, besides those of `jsonrpc`."""
 OF_ACP = {"", ".main", ".server", ".chunks", ".client_facts", ".reading"}
 PRINTS = """
 import runpy, sys
