@@ -206,15 +206,28 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What a call touches: two calls conflict when one writes and their paths may overlap."""
+    """The files that a call touches; `Intent.risk` decides whether the user is asked about it.
+
+    Two calls conflict, and run one after the other, when one writes and their paths may overlap.
+    A footprint decides about approval in two cases only: mode `plan` rejects a call that writes,
+    and a call of low risk that touches nothing runs without approval even under `askAlways`, unless
+    its tool is of kind "fetch". A tool that calls a web service needs a risk above "low", whatever
+    its footprint is.
+    """
 
     writes: bool = True
+    """Whether it may change files, processes or anything else."""
     paths: frozenset[str] | None = None
-    """Absolute paths, or None for anything."""
+    """Absolute paths, such as `{"/p/a.txt"}`; empty for no file, None for any file."""
     comes_last: bool = False
     """Whether it waits for all calls before it, and all calls after it wait for it."""
     terminal: str | None = None
     """Calls on one terminal never run side by side."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the call writes nothing and reads no file."""
+        return not self.writes and self.paths == frozenset()
 
     def conflicts_with(self, other: Footprint) -> bool:
         if self.comes_last or other.comes_last:
@@ -243,7 +256,15 @@ class Intent:
     title: str
     subject: Subject
     risk: Risk
+    """The tool's rating: together with the options mode and approval, it decides about approval.
+
+    Under `askRisky`, "low" runs without approval: only for a call that changes nothing of the user
+    and sends nothing to another machine. "medium" is asked about: a change that can be undone, a
+    request to another machine. "high" is asked about and cannot be allowed for good: permanent
+    damage, secrets. "unknown" counts as more than "high", but as "low" if the tool is `read_only`.
+    """
     reasons: tuple[str, ...] = ()
+    """The grounds for the risk, shown to the user: `("deletes a folder",)`."""
     footprint: Footprint = field(default_factory=Footprint)
     digest_material: tuple[str, ...] = ()
     """What else must not change between approval and run: hashes of scripts, real paths."""

@@ -55,12 +55,14 @@ def decide(
 
     `ruling` is what the user's rules or an earlier answer say.
     """
-    risk = highest_risk(intent.risk, self_rating if not spec.read_only else None)
-    if risk == "unknown" and spec.read_only:
-        risk = "low"
+    rating = "low" if spec.read_only and intent.risk == "unknown" else intent.risk
+    # A footprint lists files only: a request to another machine touches none and is no less risky.
+    stays_here = spec.kind != "fetch" and not intent.leaves
+    touches_nothing = rating == "low" and stays_here and intent.footprint.is_empty
+    has_fixed_risk = spec.read_only or touches_nothing
+    risk = highest_risk(rating, None if has_fixed_risk else self_rating)
     mode, approval = options.get("mode", "ask"), options.get("approval", "askRisky")
     is_silent = never_asks(options)
-    touches_nothing = not intent.footprint.writes and intent.footprint.paths == frozenset()
     is_low = RISK_ORDER[risk] < RISK_ORDER["medium"]
     edits_freely = mode == "autoEdit" and spec.kind == "edit" and risk == "medium"
     is_raised = RISK_ORDER[risk] > RISK_ORDER[intent.risk]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 import pytest
 
 from oh_daemon.features.approval.policy import decide, option_pickers
+from oh_daemon.features.conversation_tools.tools import FinishTool, ThinkTool, TodoTool
 from oh_daemon.kernel.approval_requests import (
     Ruling,
     approval_options,
@@ -14,7 +16,8 @@ from oh_daemon.kernel.approval_requests import (
     grant_key,
     highest_risk,
 )
-from oh_daemon.kernel.ports import Footprint, Intent, ToolSpec
+from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolSpec
+from oh_daemon.kernel.tool_schemas import NOTHING
 from oh_daemon.protocol.approvals import (
     CommandSubject,
     FileChangeSubject,
@@ -24,10 +27,12 @@ from oh_daemon.protocol.approvals import (
     TrustSubject,
 )
 from oh_daemon.protocol.items import FileChange, Risk
+from oh_daemon.protocol.settings import CHOICES
 
 _COMMAND = CommandSubject(command="make", cwd="/p")
 _TERMINAL = ToolSpec("terminal", "", {}, kind="execute")
 _EDIT = ToolSpec("edit", "", {}, kind="edit")
+_FETCH = ToolSpec("http_get", "", {}, kind="fetch")
 _SEARCH = ToolSpec("grep", "", {}, kind="search", read_only=True)
 
 
@@ -79,15 +84,62 @@ def _verdict(
             ("reject", "protected places are never touched without asking"),
         ),
         (
-            _verdict(footprint=Footprint(writes=False, paths=frozenset()), approval="askAlways"),
+            _verdict(risk="low", footprint=NOTHING, approval="askAlways"),
             ("allow", "touches nothing"),
         ),
+        (_verdict(risk="low", footprint=NOTHING, rated="high"), ("allow", "touches nothing")),
+        (_verdict(risk="medium", footprint=NOTHING), ("ask", "medium risk")),
+        (_verdict(_FETCH, "medium", footprint=NOTHING), ("ask", "medium risk")),
     ],
 )
 def test_the_strictest_rule_that_applies_decides(
     verdict: tuple[str, str], expected: tuple[str, str]
 ) -> None:
     assert verdict == expected
+
+
+def test_only_a_call_of_low_risk_on_this_machine_runs_because_it_touches_nothing() -> None:
+    risks: tuple[Risk, ...] = get_args(Risk)
+    footprints = [
+        Footprint(writes=writes, paths=paths, comes_last=comes_last)
+        for writes, paths, comes_last in product(
+            (False, True), (None, frozenset[str](), frozenset({"/p/a"})), (False, True)
+        )
+    ]
+    passed: set[tuple[str, Risk, Risk, bool, bool]] = set()
+    for spec, footprint, risk, rated, leaves, mode, approval in product(
+        (_TERMINAL, _EDIT, _FETCH, _SEARCH),
+        footprints,
+        risks,
+        (None, *risks),
+        (False, True),
+        CHOICES["mode"],
+        CHOICES["approval"],
+    ):
+        intent = Intent("x", _COMMAND, risk, footprint=footprint, leaves=leaves)
+        options = {"mode": mode, "approval": approval}
+        verdict = decide(spec, intent, options, self_rating=rated)
+        if verdict.code == "touchesNothing":
+            rating = "low" if spec.read_only and risk == "unknown" else risk
+            passed.add((spec.name, rating, verdict.risk, leaves, footprint.is_empty))
+    assert passed == {(name, "low", "low", False, True) for name in ("terminal", "edit", "grep")}
+
+
+@pytest.mark.parametrize(
+    ("tool", "args"),
+    [
+        (ThinkTool(), {"thought": "why"}),
+        (TodoTool(), {"tasks": [{"text": "a", "status": "pending"}]}),
+        (FinishTool(), {"message": "done"}),
+    ],
+)
+def test_tool_that_only_talks_runs_without_approval_in_every_mode(tool: Tool, args: Json) -> None:
+    intent = tool.plan(args)
+    codes = {
+        decide(tool.spec, intent, {"mode": mode, "approval": approval}, self_rating=None).code
+        for mode, approval in product(CHOICES["mode"], CHOICES["approval"])
+    }
+    assert codes == {"touchesNothing"}
 
 
 @pytest.mark.parametrize(
