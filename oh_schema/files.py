@@ -15,14 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from oh_daemon.protocol import methods as protocol
-from oh_daemon.protocol.settings import (
-    CHOICES,
-    LIMITS,
-    NOT_FROM_PROJECT,
-    STRICTER,
-    TIGHTENED,
-    Settings,
-)
+from oh_daemon.protocol.settings import Project, Settings, project_class
 from oh_schema.acp_types import render_acp
 from oh_schema.editor_types import (
     render_lua,
@@ -158,7 +151,6 @@ def render_manifest(manifest: str) -> str:
 def _vscode_settings() -> dict[str, dict[str, Any]]:
     said = meanings(Settings)
     schemas = Settings.model_json_schema()["properties"].items()
-    guarded = {*NOT_FROM_PROJECT, *CHOICES, *STRICTER, *TIGHTENED, *LIMITS}
     described: dict[str, dict[str, Any]] = {}
     for (field, model), (name, schema) in zip(Settings.model_fields.items(), schemas, strict=True):
         choices: list[dict[str, Any]] = schema.pop("anyOf", [schema])
@@ -171,7 +163,7 @@ def _vscode_settings() -> dict[str, dict[str, Any]]:
                 key: rules[key] for key in rules if key != "title" and "$ref" not in str(rules[key])
             },
             "default": model.get_default(call_default_factory=True),
-            "scope": "machine" if name in guarded else "window",
+            "scope": "window" if project_class(model) is Project.ANY else "machine",
             "order": len(described) + 1,
             "markdownDescription": said[field],
         }

@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from oh_daemon.protocol.base import StrictContract, first_error, is_extension, names_on_wire
 from oh_daemon.protocol.llm import LLMSettings
@@ -25,93 +27,109 @@ HostPattern = Annotated[
     str, Field(pattern=r"^((\*\.)?[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
 ]
 Condenser = Literal["none", "window", "prune", "summarize", "pipeline"]
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Project(Enum):
+    """The values that a project's file may give a setting.
+
+    Each field of `Settings` states one in its annotation: `titles: Annotated[bool, Project.NONE]`.
+    A repository must not choose where the user's text and keys go, or which programs start.
+    """
+
+    NONE = "none, as for a field that states nothing: only the user sets it"
+    ANY = "any value"
+    LOWER = "a lower limit than the user's"
+    STRICTER = "a stricter choice than the user's, in the order of `CHOICES` or `STRICTER`"
+    FEWER = "a part of the user's entries"
+    RESTRICTIONS = "entries that restrict; each is checked where the entries are read"
 
 
 class Settings(StrictContract):
     """All settings. Each has a default; the names are the same in every file and client."""
 
-    model: str = ""
+    model: Annotated[str, Project.NONE] = ""
     """The model to use, by its litellm name, such as `anthropic/claude-sonnet-5-5`. If empty, the
     first provider whose key is in the environment is used. `demo` is a built-in script."""
-    models: tuple[str, ...] = ()
+    models: Annotated[tuple[str, ...], Project.NONE] = ()
     """Additional models to offer in model pickers."""
-    llm: dict[str, Any] = Field(default_factory=dict)
+    llm: Annotated[dict[str, Any], Project.NONE] = Field(default_factory=dict)
     """Options for all model calls, such as `temperature`; docs/settings.md lists them."""
-    profiles: dict[str, Profile] = Field(default_factory=dict)
+    profiles: Annotated[dict[str, Profile], Project.NONE] = Field(default_factory=dict)
     """Named profiles, each a `model` with its own `llm` options and `fallbacks`. A profile can be
     chosen wherever a model can."""
-    routers: dict[str, Router] = Field(default_factory=dict)
+    routers: Annotated[dict[str, Router], Project.NONE] = Field(default_factory=dict)
     """Named routers, each of which sends a request to one of its `models`, by `rules` or `pick`. A
     router can be chosen wherever a model can."""
-    key_store: Literal["file", "keyring"] = "file"
+    key_store: Annotated[Literal["file", "keyring"], Project.NONE] = "file"
     """Where `oh-daemon login` stores keys: in a file that only you can read, or in the system's
     keyring, which needs the package `keyring` and two seconds at most."""
-    approval: Literal["askAlways", "askRisky", "askNever"] = "askRisky"
+    approval: Annotated[Literal["askAlways", "askRisky", "askNever"], Project.STRICTER] = "askRisky"
     """When to ask before an action: always (`askAlways`), from medium risk on (`askRisky`) or never
     (`askNever`)."""
-    mode: Literal["plan", "ask", "autoEdit", "full"] = "ask"
+    mode: Annotated[Literal["plan", "ask", "autoEdit", "full"], Project.STRICTER] = "ask"
     """What the agent may do: `plan` only reads, `ask` asks as `approval` says, `autoEdit` does the
     same but, except under `askAlways`, edits unprotected files of the workspace without asking,
     `full` never asks."""
-    sandbox: SandboxSetting = "auto"
+    sandbox: Annotated[SandboxSetting, Project.STRICTER] = "auto"
     """What must hold commands that run unasked: `view`, `landlock`, the best of them that is there
     (`auto`), or nothing (`off`). Where a level that is named is not there, no command runs."""
-    sandbox_reads: tuple[str, ...] = ()
+    sandbox_reads: Annotated[tuple[str, ...], Project.NONE] = ()
     """Secrets that commands may read in a view, such as `.env` or `~/.aws`: paths, or the ends of
     paths, with wildcards. All others are empty there."""
-    hosts: tuple[HostPattern, ...] = ()
+    hosts: Annotated[tuple[HostPattern, ...], Project.FEWER] = ()
     """Hosts that commands in a view may connect to without asking, such as `example.com`,
     `*.example.com` or `10.0.0.5:8080`. Without a port, 80 and 443 are meant. `registries` are those
     of pip, npm, cargo and go. A project may only leave out some of yours."""
-    rules: tuple[Rule, ...] = ()
+    rules: Annotated[tuple[Rule, ...], Project.RESTRICTIONS] = ()
     """Rules that deny, ask about or allow tool calls, each `{"decision", "tool", "argv", "match"}`.
     The rules of all sources apply; those of a project may only deny or ask."""
-    hooks: HookTable = Field(default_factory=dict)
+    hooks: Annotated[HookTable, Project.RESTRICTIONS] = Field(default_factory=dict)
     """Programs to run at certain events, in the format of Claude's settings files. A program is
     told what the agent does, and may deny it."""
-    max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
+    max_steps: Annotated[int, Field(ge=1, le=10_000), Project.ANY] = 100
     """Maximum number of model calls per turn. At the limit, the conversation pauses with reason
     `budget`."""
-    max_cost_usd: Annotated[float, Field(gt=0)] | None = None
+    max_cost_usd: Annotated[Positive | None, Project.LOWER] = None
     """Maximum cost per turn in US dollars. Only calls with a known price count."""
-    max_cost_usd_per_conversation: Annotated[float, Field(gt=0)] | None = None
+    max_cost_usd_per_conversation: Annotated[Positive | None, Project.LOWER] = None
     """Maximum cost of a conversation in US dollars. At the limit, it pauses with reason `budget`
     until the limit is raised."""
-    max_cost_usd_per_day: Annotated[float, Field(gt=0)] | None = None
+    max_cost_usd_per_day: Annotated[Positive | None, Project.LOWER] = None
     """Maximum cost per day in US dollars, of all your conversations in all editors together. At the
     limit, each of them pauses with reason `budget`."""
-    max_minutes: Annotated[float, Field(gt=0)] | None = None
+    max_minutes: Annotated[Positive | None, Project.LOWER] = None
     """Maximum duration of a turn in minutes, since you last sent, answered or resumed something. At
     the limit, no further step begins and the conversation pauses with reason `budget`."""
-    condenser: Condenser = "pipeline"
+    condenser: Annotated[Condenser, Project.ANY] = "pipeline"
     """What to do when a conversation fills 80 % of the model's context window: `prune` leaves out
     long results of older steps, `summarize` replaces older steps by a summary, `pipeline` prunes
     and, if that is not enough, summarizes, `window` drops older steps, and `none` does nothing, so
     that the turn fails when the next request would not fit."""
-    instructions: str = ""
+    instructions: Annotated[str, Project.ANY] = ""
     """Text to append to every system prompt."""
-    memory: bool = True
+    memory: Annotated[bool, Project.NONE] = True
     """Let the agent keep notes that outlive a conversation. It reads the newest at the start of a
     conversation, and can search them and write new ones."""
-    titles: bool = True
+    titles: Annotated[bool, Project.NONE] = True
     """Ask the model for a title for each new conversation, in parallel with its first turn."""
-    log_completions: bool = False
+    log_completions: Annotated[bool, Project.NONE] = False
     """Save each model request and its answer, with secrets masked, as a file in the conversation's
     folder."""
-    mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict)
+    mcp_servers: Annotated[dict[str, McpServerSettings], Project.NONE] = Field(default_factory=dict)
     """MCP servers by name, each with a `command` (and optionally `args` and `env`) or a `url` (and
     optionally `headers`)."""
-    browser: bool = False
+    browser: Annotated[bool, Project.NONE] = False
     """Give the agent a browser: Playwright's MCP server with the Chromium of this machine, held in
     a view like its commands. It needs Node, from which npx fetches the server."""
-    share_tools: bool = False
+    share_tools: Annotated[bool, Project.NONE] = False
     """Let `oh-daemon mcp`, the MCP server for your other agents, use the editor's open buffers and
     language servers. Read when the daemon starts."""
-    max_open_conversations: Annotated[int, Field(ge=1)] = 256
+    max_open_conversations: Annotated[int, Field(ge=1), Project.NONE] = 256
     """Maximum number of conversations that one daemon has open at the same time."""
-    max_running_turns: Annotated[int, Field(ge=1)] = 64
+    max_running_turns: Annotated[int, Field(ge=1), Project.NONE] = 64
     """Maximum number of turns that one daemon runs at the same time. Further turns wait."""
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    log_level: Annotated[Literal["DEBUG", "INFO", "WARNING", "ERROR"], Project.NONE] = "INFO"
     """Log level of the daemon's own log file, which holds no message bodies and no secrets."""
 
     @property
@@ -133,7 +151,7 @@ CHOICES: dict[str, dict[str, str]] = {
         "askNever": "Never ask",
     },
 }
-"""Picker labels by value, strictest value first. A project may only choose a stricter one."""
+"""Picker labels by value, strictest value first."""
 STRICTER: dict[str, dict[str, frozenset[str]]] = {
     "sandbox": {
         "off": frozenset({"auto", "landlock", "view"}),
@@ -144,18 +162,6 @@ STRICTER: dict[str, dict[str, frozenset[str]]] = {
 }
 """By value, what a project may replace it with. `auto` and `landlock` are in no order: either may
 be the looser one, as what `auto` reaches depends on the machine."""
-LIMITS = frozenset({"maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay", "maxMinutes"})
-"""A project may only lower these."""
-TIGHTENED = frozenset({"rules", "hooks", "hosts"})
-"""A project may only add stricter entries to these, and leave hosts out."""
-NOT_FROM_PROJECT = frozenset(
-    {
-        *("model", "models", "llm", "profiles", "routers", "mcpServers", "shareTools", "keyStore"),
-        *("browser", "memory", "sandboxReads"),
-        *("titles", "logCompletions", "logLevel", "maxOpenConversations", "maxRunningTurns"),
-    }
-)
-"""A repository must not choose where the user's text and keys go, or which programs start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +230,7 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> Pr
         path, wrong = first_error(exc, whole=key)
         return Problem("invalid", layer.source, path, (wrong,))
     if layer.source == "project":
-        return _loosens(key, value, below)
+        return problem_from_project(key, _FIELDS[key], value, below)
     return None
 
 
@@ -237,22 +243,36 @@ def _problems_of_llm(source: Source, llm: Mapping[str, Any]) -> list[Problem]:
     return []
 
 
-def _loosens(key: str, value: Any, below: Mapping[str, Any]) -> Problem | None:
-    if key in NOT_FROM_PROJECT:
-        return Problem("notFromProject", "project", key)
-    if key in LIMITS:
-        limit = below.get(key)
-        if limit is not None and (value is None or value > limit):
-            return Problem("tooHigh", "project", key, (repr(value), repr(limit)))
-    if key == "hosts":
-        more = [host for host in value if host not in below.get("hosts", ())]
-        if more:
-            return Problem("moreHosts", "project", key, (str(more),))
-    if key in CHOICES or key in STRICTER:
-        current = below.get(key, getattr(Settings(), key))
-        if value != current and not _is_stricter(key, value, current):
-            return Problem("tooLoose", "project", key, (repr(value), repr(current)))
-    return None
+def problem_from_project(
+    key: str, field: FieldInfo, value: Any, below: Mapping[str, Any]
+) -> Problem | None:
+    """Return why a project may not set `field`, named `key`, to `value`; None if it may.
+
+    `below` holds the values that the user has set, by their wire names.
+    """
+    match project_class(field):
+        case Project.ANY | Project.RESTRICTIONS:
+            return None
+        case Project.LOWER:
+            limit = below.get(key)
+            if limit is not None and (value is None or value > limit):
+                return Problem("tooHigh", "project", key, (repr(value), repr(limit)))
+            return None
+        case Project.FEWER:
+            more = [entry for entry in value if entry not in below.get(key, ())]
+            return Problem("moreHosts", "project", key, (str(more),)) if more else None
+        case Project.STRICTER:
+            current = below.get(key, field.default)
+            if value != current and not _is_stricter(key, value, current):
+                return Problem("tooLoose", "project", key, (repr(value), repr(current)))
+            return None
+        case Project.NONE:
+            return Problem("notFromProject", "project", key)
+
+
+def project_class(field: FieldInfo) -> Project:
+    """Return the class that a field states; `Project.NONE` if it states none."""
+    return next((each for each in field.metadata if isinstance(each, Project)), Project.NONE)
 
 
 def _is_stricter(key: str, value: str, current: str) -> bool:
@@ -266,4 +286,7 @@ def stricter(option: str, *values: str) -> str:
     return min(values, key=[*CHOICES[option]].index)
 
 
-KEYS = names_on_wire(Settings)
+_FIELDS = dict(zip(names_on_wire(Settings), Settings.model_fields.values(), strict=True))
+KEYS = tuple(_FIELDS)
+LIMITS = frozenset(key for key in KEYS if project_class(_FIELDS[key]) is Project.LOWER)
+"""The names of the limits of cost and time."""

@@ -10,7 +10,8 @@ import pytest
 from oh_daemon.features.models.models import Models
 from oh_daemon.features.settings.sources import SettingsSources
 from oh_daemon.protocol.errors import ModelUnavailableError
-from oh_daemon.protocol.problems import render_problem
+from oh_daemon.protocol.problems import Problem, render_problem
+from oh_daemon.protocol.settings import Project, Settings, problem_from_project
 
 
 def test_what_is_wrong_with_a_settings_file_is_told_once(tmp_path: Path) -> None:
@@ -71,6 +72,24 @@ def test_a_project_makes_things_stricter_only(
     merged = SettingsSources({}, user).merged(tmp_path / "project")
     alone = SettingsSources({}, project if counts else user).merged()
     assert (merged.settings, bool(merged.problems)) == (alone.settings, not counts)
+
+
+def test_every_setting_states_what_a_project_may_set() -> None:
+    unstated = [
+        f"{name}: add one of `Project` to its annotation in protocol/settings.py"
+        for name, field in Settings.model_fields.items()
+        if not any(isinstance(each, Project) for each in field.metadata)
+    ]
+    assert unstated == []
+
+
+def test_a_setting_that_states_no_class_is_refused_from_a_project() -> None:
+    class Grown(Settings):
+        telemetry_url: str = ""
+
+    field = Grown.model_fields["telemetry_url"]
+    refused = problem_from_project("telemetryUrl", field, "http://x", {})
+    assert refused == Problem("notFromProject", "project", "telemetryUrl")
 
 
 def test_a_wrong_way_to_reach_models_is_kept_so_that_nothing_goes_elsewhere(
