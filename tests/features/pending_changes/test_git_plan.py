@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from git_projects import git, repository
 from view_desk import Desk, desk_at
 
 from oh_daemon.features.pending_changes import git_plan
@@ -16,25 +17,6 @@ from oh_daemon.features.pending_changes.apply_git import GitLanding
 from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
 from oh_daemon.protocol.checkpoints import RepositoryLanding
 from oh_daemon.protocol.errors import ToolError
-
-
-def git(place: Path, *words: str) -> str:
-    """Run git as the user does, outside of any view."""
-    settings = ("-c", "user.name=Somebody", "-c", "user.email=s@example.org")
-    allowed = ("-c", "protocol.file.allow=always")
-    argv = ["git", *settings, *allowed, *words]
-    done = subprocess.run(argv, cwd=place, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
-def repository(place: Path) -> Path:
-    place.mkdir(exist_ok=True, parents=True)
-    git(place, "init", "-qb", "main")
-    for name in ("a.txt", "b.txt"):
-        (place / name).write_text("one\n")
-    git(place, "add", ".")
-    git(place, "commit", "-qm", "First")
-    return place
 
 
 @dataclass
@@ -91,8 +73,10 @@ def bench(tmp_path: Path) -> Generator[Bench]:
 
     with desk_at(tmp_path) as desk:
         repository(desk.project)
-        (desk.home / ".gitconfig").write_text("[user]\nname = Agent\nemail = a@example.org\n")
-        desk.run(f"export HOME={desk.home}")
+        # For repositories that a command makes; it must not depend on the user who runs the tests.
+        identity = desk.home / ".gitconfig"
+        identity.write_text("[user]\nname = Agent\nemail = a@example.org\n")
+        desk.run(f"export HOME={desk.home} GIT_CONFIG_GLOBAL={identity}")
 
         def name_of(top: Path) -> str:
             return "" if top == desk.project else str(top.relative_to(desk.project))
@@ -229,7 +213,8 @@ def test_the_users_merge_is_finished(bench: Bench) -> None:
 
 def test_submodules_and_linked_work_trees(bench: Bench, tmp_path: Path) -> None:
     library = repository(tmp_path / "library")
-    git(bench.project, "submodule", "--quiet", "add", str(library), "libs/one")
+    allowed = ("-c", "protocol.file.allow=always")
+    git(bench.project, *allowed, "submodule", "--quiet", "add", str(library), "libs/one")
     git(bench.project, "commit", "-qm", "With a library")
     git(bench.project, "worktree", "add", "-q", "side")
     bench.desk.run("echo side >> .git/info/exclude")
