@@ -25,6 +25,17 @@ if TYPE_CHECKING:
     from oh_daemon.conversations.services import Shared
 
 PINNED: Json = json.loads(Path(__file__).with_name("browser.json").read_text())
+LAUNCH = Path(__file__).with_name("playwright.json")
+"""The server's configuration: flags that stop the requests of Chromium's own services.
+
+Playwright passes `--disable-background-networking`, `--disable-component-update` and more, but the
+full Chromium and Chrome still connect to other hosts than a page's, about which the user would be
+asked: for on-device models (`update.googleapis.com`), accounts (`accounts.google.com`), each form
+(`content-autofill.googleapis.com`) and a dictionary once text is typed (`redirector.gvt1.com`).
+No switch turns the first three off, so they connect to a closed port of this machine. A second
+`--blink-settings` replaces Playwright's, so its values are repeated before ours. A second
+`--disable-features` would replace Playwright's long list.
+"""
 HELD = "the browser runs in the sandbox, where it changes nothing outside"
 _START_S = 300.0
 _WAIT_S = 60.0
@@ -81,7 +92,7 @@ class Browser:
         is_root = os.geteuid() == 0  # Chromium refuses its own sandbox to root.
         held = _INSIDE if self._inside else ("--no-sandbox" if is_root else "--sandbox",)
         output = Path.home() / ".cache" / "oh-daemon-browser"
-        own = ("--executable-path", chromium, "--output-dir", str(output))
+        own = ("--config", str(LAUNCH), "--executable-path", chromium, "--output-dir", str(output))
         args = (program, *PINNED["arguments"], *own, *held)
         spawner = self._inside() if self._inside else self._shared.spawner
         return spawner, server.model_copy(update={"args": args})

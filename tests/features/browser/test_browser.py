@@ -19,10 +19,13 @@ from oh_daemon.features.browser.browser import PINNED
 Json = dict[str, Any]
 SERVERS = TESTS / "mcp_servers"
 PAGE = "<h1>Tea</h1><script>document.title = 'Shop is open'</script>"
+FORM = """<form><input name="email" autocomplete="email"><input name="address">
+<input type="password"><textarea autofocus></textarea></form>"""
 LOADS = """() => {
     fetch("http://three.test/a", {mode: "no-cors"});
     setTimeout(() => fetch("/late"), 3000);
 }"""
+TYPED = "() => document.querySelector('textarea').value"
 SERVE = (
     "cd $(mktemp -d) && echo '<h1>Mine</h1>' >index.html; python3 -m http.server 8123 >log 2>&1 &"
     " curl -sS --retry 30 --retry-connrefused --retry-delay 1 localhost:8123"
@@ -98,6 +101,37 @@ def test_in_a_view_each_host_of_the_browser_is_asked_about_and_the_model_sees_th
     assert not [line for line in heard if "two.test" in line]
     assert "Mine" in own
     assert len(approvals(client)) == 3
+
+
+@pytest.mark.parametrize("name", [*filter(shutil.which, PINNED["browsers"])])
+def test_browser_connects_to_no_host_but_that_of_the_page(
+    world: World, browser: Json, tmp_path: Path, name: str
+) -> None:
+    # The name that is looked for first leads to the browser under test.
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / PINNED["browsers"][0]).symlink_to(str(shutil.which(name)))
+    world.variables["PATH"] = f"{programs}:{os.environ['PATH']}"
+    keys = ("h", "e", "l", "o", "Space", "w")
+    heard: list[str] = []
+    with one_host(world, heard) as served:
+        (served / "one.test/form.html").write_text(FORM)
+        world.script(
+            visit("http://one.test/form.html"),
+            *(call("playwright__browser_press_key", key=key) for key in keys),
+            call("playwright__browser_evaluate", function=TYPED),
+            call("playwright__browser_wait_for", time=3),
+            say("Typed."),
+        )
+        client = world.daemon(settings={"sandbox": "view", **browser})
+        world.start(client, options={"approval": "askRisky"})
+        first = asked(client)
+        assert first["subject"] == {"kind": "host", "host": "one.test", "port": 80}
+        answer(client, first, "allow-conversation")
+        assert world.turn(client)["finalText"] == "Typed."
+    assert "helo w" in content_of(items(client, "toolCall")[-2])
+    assert approvals(client) == [first]
+    assert {line.split("/")[2] for line in heard} == {"one.test"}
 
 
 def test_without_a_view_its_calls_are_asked_about_and_a_notice_says_so(
