@@ -47,6 +47,8 @@ OF_TERMINALS := tests/features/terminal/test_terminal.py tests/system/test_proce
 	tests/features/terminal/test_command_secrets.py
 IN_VIEW := OH_TEST_SANDBOX=view
 TEST_ARGS ?=
+BASE ?=
+LIST ?=
 BENCH_ARGS ?=
 
 # The VS Code extension, and the VS Code that its tests drive.
@@ -72,7 +74,7 @@ ACP_CLIENTS := tests/acp_clients/node_modules/.made-$(call hash,tests/acp_client
 RAY := .venv/.ray-$(call hash,tests/ray.lock requirements-dev.lock)
 HARBOR := .venv/.harbor-$(call hash,tests/acp_clients/requirements.lock)
 
-.PHONY: help setup system page clients editors mcp-servers acp-clients browser vsix pictures demo test test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
+.PHONY: help setup system page clients editors mcp-servers acp-clients browser vsix pictures demo test test-changed test-full test-view test-rest test-live check check-types check-test-types check-promises coverage bench bench-vscode fix lock schema picture wheel release-check version clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -82,6 +84,14 @@ demo: $(READY) ## the agent fixes a small project; a real model if a key is set,
 
 test: system clients editors mcp-servers acp-clients $(CHECKED) ## the gate and all tests but the long loops, side by side; installs Debian packages
 	@$(MAKE) --jobs=4 check-types check-promises test-view test-rest
+
+# Only these need something built.
+BUILT := ^tests$$|^tests/clients|^tests/editors$$|^tests/editors/vscode
+test-changed: $(DEV) ## the tests of what changed since BASE or main; LIST=1 only lists them
+	@chosen=$$(.venv/bin/python tests/support/changed.py $(BASE)); \
+	if [ -n "$(LIST)" ]; then echo "$$chosen"; exit; fi; \
+	if grep -qE '$(BUILT)' <<<"$$chosen"; then $(MAKE) clients editors; fi; \
+	$(PYTEST) $(TEST_ARGS) $$chosen
 
 test-full: system check clients editors mcp-servers acp-clients $(RAY) test-view ## the gate, then all tests with the long loops, each with real starts
 	$(IN_VIEW) $(PYTEST) $(OF_TERMINALS)
