@@ -16,33 +16,42 @@ from oh_daemon.common.masking import LentSecrets
 from oh_daemon.conversations.isolation import ApartTool, NoLandings, files_of
 from oh_daemon.conversations.sandboxes import LiveText, SharedView, ViewLandings
 from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.features.browser.browser import Browser
+from oh_daemon.features.budget.budget import Budget
 from oh_daemon.features.checkpoints.checkpoints import Checkpoints
 from oh_daemon.features.conversation_tools.tools import AskTool, FinishTool, ThinkTool, TodoTool
 from oh_daemon.features.edit import apply_patch
 from oh_daemon.features.edit.edit import LOOK_SPEC, SEEN, VIEW_SPEC, EditTool
 from oh_daemon.features.edit.rename import RenameTool
 from oh_daemon.features.instructions.agent_files import ContextFiles
+from oh_daemon.features.instructions.machine import Machine
 from oh_daemon.features.language.language import Problems, Watch, language_tools, unwatched
-from oh_daemon.features.memory.memory import Memory
+from oh_daemon.features.mcp.servers import ServerTools
+from oh_daemon.features.memory.memory import PROJECT_FOLDER, Memory
+from oh_daemon.features.memory.notes import Notes
 from oh_daemon.features.pending_changes.overlay_sync import Exchange
 from oh_daemon.features.review.file_history import with_texts
 from oh_daemon.features.risk.rating import Rating, rate_command
 from oh_daemon.features.sandbox import landlock
 from oh_daemon.features.search.search import search_tools
-from oh_daemon.features.skills.skills import Skills
+from oh_daemon.features.skills.skills import SkillFolders, Skills
+from oh_daemon.features.terminal.command_output import OutputText
+from oh_daemon.features.terminal.ended_jobs import EndedJobs
 from oh_daemon.features.terminal.shell import Shells
 from oh_daemon.features.terminal.terminal import SPEC_ISOLATED, TerminalTool
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature, WatchFiles
 from oh_daemon.kernel.ports import EventLog, Json, Tool, ToolSpec
-from oh_daemon.kernel.prompt import ContextFile
-from oh_daemon.kernel.runtime import no_watch
 from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.forms import model_of
-from oh_daemon.protocol.items import FileChange, Location
+from oh_daemon.protocol.items import FileChange
 from oh_daemon.protocol.messages import ToolFilter
+from oh_daemon.protocol.settings import Settings
 from oh_daemon.storage.event_log import LogFile
+from oh_daemon.system.spawner import Spawners
 from oh_daemon.workspace.arbiter import REBASED
 from oh_daemon.workspace.path_classes import Disk
 from oh_daemon.workspace.paths import in_bare_repository, paths_from_uris, real_path, shown
@@ -68,21 +77,20 @@ class Workbench:
         log: EventLog,
         folders: Sequence[Path],
         recipe: Recipe,
-        cancel: Callable[[], CancelToken] = CancelToken,
-        owner_id: str | None = None,
+        conversation: Conversation | None = None,
     ) -> None:
-        """`owner_id` is the conversation whose view the commands share; None leaves them out."""
-        self._cancel = cancel
-        self._is_own = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
+        """Without a `conversation`, there is no view: that is enough for a list of the tools."""
+        self._conversation = conversation
+        owner_id = owner_of(conversation, recipe) if conversation else ""
+        is_own_log = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
         sandbox = shared.sandbox(folders) if folders and owner_id else None
-        files = files_of(shared, log, tuple(folders), owner_id or "", sandbox, recipe.isolated)
+        files = files_of(shared, log, tuple(folders), owner_id, sandbox, recipe.isolated)
         shared_view = files.shared_view
         self.keep, self.disk = files.keep, files.disk
         """Where an isolated conversation has its changes; the documents of the disk."""
         self.folders = files.own.folders
         """If there are none, there are no tools for files and commands either."""
         self.documents = files.own
-        self.context_files = ContextFiles(self.documents)
         self.refusal = files.refusal
         self.shells = Shells(
             shared.spawner,
@@ -91,28 +99,87 @@ class Workbench:
             shared.masker,
             view=shared_view and shared_view.view,
             reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
+            on_job_end=conversation.journal.wake if conversation else bool,
         )
+        blobs = log.folder / "blobs" if isinstance(log, LogFile) else None
+        self.output = OutputText(shared.masker, log.put_blob_file, blobs)
         self.network = shared_view.network if shared_view else None
-        self.for_project = shared_view.spawner if shared_view else None
-        """Starts what the project runs by itself, in the view if there is one."""
+        self.spawners = Spawners(shared.spawner, shared_view.spawner if shared_view else None)
         self._at_the_end = ExitStack()
         self.landings = self._landings(shared, log, shared_view)
         self._finder = shared_view.view.spawner if shared_view and self.keep else shared.spawner
         if shared_view is not None and shared.views is not None:
-            self._at_the_end.callback(shared.views.leave, owner_id or "", self.shells)
-        self.checkpoints: Checkpoints | None = None
+            self._at_the_end.callback(shared.views.leave, owner_id, self.shells)
+        self.checkpoints = None
+        # In a store that came with the folder, git would obey the settings of whoever made it.
+        if folders and isinstance(log, LogFile) and is_own_log and self.keep is None:
+            note_saves = shared.editor.note_saves if shared.editor else None
+            store = log.folder / "checkpoints"
+            self.checkpoints = Checkpoints(store, self.folders, shared.spawner, note_saves)
         self._patching: Sequence[Tool] = ()
         self._looking: Sequence[Tool] = ()
         asks: list[Tool] = [AskTool()] if shared.is_attended() else []
         tools: list[Tool] = [*asks, TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
         if folders:
-            tools = [*self._workspace_tools(shared, log), *tools]
-        self.skills = Skills(shared, self.folders.roots, self.for_project)
-        self.memory = Memory(shared, folders)
+            tools = [*self._workspace_tools(shared), *tools]
         self._filter = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools
         self.tools: Mapping[str, Tool] = {}
+        self.features = self._make_features(shared, folders, is_own_log=is_own_log)
+        """In the order of their tools, texts and notices."""
         self.offer_tools((), by_patch=False, looks=False)
+
+    def _make_features(
+        self, shared: Shared, folders: Sequence[Path], *, is_own_log: bool
+    ) -> Sequence[Feature]:
+        home = folders[0] if folders else None
+
+        def settings() -> Settings:
+            return shared.settings(home).settings
+
+        self.context_files = ContextFiles(self.documents)
+        self.skills = Skills(
+            SkillFolders(self.folders.roots, shared.home, shared.trust),
+            shared.mcp,
+            self.spawners,
+            shared.masker,
+            is_own_log=is_own_log,
+        )
+        self.budget = Budget(settings, shared.spend, shared.clock)
+        browser = Browser(
+            shared.mcp,
+            settings,
+            lambda: shared.sandbox(folders).refusal if folders else None,
+            home or Path.home(),
+            self.spawners,
+            self._settle_hosts,
+        )
+        # The user's own servers come last, so that no skill's tool can replace one of theirs.
+        self.servers = ServerTools((self.skills.servers, browser.servers, shared.mcp))
+        self.machine = Machine(
+            home,
+            shared.environment,
+            shared.spawner,
+            lambda: home is not None and shared.trust.of(home) == "full",
+        )
+        return (
+            self.context_files,
+            self.skills,
+            _memory(shared, folders),
+            self.budget,
+            browser,
+            # Skills and the browser have asked for their servers by now.
+            self.servers,
+            self.machine,
+            EndedJobs(self.shells),
+            *((self.checkpoints,) if self.checkpoints else ()),
+        )
+
+    def _settle_hosts(self, cancel: CancelToken) -> str | None:
+        return self.network.settle(self.shells, cancel) if self.network else None
+
+    def _cancel(self) -> CancelToken:
+        return self._conversation.cancel if self._conversation else CancelToken()
 
     def _landings(
         self, shared: Shared, log: EventLog, shared_view: SharedView | None
@@ -138,35 +205,30 @@ class Workbench:
         landings = ViewLandings(shared_view, self.shells, step, documents, watch, host)
         view = shared_view.view
         live = LiveText(lambda: view.is_running, landings.show)
-        documents.history.on_change = live.changed
+        documents.history.listen(live.changed)
         if shared.editor is not None:
             self._at_the_end.callback(shared.editor.listen(live.changed))
         return landings
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
-        """Offer these tools and our own, some of which need trust; return whether any changed.
+        """Offer these tools, our own and those of features; return whether any changed.
 
         `looks` leaves out what edits files.
         """
-        noted = [*self.skills.tools(), *self.memory.tools()]
+        of_features = [tool for feature in self.features for tool in feature.tools()]
         own: Sequence[Tool] = self._own_tools
         if looks:
             own = [*(tool for tool in own if not changes_files(tool)), *self._looking]
-        tools = (*others, *own, *noted, *self._more_tools)
+        tools = (*others, *own, *of_features, *self._more_tools)
         found = choose_tools(tools, self._patching if by_patch and not looks else (), self._filter)
         if found == self.tools:
             return False
         self.tools = found
         return True
 
-    def _workspace_tools(self, shared: Shared, log: EventLog) -> list[Tool]:
+    def _workspace_tools(self, shared: Shared) -> list[Tool]:
         folders, documents = self.folders, self.documents
         self._unsaved: frozenset[Path] = frozenset()
-        # In a store that came with the folder, git would obey the settings of whoever made it.
-        if isinstance(log, LogFile) and self._is_own and self.keep is None:
-            store = log.folder / "checkpoints"
-            note_saves = shared.editor.note_saves if shared.editor else None
-            self.checkpoints = Checkpoints(store, folders, shared.spawner, note_saves)
         disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
 
         def rate(command: str, cwd: Path | None) -> Rating:
@@ -177,12 +239,11 @@ class Workbench:
         terminal = TerminalTool(
             self.shells,
             rate=rate,
-            put_blob_file=log.put_blob_file,
+            output=self.output,
             secrets=LentSecrets(shared.masker, shared.secrets),
             before_run=self._before_command,
-            blobs=log.folder / "blobs" if isinstance(log, LogFile) else None,
+            network=self.network,
         )
-        terminal.network = self.network
         if self.keep is not None and self.shells.are_held:
             terminal.spec = SPEC_ISOLATED
         servers, watch = shared.servers, self._watch(shared)
@@ -230,39 +291,34 @@ class Workbench:
         rows += [_TEXT_UNSAVED.format(_names(sorted(named | news)))] if named | news else []
         return "\n".join(rows) or None
 
-    def context_for(self, locations: Sequence[Location]) -> Sequence[ContextFile]:
-        """Return the project's texts about these places that the agent has not been given yet."""
-        paths = [*map(real_path, paths_from_uris(location.uri for location in locations))]
-        skills = self.skills.on_the_way(paths, self._cancel())
-        return (*self.context_files.on_the_way(paths), *skills)
-
-    def watch_files(self, cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:
+    @property
+    def watch_files(self) -> WatchFiles | None:
         """See `kernel.runtime.Runtime`."""
-        store = self.checkpoints
+        store, documents = self.checkpoints, self.documents
         if store is None:
-            return no_watch(cancel)
-        look_again = store.watch(cancel)
+            return None
 
-        def ended() -> e.CheckpointCreated | None:
-            checkpoint = look_again()
-            return checkpoint and with_texts(checkpoint, self.documents, store)
+        def watch(cancel: CancelToken) -> Callable[[], e.CheckpointCreated | None]:
+            look_again = store.watch(cancel)
 
-        return ended
+            def ended() -> e.CheckpointCreated | None:
+                checkpoint = look_again()
+                return checkpoint and with_texts(checkpoint, documents, store)
+
+            return ended
+
+        return watch
 
     def learn_again(self, state: State) -> None:
         """Forget what was rolled back: it counts as unseen, and the agent cannot undo it."""
         self.documents.forget()
-        self.context_files.forget()
         self.learn(state)
 
     def learn(self, state: State) -> None:
         """Learn what an earlier run saw and changed, so that it can be edited and undone."""
-        # Servers start for skills that the user or the agent used here, not for what a log says.
-        self.skills.remember(state.items if self._is_own else ())
-        self.context_files.remember(state.agent.get("contextFiles", ()))
+        for feature in self.features:
+            feature.restore(state)
         for item in state.items:
-            if meta := item.get("meta"):
-                self.context_files.remember(meta.get("contextFiles", ()))
             if not is_tool_item(item) or item["tool"] not in {"edit", "apply_patch", "rename"}:
                 continue
             if item["status"] == "completed":
@@ -280,6 +336,30 @@ class Workbench:
             self.documents.history.remember(change)
             for path in paths_from_uris([change.uri]):
                 self.documents.remember(path, (is_known and change.sha256_after) or "")
+
+
+def _memory(shared: Shared, folders: Sequence[Path]) -> Memory:
+    """Return the notes of the first open folder's project, then those of the user.
+
+    There are none when the setting is off, when there is no user, or when a folder is not trusted:
+    anybody may have written its notes, or may have planted what the agent would note down.
+    """
+    project = {"project": folders[0] / PROJECT_FOLDER} if folders else {}
+
+    def is_allowed() -> bool:
+        is_on = shared.settings(folders[0] if folders else None).settings.memory
+        has_user = shared.user_memory is not None
+        return is_on and has_user and all(shared.trust.of(folder) == "full" for folder in folders)
+
+    notes = Notes({**project, "user": shared.user_memory or Path(os.devnull)})
+    return Memory(notes, is_allowed, lambda: shared.clock.now()[:10])
+
+
+def owner_of(conversation: Conversation, recipe: Recipe) -> str:
+    """Return the id of the conversation whose view and client tools this one uses."""
+    # The log of a new sub-agent does not name its parent yet.
+    parent_id = recipe.parent.id if recipe.parent else conversation.state.parent_id
+    return parent_id or conversation.id
 
 
 def _names(paths: Iterable[Path]) -> str:

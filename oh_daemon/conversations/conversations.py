@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,7 +18,7 @@ from oh_daemon.conversations.description import describe, describe_state, plan_u
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.isolation import with_isolation
 from oh_daemon.conversations.listing import catalogs_of, list_summaries
-from oh_daemon.conversations.open_conversation import Here, Live
+from oh_daemon.conversations.open_conversation import Here, Live, LogWithState
 from oh_daemon.conversations.opening import (
     begin_again,
     closed_on_failure,
@@ -30,7 +31,6 @@ from oh_daemon.conversations.opening import (
 from oh_daemon.conversations.services import Recipe, Shared
 from oh_daemon.features.approval.policy import check_options, option_pickers
 from oh_daemon.features.attachments.images import require_sight
-from oh_daemon.features.skills.prompts import written_out
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.delivery import title_of
 from oh_daemon.kernel.folding import fold
@@ -104,7 +104,7 @@ class Conversations:
         catalog = None if params.ephemeral else self.catalogs(folders)[0]
         with new_log(self.shared, catalog, state.conversation_id) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
-            written_out(params.content or (), live.conversation.delivery.skill_kinds())
+            live.written_out(params.content or ())
             created = e.ConversationCreated(
                 title=params.title or title_of(params.content or (), self.shared.masker.mask),
                 folders=tuple(uri_from_path(folder) for folder in folders),
@@ -222,14 +222,10 @@ class Conversations:
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
     ) -> Live:
-        clock, masker = self.shared.clock, self.shared.masker
-        conversation = Conversation(state, log, epoch=epoch, clock=clock, masker=masker)
-        conversation.journal.listeners.extend(self.shared.listeners)
-        recipe = self._equip(self, conversation, folders, recipe)
-        return Live(self.shared, recipe, conversation, folders)
+        logged, equip = LogWithState(log, state, epoch), partial(self._equip, self)
+        return Live(self.shared, recipe, logged, folders, equip, self._keep_summary)
 
     def _add(self, live: Live, *, at_work: bool) -> Live:
-        live.agent.on_idle = lambda: self._keep_summary(live)
         with self._lock:
             self._live[live.id] = live
         with ExitStack() as on_failure:
@@ -279,8 +275,8 @@ class Conversations:
             with suppress(StorageError):
                 live.conversation.journal.append(e.ConversationClosed())
         self._keep_summary(live)
-        live.workbench.skills.close()
-        live.browser.close()
+        for feature in live.workbench.features:
+            feature.close()
         live.close()
 
     def update(self, params: m.UpdateParams, folders: Sequence[Path]) -> ConversationInfo:
@@ -376,7 +372,7 @@ class Conversations:
 
     def _keep_summary(self, live: Live) -> None:
         """Store the summary that lists show while this is not open, and today's cost."""
-        live.budget.save()
+        live.workbench.budget.save()
         if isinstance(live.conversation.journal.log, MemoryLog):
             return
         summary = summarize(live.conversation.journal)

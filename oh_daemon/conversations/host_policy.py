@@ -17,8 +17,9 @@ from urllib.parse import urlsplit
 from oh_daemon.common.hosts import Host, is_named
 from oh_daemon.features.approval.consent import Policy
 from oh_daemon.features.network.host_consent import UNASKED, HostConsent
-from oh_daemon.kernel.approval_requests import Gate, key_of, never_asks
+from oh_daemon.kernel.approval_requests import key_of, never_asks
 from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Gate
 from oh_daemon.kernel.ports import Intent
 from oh_daemon.protocol.approvals import HostSubject
 from oh_daemon.protocol.items import Scope

@@ -18,10 +18,10 @@ from oh_daemon.features.isolation.isolated_worktree import Worktree, has_commit
 from oh_daemon.features.language.language import Watch
 from oh_daemon.features.network.command_network import ViewNetwork
 from oh_daemon.features.pending_changes.apply import LandingTool, no_git
+from oh_daemon.features.pending_changes.offers import LeftInside
 from oh_daemon.features.sandbox.levels import Row, Sandbox
 from oh_daemon.features.settings.places import Places
-from oh_daemon.kernel.pending_changes import Keep as Durably
-from oh_daemon.kernel.pending_changes import LeftInside
+from oh_daemon.kernel.extension_points import MakeDurable
 from oh_daemon.kernel.ports import EventLog, Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import InvalidStateError, ToolError
@@ -140,7 +140,7 @@ def _refuse(refusal: str, _folder: Path) -> int:
 
 @dataclass(frozen=True, slots=True)
 class NoLandings:
-    """Implements `kernel.pending_changes.Landings` where the user lands changes, not the turn."""
+    """Implements `kernel.extension_points.Landings` where the user lands changes, not the turn."""
 
     keep: IsolatedFiles
     documents: Documents
@@ -153,14 +153,14 @@ class NoLandings:
         except OSError as exc:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
-    def collect(self, observed: Json, keep: Durably) -> bool:  # noqa: ARG002 - nothing lands.
+    def collect(self, observed: Json, keep: MakeDurable) -> bool:  # noqa: ARG002 - nothing lands.
         with suppress(OSError, ToolError):  # It is noted with the next command.
             self.keep.end(self.documents)
         return False
 
     has_news = False
 
-    def collect_rest(self, observed: Json, keep: Durably, *, ends_turn: bool) -> bool:  # noqa: ARG002
+    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:  # noqa: ARG002
         return False
 
     def left_inside(self) -> Sequence[LeftInside]:

@@ -16,33 +16,33 @@ from oh_daemon.conversations.conversation_runtime import (
     Workbench,
     changes_files,
     did_change_files,
+    owner_of,
     render_tool_info,
 )
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.host_policy import host_consent_of
-from oh_daemon.conversations.policy import policy_of
+from oh_daemon.conversations.policy import hooks_of, policy_of, questions_of
 from oh_daemon.conversations.services import Recipe, Shared
-from oh_daemon.features.browser.browser import Browser
-from oh_daemon.features.budget.budget import Budget
-from oh_daemon.features.checkpoints.checkpoints import NO_CHECKPOINTS
+from oh_daemon.features.approval.consent import Consent
+from oh_daemon.features.condensation.condensation import Condensing
 from oh_daemon.features.edit import apply_patch
-from oh_daemon.features.instructions.machine import Machine
+from oh_daemon.features.hooks.hooks import HookPoints
 from oh_daemon.features.isolation.isolated_changes import IsolatedChanges
 from oh_daemon.features.language.language import unwatched
-from oh_daemon.features.mcp.servers import caveats_of, tools_of
 from oh_daemon.features.pending_changes.apply_git import GitLanding
-from oh_daemon.features.terminal.command_output import OutputText
+from oh_daemon.features.stuck.stuck import find_stuck
 from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.context import NOTHING
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import new_id
-from oh_daemon.kernel.notices import warn
-from oh_daemon.kernel.ports import Caveat, Json, Model, Tool
+from oh_daemon.kernel.ports import EventLog, Json, Model, Tool
 from oh_daemon.kernel.prompt import packaged_prompt, render_system_prompt
 from oh_daemon.kernel.recovery import cut_texts, restart_events
 from oh_daemon.kernel.runtime import Runtime
+from oh_daemon.kernel.state import State
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
+from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import InvalidStateError, ToolError
 from oh_daemon.protocol.forms import ItemFields, plain_form
 from oh_daemon.protocol.items import NoticeItem
@@ -57,56 +57,49 @@ _READ_ONLY = "Only what reads may run, commands too."
 _NOBODY = "nobody is here to answer or to allow anything: decide, and say what you decided"
 
 
+@dataclass(frozen=True, slots=True)
+class LogWithState:
+    """The log of a conversation and the state that it folds to."""
+
+    log: EventLog
+    state: State
+    epoch: str
+
+
 class Live:
-    """A conversation at work in this process."""
+    """A conversation at work in this process: the kernel's `MessageContext` and `Toolbox`."""
 
     def __init__(
-        self, shared: Shared, recipe: Recipe, conversation: Conversation, folders: Sequence[Path]
+        self,
+        shared: Shared,
+        recipe: Recipe,
+        logged: LogWithState,
+        folders: Sequence[Path],
+        equip: Callable[[Conversation, Sequence[Path], Recipe], Recipe],
+        on_idle: Callable[[Live], None],
     ) -> None:
-        state = conversation.state
-        schema = state.result_schema if recipe.result_schema is None else recipe.result_schema
+        """`equip` adds tools to the recipe; `on_idle` is called when a turn has come to rest."""
         self._shared = shared
+        self._on_idle = on_idle
+        state = logged.state
+        self.conversation = conversation = Conversation(
+            state, logged.log, self, epoch=logged.epoch, clock=shared.clock, masker=shared.masker
+        )
+        conversation.journal.listeners.extend(shared.listeners)
+        recipe = equip(conversation, folders, recipe)
+        schema = state.result_schema if recipe.result_schema is None else recipe.result_schema
         self._recipe = recipe = replace(
             recipe, result_schema=schema, isolated=recipe.isolated or state.isolated
         )
         home = folders[0] if folders else None
         self._settings = shared.settings(home).settings
-        self.conversation = conversation
-        # The log of a new sub-agent does not name its parent yet.
-        parent_id = recipe.parent.id if recipe.parent else state.parent_id
-        self.workbench = Workbench(
-            shared,
-            conversation.journal.log,
-            folders,
-            recipe,
-            cancel=lambda: conversation.cancel,
-            owner_id=parent_id or conversation.id,
-        )
-        self.budget = Budget(
-            lambda: shared.settings(home).settings, shared.spend, conversation.journal.clock
-        )
-        conversation.journal.listeners.append(self.budget)
+        self.workbench = bench = Workbench(shared, logged.log, folders, recipe, conversation)
+        conversation.journal.listeners.append(bench.budget)
         self.repaired: tuple[str, ...] = ()
-        self._policy = policy_of(shared, recipe, conversation, self.workbench)
-        if self.workbench.network is not None:
+        self._policy = policy_of(shared, recipe, conversation, bench)
+        if bench.network is not None:
             consent = host_consent_of(shared, conversation, self._policy, home)
-            self.workbench.network.members[self.workbench.shells] = consent
-        self.browser = Browser(shared, folders, self.workbench.for_project, self._settle_hosts)
-        self.workbench.shells.on_job_end = conversation.journal.wake
-        conversation.delivery.skill_kinds = self.workbench.skills.kinds
-        self._machine = Machine(
-            home,
-            shared.environment,
-            shared.spawner,
-            lambda: home is not None and shared.trust.of(home) == "full",
-        )
-        self._told_last: Mapping[str, str] = {}
-        conversation.delivery.environment = self._environment
-        if folders:
-            conversation.delivery.seen_in_editor = lambda: {
-                **shared.seen_in_editor(self.workbench.folders),
-                "secrets": ", ".join(f"${name}" for name in sorted(shared.secrets)) or NOTHING,
-            }
+            bench.network.members[bench.shells] = consent
 
     @property
     def id(self) -> str:
@@ -115,25 +108,26 @@ class Live:
     @cached_property
     def agent(self) -> AgentLoop:
         """The worker. Its prompt comes from the log, so the conversation must have begun."""
+        conversation, bench = self.conversation, self.workbench
+        journal = conversation.journal
+        hooks = HookPoints(journal, hooks_of(self._shared, conversation, bench))
         runtime = Runtime(
             model_for=self._model_finder(),
-            tools=lambda: self.workbench.tools,
-            policy=self._policy,
+            toolbox=self,
+            features=bench.features,
+            approval=Consent(conversation, self._policy, hooks),
+            hooks=hooks,
+            questions=questions_of(self._shared, conversation, bench),
+            condenser=Condensing(journal, self._settings.condenser, hooks.before_condensing),
+            find_stuck=find_stuck,
+            landings=bench.landings,
+            watch_files=bench.watch_files,
             slots=self._shared.slots,
             tool_choice=self._recipe.tool_choice,
-            condenser=self._settings.condenser,
             titles=self._settings.titles and self._recipe.parent is None,
-            context_for=self.workbench.context_for,
-            over_budget=self.budget.rest_before_step,
-            before_step=self.refresh_tools,
-            watch_files=self.workbench.watch_files,
-            landings=self.workbench.landings,
+            on_idle=lambda: self._on_idle(self),
         )
-        return AgentLoop(self.conversation, runtime)
-
-    def _settle_hosts(self, cancel: CancelToken) -> str | None:
-        network = self.workbench.network
-        return network.settle(self.workbench.shells, cancel) if network else None
+        return AgentLoop(conversation, runtime)
 
     def start(self) -> None:
         """Start the worker and the user's MCP servers; see `AgentLoop.start`."""
@@ -165,36 +159,31 @@ class Live:
             tools=tuple(render_tool_info(tool.spec) for tool in self.workbench.tools.values()),
         )
 
-    def _environment(self, options: Mapping[str, str]) -> dict[str, str]:
-        """Return what is true of where the agent works, under these options."""
+    def environment(self, options: Mapping[str, str]) -> dict[str, str]:
         mode = options["mode"]
         if mode == "plan":
             mode = _PLAN.format(_DROPPED if self.workbench.shells.are_held else _READ_ONLY)
         user = "is here" if self._shared.is_attended() else _NOBODY
         own = {"mode": mode, "approval": options["approval"], "user": user}
-        return {**self._machine.facts(), **own}
+        return {**self.workbench.machine.facts(), **own}
 
-    def _tell_news(self) -> None:
-        """Tell the model what has changed since its last step, and look again in a new turn."""
-        state = self.conversation.state
-        if state.open_turn.n_steps == 0:
-            self._machine.look(self.conversation.delivery.told().get("git", ""))
-        facts = self._environment(state.options_now)
-        if facts != self._told_last:
-            self._told_last = facts
-            self.conversation.delivery.tell_news()
-        if ended := self.workbench.shells.take_ended_jobs():
-            title = "What ran in the background has ended"
-            notice = NoticeItem(id=new_id(), title=title, description=ended, note=ended)
-            self.conversation.journal.append(e.ItemCompleted(item=notice))
+    def seen_in_editor(self) -> dict[str, str]:
+        folders, secrets = self.workbench.folders, self._shared.secrets
+        if not folders.folders:
+            return {}
+        names = ", ".join(f"${name}" for name in sorted(secrets)) or NOTHING
+        return {**self._shared.seen_in_editor(folders), "secrets": names}
+
+    def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
+        return self.workbench.skills.written_out(content)
 
     def _new_prompt(self, options: Mapping[str, str]) -> Json:
-        self._machine.look()
-        self._machine.wait()
-        environment = self._environment(options)
         bench = self.workbench
+        bench.machine.look()
+        bench.machine.wait()
+        environment = self.environment(options)
         files = bench.context_files.of_roots()
-        sections = [*bench.skills.sections(bench.tools), *bench.memory.sections(bench.tools)]
+        sections = [text for each in bench.features for text in each.sections(bench.tools)]
         if apply_patch.NAME in bench.tools:
             sections.append(apply_patch.PROMPT_SECTION)
         if self._recipe.role:
@@ -240,10 +229,8 @@ class Live:
         journal = self.conversation.journal
         if not isinstance(journal.log, LogFile):
             return {}
-        blobs = journal.log.folder / "blobs"
-        output = OutputText(journal.masker, journal.log.put_blob_file, blobs)
         open_items = map(journal.state.item, journal.state.open_items)
-        return cut_texts(open_items, journal.log.partial.read(), output.of_partial)
+        return cut_texts(open_items, journal.log.partial.read(), self.workbench.output.of_partial)
 
     def _log_move(self, moved_from: Path) -> None:
         """Let the conversation work in its folders of now, with a prompt that names these."""
@@ -256,37 +243,27 @@ class Live:
             e.AgentChanged(agent=self.agent_info(journal.state.options)),
         )
 
-    def refresh_tools(self, cancel: CancelToken) -> None:
-        """Offer what MCP servers have now, log a new model, and warn of whatever is unusable."""
-        state = self.conversation.state
-        if state.agent["model"] != state.options["model"]:
-            self._log_agent()
-        skills = self.workbench.skills
-        skills.use_asked_for(self.conversation, cancel)
-        skills.warn_of_broken(self._warn)
-        self.budget.warn_of_unknown(state, self._warn)
-        skills.servers.begin()
-        self.browser.servers.begin()
-        # The user's own servers come last, so that no skill's tool can replace one of theirs.
-        sources = (skills.servers, self.browser.servers, self._shared.mcp)
-        if self._offer(state.options_now, tools_of(sources, cancel)):
-            self._log_agent()
-        skills.tell_of_new(self.conversation, self.workbench.tools)
-        for caveat in caveats_of(sources):
-            self._warn(caveat)
-        self._tell_news()
-        store = self.workbench.checkpoints
-        if store is not None and store.is_off:
-            self._warn(Caveat("noCheckpoints", NO_CHECKPOINTS, store.problem))
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        return self.workbench.tools
 
-    def _warn(self, caveat: Caveat) -> None:
-        warn(self.conversation.journal, caveat)
+    def refresh(self, cancel: CancelToken) -> None:
+        """Offer the tools of now, and log a new model and what features have to say."""
+        conversation = self.conversation
+        if conversation.state.agent["model"] != conversation.state.options["model"]:
+            self._log_agent()
+        for feature in self.workbench.features:
+            feature.before_step(conversation, cancel)
+        if self._offer(conversation.state.options_now):
+            self._log_agent()
+        for feature in self.workbench.features:
+            feature.report(conversation, self.tools)
 
-    def _offer(self, options: Mapping[str, str], others: Sequence[Tool] = ()) -> bool:
-        """Offer these tools, the client's and our own under these options; whether any changed."""
-        parent = self._recipe.parent
-        parent_id = parent.id if parent else self.conversation.state.parent_id
-        others = (*others, *self._shared.client_tools(parent_id or self.id))
+    def _offer(self, options: Mapping[str, str]) -> bool:
+        """Offer all tools under these options; return whether any changed."""
+        owner_id = owner_of(self.conversation, self._recipe)
+        # Foreign tools come first, so that they replace none of ours.
+        others = (*self.workbench.servers.latest, *self._shared.client_tools(owner_id))
         by_patch = self._shared.model_for(options["model"]).edits_by_patch
         # Tools come first in a prompt: a change of the mode costs all that the provider cached. So
         # they stay, but who leaves the mode plan of the start must be able to make the change.

@@ -6,19 +6,22 @@ Before the policy decides, an action passes gates: trust in the folders, saved b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oh_daemon.conversations.host_policy import service_gates
-from oh_daemon.features.approval.consent import Policy
-from oh_daemon.features.hooks.hooks import Hooks
+from oh_daemon.features.approval.consent import NO_POLICY, Policy
+from oh_daemon.features.hooks.hooks import NO_HOOKS, Hooks
 from oh_daemon.features.hooks.process import HookProcesses
+from oh_daemon.features.pending_changes.offers import Offers
 from oh_daemon.features.project_programs.listing import hashes, runs_in, self_running_in, subject_of
-from oh_daemon.features.project_programs.question import counted
+from oh_daemon.features.project_programs.question import Novelties, counted
 from oh_daemon.features.trust.trust import TrustBook, hook_hash, may_run
-from oh_daemon.kernel.approval_requests import Gate, never_asks
+from oh_daemon.kernel.approval_requests import never_asks
 from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Gate, OpenQuestions
 from oh_daemon.kernel.ports import Intent, ToolSpec
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import SaveDocumentsSubject
@@ -37,8 +40,8 @@ def policy_of(
     """Return the policy, which rereads rules, hooks and grants for every action."""
     documents = bench.documents
     home = next(iter(documents.folders.folders), None)
-    policy = partial(
-        Policy,
+    policy = replace(
+        NO_POLICY,
         analyzer=recipe.risk_analyzer,
         decides=recipe.approval_policy,
         rules=lambda: shared.settings(home).settings.rules,
@@ -46,7 +49,7 @@ def policy_of(
         can_answer=shared.can_answer,
     )
     if home is None:
-        return policy()
+        return policy
     parent = recipe.parent
 
     def is_granted(key: str) -> bool:
@@ -54,26 +57,44 @@ def policy_of(
             return True
         return parent is not None and key in parent.state.grants | parent.state.turn_grants
 
-    logs = home / ".openhands" / "conversations"
-    return policy(
-        gates=lambda spec, intent: [
+    def gates(spec: ToolSpec, intent: Intent) -> Sequence[Gate]:
+        return [
             *_gates(shared, conversation, bench, spec, intent),
             *service_gates(shared, conversation, home, is_granted, intent),
-        ],
-        self_running=self_running_in(
-            documents.folders.folders,
-            shared.trust,
-            tell=lambda notice: conversation.journal.append(e.ItemCompleted(item=notice)),
-        ),
-        hooks=Hooks(
-            table=lambda: shared.settings(home).settings.hooks,
-            may_run=lambda command: may_run(shared.trust, home, hook_hash(command, home)),
-            run=HookProcesses(shared.spawner, home, shared.environment, bench.for_project).run,
-            transcript=str(logs / conversation.id / "events.jsonl"),
-            cwd=str(home),
-        ),
-        is_granted=is_granted,
-        save_grant=lambda key: shared.save_grant(home, key),
+        ]
+
+    save_grant = partial(shared.save_grant, home)
+    return replace(policy, gates=gates, is_granted=is_granted, save_grant=save_grant)
+
+
+def hooks_of(shared: Shared, conversation: Conversation, bench: Workbench) -> Hooks:
+    """Return the hooks of the user and the project; without a folder, there are none."""
+    home = next(iter(bench.folders.folders), None)
+    if home is None:
+        return NO_HOOKS
+    log = home / ".openhands" / "conversations" / conversation.id / "events.jsonl"
+    return Hooks(
+        table=lambda: shared.settings(home).settings.hooks,
+        may_run=lambda command: may_run(shared.trust, home, hook_hash(command, home)),
+        run=HookProcesses(shared.spawner, home, shared.environment, bench.spawners.inside).run,
+        transcript=str(log),
+        cwd=str(home),
+    )
+
+
+def questions_of(
+    shared: Shared, conversation: Conversation, bench: Workbench
+) -> Sequence[OpenQuestions]:
+    """Return what the user is asked about beside the agent's actions."""
+    journal = conversation.journal
+    running = self_running_in(
+        bench.folders.folders,
+        shared.trust,
+        tell=lambda notice: journal.append(e.ItemCompleted(item=notice)),
+    )
+    return (
+        Novelties(journal, running, shared.can_ask),
+        Offers(journal, bench.landings, shared.can_ask),
     )
 
 

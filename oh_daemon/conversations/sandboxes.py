@@ -16,6 +16,7 @@ from oh_daemon.features.network.command_network import ViewNetwork
 from oh_daemon.features.pending_changes.apply import LandingTool
 from oh_daemon.features.pending_changes.apply_git import GitLanding
 from oh_daemon.features.pending_changes.git_repositories import git_dirs_outside
+from oh_daemon.features.pending_changes.offers import LeftInside
 from oh_daemon.features.pending_changes.overlay_sync import CommandStart, Exchange, Stands
 from oh_daemon.features.sandbox.levels import Row
 from oh_daemon.features.sandbox.mounts import Ground, cache_places
@@ -23,7 +24,7 @@ from oh_daemon.features.sandbox.overlay import View
 from oh_daemon.features.sandbox.secret_files import Masks
 from oh_daemon.features.sandbox.storage import KEPT, sweep
 from oh_daemon.features.terminal.shell import Shells
-from oh_daemon.kernel.pending_changes import Keep, LeftInside
+from oh_daemon.kernel.extension_points import MakeDurable
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.checkpoints import LandingPlanned
@@ -141,7 +142,7 @@ def ground_of(
 
 
 class ViewLandings:
-    """The `kernel.pending_changes.Landings` of one of the conversations that share a view."""
+    """The `kernel.extension_points.Landings` of one of the conversations that share a view."""
 
     def __init__(
         self,
@@ -177,7 +178,7 @@ class ViewLandings:
         with self._shared.changing:
             self._step.show(paths, is_busy=self._shared.is_busy)
 
-    def collect(self, observed: Json, keep: Keep) -> bool:
+    def collect(self, observed: Json, keep: MakeDurable) -> bool:
         if observed.get("exitCode") is None:
             self._jobs |= self._shells.jobs
             return False  # It still runs, so it is a job.
@@ -187,7 +188,7 @@ class ViewLandings:
     def has_news(self) -> bool:
         return not (self._jobs <= self._shells.jobs or self._shared.is_busy)
 
-    def collect_rest(self, observed: Json, keep: Keep, *, ends_turn: bool) -> bool:
+    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:
         if not (self.has_news or (ends_turn and (self._is_owner or self._shells.jobs))):
             return False
         return self._collect(observed, keep, with_unfinished=ends_turn)
@@ -237,7 +238,7 @@ class ViewLandings:
             on_end=self._step.on_landed,
         )
 
-    def _collect(self, observed: Json, keep: Keep, *, with_unfinished: bool = False) -> bool:
+    def _collect(self, observed: Json, keep: MakeDurable, *, with_unfinished: bool = False) -> bool:
         with self._shared.changing:
             if self._shared.is_busy:
                 return False  # Its changes are collected together, when the last command has ended.

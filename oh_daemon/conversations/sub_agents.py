@@ -175,7 +175,7 @@ class SubAgents:
         """Return the name of the limit but `maxSteps` that allows the parent no step, or None."""
         state, live = self.parent.state, self.conversations.find_live(self.parent.id)
         # A parent that is being closed stops its sub-agents anyway.
-        beyond_turn = live.budget.rest_before_step(state) if live is not None else None
+        beyond_turn = live.workbench.budget.rest_before_step(state) if live is not None else None
         rest = beyond_turn or rest_before_step(state)
         return rest.stop_reason if rest is not None and rest.stop_reason != "maxSteps" else None
 

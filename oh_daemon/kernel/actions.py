@@ -14,17 +14,15 @@ from typing import Literal
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.approval.consent import Consent, Rejection
-from oh_daemon.features.hooks.hooks import HookPoints
-from oh_daemon.features.project_programs.question import Novelties
 from oh_daemon.kernel.approval_requests import never_asks
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.dependent_calls import skip_reason
+from oh_daemon.kernel.extension_points import Rejection
 from oh_daemon.kernel.journal import LiveText, new_id
 from oh_daemon.kernel.pending_changes import OBSERVED, begun, is_own, own_item, without_landing
 from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolContext, ToolResult, for_model
 from oh_daemon.kernel.recovery import withdrawn
-from oh_daemon.kernel.runtime import Runtime, no_watch
+from oh_daemon.kernel.runtime import Runtime
 from oh_daemon.kernel.state import merge_changes
 from oh_daemon.kernel.tool_calls import plan, presentable, with_blobs, with_context
 from oh_daemon.protocol import events as e
@@ -63,16 +61,12 @@ class _Batch:
 class Actions:
     """One per conversation; `run_open` is called by its worker only."""
 
-    def __init__(self, conversation: Conversation, runtime: Runtime, hooks: HookPoints) -> None:
+    def __init__(self, conversation: Conversation, runtime: Runtime) -> None:
         self._conversation = conversation
         self._journal = conversation.journal
         self._runtime = runtime
-        self._hooks = hooks
-        policy = runtime.policy
-        self._consent = Consent(conversation, policy, hooks)
         self._terms: object = None
         """Those under which the open actions were settled last."""
-        self._novelties = Novelties(conversation.journal, policy.self_running, policy.can_ask)
 
     def run_open(self, cancel: CancelToken) -> ToolResult | None:
         """Bring every open action to its observation, and ask about what is new in the project.
@@ -105,7 +99,11 @@ class Actions:
             has_actions = bool(self._journal.state.open_tool_items())
         if has_actions or batch.ending is not None:
             return has_actions
-        return self._novelties.hold() or self.begin_landing(ends_turn=False)
+        return self._is_held() or self.begin_landing(ends_turn=False)
+
+    def _is_held(self) -> bool:
+        """Return whether the user must answer a question before any action runs."""
+        return any(questions.hold() for questions in self._runtime.questions)
 
     def _mark(self, batch: _Batch) -> object:
         """Return a mark that changes with each answer, each action that ends, and the terms."""
@@ -138,7 +136,7 @@ class Actions:
         """Plan the open actions in order; ask, reject, or return those that may start."""
         ready: list[_Ready] = []
         # A hook that guards an action counts, so what has changed in it is decided first.
-        if self._novelties.hold():
+        if self._is_held():
             return ready
         terms = self._conversation.terms
         again, self._terms = terms != self._terms, terms
@@ -178,14 +176,14 @@ class Actions:
         state, landings = self._journal.state, self._runtime.landings
         landing = state.landings.get(item["id"])
         if landing is None or landings is None:
-            return self._runtime.tools().get(item["tool"])
+            return self._runtime.toolbox.tools.get(item["tool"])
         return landings.tool(landing, asks=not never_asks(state.options_now))
 
     def _consented(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, *, again: bool
     ) -> list[_Ready]:
         try:
-            answer = self._consent.settle(item, tool, intent, again=again)
+            answer = self._runtime.approval.settle(item, tool, intent, again=again)
         except ToolError as exc:
             self._finish(item, result_of(exc, self._journal.masker))
             return []
@@ -231,8 +229,8 @@ class Actions:
     def _run_one(self, batch: _Batch, action: _Ready, cancel: CancelToken) -> None:
         journal, item_id = self._journal, action.item["id"]
         cancel.raise_if_cancelled()
-        watch = self._runtime.watch_files if _may_touch_any_file(action.intent) else no_watch
-        look_again = watch(cancel)
+        watch = self._runtime.watch_files if _may_touch_any_file(action.intent) else None
+        look_again = watch and watch(cancel)
         if not self._begins(action):
             return
         started = journal.clock.monotonic()
@@ -245,7 +243,7 @@ class Actions:
         if action.intent.confinement and self._lands(action, result, elapsed_ms, cancel):
             return
         result, ending = self._completed(action, result, cancel)
-        if (checkpoint := look_again()) is not None:
+        if look_again and (checkpoint := look_again()) is not None:
             with journal.changed:
                 files = self._files_of_turn(checkpoint.changes)
                 journal.append(checkpoint, *files, item_id=item_id)
@@ -298,8 +296,10 @@ class Actions:
             return result, None
         stop = None
         if not (cancel.is_cancelled or is_own(action.item)):
-            result, stop = self._hooks.after_tool(action.item, result, cancel)
-        result = with_context(result, self._runtime.context_for(action.intent.locations))
+            result, stop = self._runtime.hooks.after_tool(action.item, result, cancel)
+        features, locations = self._runtime.features, action.intent.locations
+        texts = [text for each in features for text in each.texts_for(locations, cancel)]
+        result = with_context(result, texts)
         if result.ends_turn or stop is None:
             return result, result if result.ends_turn else None
         return result, ToolResult(({"type": "text", "text": stop},), ends_turn="hook")

@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
-from oh_daemon.features.condensation.condensation import Condensing
-from oh_daemon.features.hooks.hooks import HookPoints
-from oh_daemon.features.stuck.stuck import find_stuck
 from oh_daemon.kernel.actions import Actions
 from oh_daemon.kernel.answer import Answering
-from oh_daemon.kernel.context import View
 from oh_daemon.kernel.conversation import Conversation
-from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.notices import nudge_to_answer, warn
-from oh_daemon.kernel.pending_changes import Offers
 from oh_daemon.kernel.ports import Json, Model, ModelAnswer, ModelRequest, Tool
 from oh_daemon.kernel.recovery import closing_events, ended_turn, stopping_events, without_hosts
 from oh_daemon.kernel.runtime import Runtime
@@ -66,17 +59,10 @@ class AgentLoop:
         self.conversation = conversation
         self._journal = conversation.journal
         self._runtime = runtime
-        self._hooks = HookPoints(self._journal, runtime.policy.hooks)
-        self._actions = Actions(conversation, runtime, self._hooks)
-        self._offers = Offers(self._journal, runtime.landings, runtime.policy.can_ask)
-        view = View(conversation.state.agent["systemPrompt"])
-        before = self._hooks.before_condensing
-        self._condensing = Condensing(self._journal, view, runtime.condenser, before)
+        self._actions = Actions(conversation, runtime)
         self.asides = Asides(self._journal, self._model)
         self._rendered: tuple[list[Tool], list[Json]] = [], []
         self._thread: threading.Thread | None = None
-        self.on_idle: Callable[[], None] = lambda: None
-        """Called on the worker's thread, without a lock, whenever a turn has come to rest."""
 
     def start(self) -> None:
         """Start the worker; further calls, from any thread, change nothing.
@@ -116,7 +102,7 @@ class AgentLoop:
             with self._journal.changed:
                 self.conversation.is_at_work = False
                 self._journal.changed.notify_all()
-            self.on_idle()
+            self._runtime.on_idle()
 
     def _wait_for_work(self) -> bool:
         conversation = self.conversation
@@ -133,7 +119,7 @@ class AgentLoop:
         conversation, state = self.conversation, self.conversation.state
         if self._journal.halted is not None:
             return False
-        if self._offers.are_answered:
+        if any(each.are_answered for each in self._runtime.questions):
             return True
         if state.turn is not None:
             return not conversation.turns.is_paused or state.status == "interrupting"
@@ -179,8 +165,8 @@ class AgentLoop:
             self._journal.halt(exc)
 
     def _rest_of_turn(self, cancel: CancelToken) -> Rest | None:
-        """Act on answered offers and ended jobs, and work on the turn, if one can go on."""
-        self._offers.settle()
+        """Act on answers and ended jobs, and work on the turn, if one can go on."""
+        self._settle_questions()
         if self.conversation.state.turn is None and self._job_has_ended:
             self._actions.begin_landing(ends_turn=False)
         if not self._has_work():
@@ -201,7 +187,7 @@ class AgentLoop:
             rest = self._steps(cancel)
             if rest is None:
                 return None
-            if self._hooks.lets_rest(rest, cancel) and not self._land_rest(cancel):
+            if self._runtime.hooks.lets_rest(rest, cancel) and not self._land_rest(cancel):
                 return None if self.conversation.turns.is_paused else rest
 
     def _land_rest(self, cancel: CancelToken) -> bool:
@@ -210,8 +196,13 @@ class AgentLoop:
             self._actions.run_open(cancel)
             if not self.conversation.turns.is_paused and self.conversation.delivery.has_steering():
                 return True
-        self._offers.make()
+        for questions in self._runtime.questions:
+            questions.ask_at_rest()
         return False
+
+    def _settle_questions(self) -> None:
+        for questions in self._runtime.questions:
+            questions.settle()
 
     def _steps(self, cancel: CancelToken) -> Rest | None:
         """Work until the turn comes to rest and return how; None when it was paused already."""
@@ -223,7 +214,7 @@ class AgentLoop:
             if conversation.turns.is_paused:
                 return None
             cancel.raise_if_cancelled()
-            self._offers.settle()
+            self._settle_questions()
             if state.pause_requested:
                 conversation.turns.pause("user")
                 return None
@@ -231,10 +222,10 @@ class AgentLoop:
             conversation.delivery.take_in_steering()
             rest = (
                 (None if has_message else rest_after_landing(state))
-                or self._hooks.take_messages(cancel)
+                or self._runtime.hooks.take_messages(cancel)
                 or self._condense_by_hand(cancel)
                 or rest_before_step(state)
-                or self._runtime.over_budget(state)
+                or self._rest_of_features()
                 or self._unstick()
             )
             if rest is not None:
@@ -246,42 +237,45 @@ class AgentLoop:
             if rest is None and not answer.tool_calls:
                 nudge_to_answer(self._journal)
 
+    def _rest_of_features(self) -> Rest | None:
+        state = self.conversation.state
+        rests = (feature.rest_before_step(state) for feature in self._runtime.features)
+        return next(filter(None, rests), None)
+
     def _condense_by_hand(self, cancel: CancelToken) -> Rest | None:
         """Condense if the user asked for it; a turn that was started just for that ends here."""
         conversation, state = self.conversation, self.conversation.state
         if state.condense_requested is None:
             return None
-        self._condensing.by_hand(self._model(), cancel)
+        self._runtime.condenser.by_hand(self._model(), cancel)
         is_own_turn = state.open_turn.cause == "condense"
         return Rest("endTurn") if is_own_turn and not conversation.delivery.has_steering() else None
 
     def _unstick(self) -> Rest | None:
         """Nudge a model that goes in circles, or end the turn."""
-        conversation = self.conversation
-        stuck = find_stuck(conversation.state.items)
+        stuck = self._runtime.find_stuck(self.conversation.state.items)
         if stuck is None:
             return None
-        circle = stuck.circle
-        outcome = "stopped" if stuck.stops else "nudged"
+        outcome = "nudged" if stuck.stop_reason is None else "stopped"
         self._journal.append(
-            e.StuckDetected(pattern=circle.pattern, outcome=outcome),
-            e.ItemCompleted(item=circle.notice(new_id(), stops=stuck.stops)),
+            e.StuckDetected(pattern=stuck.pattern, outcome=outcome),
+            e.ItemCompleted(item=stuck.notice),
         )
-        return rest_when_stuck(circle.stop_reason) if stuck.stops else None
+        return None if stuck.stop_reason is None else rest_when_stuck(stuck.stop_reason)
 
     def _ask(self, cancel: CancelToken) -> ModelAnswer:
         """Make one model call, and log its answer, tool calls as open actions."""
         if self._runtime.titles:
             self.asides.begin_title()
         model = self._model()
-        self._runtime.before_step(cancel)
+        self._runtime.toolbox.refresh(cancel)
         for caveat in model.traits.caveats:
             warn(self._journal, caveat)
         for is_last in (False, True):
             try:
                 return self._call(model, cancel)
             except ContextWindowExceededError:
-                if not self._condensing.make_room(model, cancel, is_last=is_last):
+                if not self._runtime.condenser.make_room(model, cancel, is_last=is_last):
                     raise
         return self._call(model, cancel)
 
@@ -290,20 +284,20 @@ class AgentLoop:
         is_first = conversation.state.open_turn.n_steps == 0
         tools = self._rendered_tools()
         request = ModelRequest(
-            messages=self._condensing.messages(model, tools, cancel),
+            messages=self._runtime.condenser.messages(model, tools, cancel),
             tools=tools,
             tool_choice=self._runtime.tool_choice if is_first else "auto",
             cache_key=conversation.state.cache_key,
             effort=conversation.state.options_now.get("effort"),
             history=conversation,
         )
-        answer = Answering(self._journal, self._runtime.tools(), model).ask(request, cancel)
-        self._condensing.count()
+        answer = Answering(self._journal, self._runtime.toolbox.tools, model).ask(request, cancel)
+        self._runtime.condenser.count()
         return answer
 
     def _rendered_tools(self) -> list[Json]:
         """Return the tools as the model gets them, rendered again only when they have changed."""
-        tools, (earlier, rendered) = list(self._runtime.tools().values()), self._rendered
+        tools, (earlier, rendered) = list(self._runtime.toolbox.tools.values()), self._rendered
         if tools != earlier:
             rendered = [render_tool(tool.spec) for tool in tools]
             self._rendered = tools, rendered

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -42,21 +42,6 @@ class Ruling:
     effect: Effect
     rule: str
     covers_high: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Gate:
-    """Something to settle before an action, for instance trust in the folder.
-
-    Rejecting a required gate rejects the action; after rejecting any other, it runs all the same.
-    """
-
-    subject: Subject
-    title: str
-    required: bool
-    on_allow: Callable[[Scope], object]
-    refusal: str | None = None
-    """Set when the user may not be asked: the action is rejected with this reason."""
 
 
 def never_asks(options: Mapping[str, str]) -> bool:

@@ -15,7 +15,7 @@ from oh_daemon.common.masking import Masker
 from oh_daemon.kernel.approval_requests import require_editable
 from oh_daemon.kernel.delivery import DELIVERED, Delivery, MakeCause, plan_delivery
 from oh_daemon.kernel.journal import Journal, new_id
-from oh_daemon.kernel.ports import Clock, EventLog, Json
+from oh_daemon.kernel.ports import Clock, EventLog, Json, MessageContext
 from oh_daemon.kernel.recovery import answering_events, dropped
 from oh_daemon.kernel.state import State
 from oh_daemon.kernel.turns import BUSY, Turns, may_resume
@@ -46,13 +46,21 @@ class Conversation:
     """What clients ask of a conversation. Thread-safe. `kernel.agent.AgentLoop` does the work."""
 
     def __init__(
-        self, state: State, log: EventLog, *, epoch: str, clock: Clock, masker: Masker
+        self,
+        state: State,
+        log: EventLog,
+        context: MessageContext,
+        *,
+        epoch: str,
+        clock: Clock,
+        masker: Masker,
     ) -> None:
         self.id = state.conversation_id
         self.state = state
         self.journal = Journal(state, log, epoch=epoch, clock=clock, masker=masker)
         self.turns = Turns(self.journal)
-        self.delivery = Delivery(self.journal, self.turns)
+        self.delivery = Delivery(self.journal, self.turns, context)
+        self._context = context
         self.decisions = Decisions(self.journal)
         self.cancel = CancelToken()
         self._n_reconsidered = 0
@@ -80,7 +88,7 @@ class Conversation:
             message = QueuedMessage(
                 message_id=new_id(),
                 client_message_id=client_message_id,
-                content=self.delivery.written_out(content),
+                content=self._context.written_out(content),
                 delivery=DELIVERED.get(disposition, delivery),
                 held=None if run else True,
                 options=options or None,

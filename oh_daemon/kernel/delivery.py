@@ -6,17 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from oh_daemon.common.plain_text import clipped, first_line
-from oh_daemon.features.skills.prompts import written_out
 from oh_daemon.kernel.context import NOTHING, last_told
 from oh_daemon.kernel.journal import Journal, new_id
-from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.ports import Json, MessageContext
 from oh_daemon.kernel.prompt import render_rows
 from oh_daemon.kernel.state import State
 from oh_daemon.kernel.turns import BUSY, Turns
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import items, plain
 from oh_daemon.protocol.base import Contract
-from oh_daemon.protocol.composing import SkillKind
 from oh_daemon.protocol.content import CommandPart, Part, SkillPart
 from oh_daemon.protocol.errors import InvalidStateError, OverloadedError
 from oh_daemon.protocol.forms import model_of
@@ -37,15 +35,11 @@ MakeCause = Callable[[Json], e.Cause | None]
 class Delivery:
     """The messages of a conversation. Thread-safe."""
 
-    def __init__(self, journal: Journal, turns: Turns) -> None:
+    def __init__(self, journal: Journal, turns: Turns, context: MessageContext) -> None:
         self._journal = journal
         self._turns = turns
-        self.seen_in_editor: Callable[[], dict[str, str]] = dict[str, str]
-        """Returns what the user's editor shows, as `kernel.context` renders it; must not wait."""
-        self.environment: Callable[[Mapping[str, str]], dict[str, str]] = _nothing
-        """Returns what is true under these options of where the agent works; must not wait."""
-        self.skill_kinds: Callable[[], Mapping[str, SkillKind]] = dict[str, SkillKind]
-        """Returns the skills that a message may name; must not wait."""
+        self._context = context
+        self._last_facts: Mapping[str, str] = {}
 
     def take(self, message: QueuedMessage, disposition: Disposition, cause: MakeCause) -> Json:
         """Deliver a message that has just arrived; the caller interrupts if that was decided.
@@ -68,10 +62,6 @@ class Delivery:
                 result["queuePosition"] = len(self._journal.state.queue)
                 self._journal.append(queued, cause=cause(result))
         return result
-
-    def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
-        """Return the content with the skills and prompts that it names written out."""
-        return written_out(content, self.skill_kinds())
 
     # What the worker does with queued messages
 
@@ -129,7 +119,7 @@ class Delivery:
 
     def _news_of_editor(self, message: QueuedMessage) -> dict[str, str]:
         mask = self._journal.masker.mask
-        shown = {key: mask(value) for key, value in self.seen_in_editor().items()}
+        shown = {key: mask(value) for key, value in self._context.seen_in_editor().items()}
         if any(part.type == "selection" for part in message.content):
             shown.pop("selection", None)  # The user chose a selection to send.
         return self._untold(shown)
@@ -137,7 +127,7 @@ class Delivery:
     def _news_of_environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return what the model was not told yet, under a turn's `own` options."""
         mask = self._journal.masker.mask
-        facts = self.environment({**self._journal.state.options_now, **own})
+        facts = self._context.environment({**self._journal.state.options_now, **own})
         return self._untold({key: mask(value) for key, value in facts.items()})
 
     def _untold(self, facts: Mapping[str, str]) -> dict[str, str]:
@@ -152,6 +142,11 @@ class Delivery:
     def tell_news(self) -> None:
         """Tell the model, between two steps, what it does not know of its environment."""
         with self._journal.changed:
+            facts = self._context.environment(self._journal.state.options_now)
+            # What the model knows is in all items together, which takes long to read.
+            if facts == self._last_facts:
+                return
+            self._last_facts = facts
             if news := self._news_of_environment({}):
                 notice = NoticeItem(
                     id=new_id(),
@@ -176,7 +171,7 @@ class Delivery:
         with self._journal.changed:
             message, place = self._queued(message_id)
             if content is not None:
-                message = message.model_copy(update={"content": self.written_out(content)})
+                message = message.model_copy(update={"content": self._context.written_out(content)})
             last = len(self._journal.state.queue) - 1
             place = place if position is None else min(position, last)
             self._journal.append(e.MessageEdited(message=message, position=place))
@@ -205,10 +200,6 @@ class Delivery:
         raise InvalidStateError(
             f"no queued message {message_id!r}; conversation/queue op list has them"
         )
-
-
-def _nothing(_options: Mapping[str, str]) -> dict[str, str]:
-    return {}
 
 
 def plan_delivery(

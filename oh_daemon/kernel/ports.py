@@ -17,6 +17,7 @@ from oh_daemon.common.hosts import Host
 from oh_daemon.common.masking import Masker
 from oh_daemon.common.partial_text import PartialTexts
 from oh_daemon.protocol.approvals import Subject, ToolSubject
+from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import ModelError, StorageError
 from oh_daemon.protocol.forms import ToolFields
 from oh_daemon.protocol.items import Location, Purpose, Risk, StopReason, ToolKind
@@ -364,6 +365,28 @@ ApprovalPolicy = Callable[[ToolSpec, Intent], Literal["allow", "ask", "reject"] 
 
 Rules, hooks and protected places still apply. When it raises, the user is asked.
 """
+
+
+# Messages
+
+
+class MessageContext(Protocol):
+    """What comes with a message beside its content. Must not wait."""
+
+    def seen_in_editor(self) -> dict[str, str]:
+        """Return what the user's editor shows, as `kernel.context` renders it."""
+        ...
+
+    def environment(self, options: Mapping[str, str], /) -> dict[str, str]:
+        """Return facts about the place where the agent works, under these options."""
+        ...
+
+    def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
+        """Return the content with the prompts of the commands and skills that it names.
+
+        Raises `InvalidParamsError` for an unknown command or skill.
+        """
+        ...
 
 
 # Storage and time

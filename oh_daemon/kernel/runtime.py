@@ -1,24 +1,27 @@
-"""What a conversation's agent works with, composed once in `conversations/open_conversation`."""
+"""The parts of a conversation's agent, composed once in `conversations/open_conversation`."""
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.approval.consent import Policy
-from oh_daemon.kernel.pending_changes import Landings
-from oh_daemon.kernel.ports import Model, Tool
-from oh_daemon.kernel.prompt import ContextFile
-from oh_daemon.kernel.state import State
-from oh_daemon.kernel.turns import Rest
-from oh_daemon.protocol import events as e
-from oh_daemon.protocol.items import Location
-from oh_daemon.protocol.settings import Condenser
+from oh_daemon.kernel.extension_points import (
+    Approval,
+    Condenser,
+    Feature,
+    FindStuck,
+    Hooks,
+    Landings,
+    OpenQuestions,
+    Toolbox,
+    WatchFiles,
+)
+from oh_daemon.kernel.ports import Model
 
 
 class Slots:
@@ -68,31 +71,25 @@ class Slots:
         return self._free > 0 and self._waiting[0] is ticket
 
 
-def no_watch(_cancel: CancelToken) -> Callable[[], None]:
-    return lambda: None
-
-
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What the core knows of the world, beside its log."""
+    """The parts of one conversation's agent; `kernel.extension_points` says what each does."""
 
     model_for: Callable[[str], Model]
-    tools: Callable[[], Mapping[str, Tool]]
-    """Returns the tools offered now, by name; replaced as a whole, so any thread may call it."""
-    policy: Policy = field(default_factory=Policy)
-    slots: Slots = field(default_factory=Slots)
-    tool_choice: Literal["auto", "required"] = "auto"
+    toolbox: Toolbox
+    features: Sequence[Feature]
+    approval: Approval
+    hooks: Hooks
+    questions: Sequence[OpenQuestions]
+    condenser: Condenser
+    find_stuck: FindStuck
+    landings: Landings | None
+    """None where commands change the open folders themselves."""
+    watch_files: WatchFiles | None
+    slots: Slots
+    tool_choice: Literal["auto", "required"]
     """`required` holds for the first request of a turn only."""
-    condenser: Condenser = "pipeline"
-    context_for: Callable[[Sequence[Location]], Sequence[ContextFile]] = lambda _locations: ()
-    """Returns what the project says about the places of an action, only what is new each time."""
-    titles: bool = False
+    titles: bool
     """Whether a new conversation gets a title from the model."""
-    watch_files: Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]] = no_watch
-    """Looks at the folders before an action; the function returned looks again for changes."""
-    landings: Landings | None = None
-    """Brings what commands changed in their view into the open folders, where there is a view."""
-    over_budget: Callable[[State], Rest | None] = lambda _state: None
-    """Checks limits beyond those of the turn; may read the disk."""
-    before_step: Callable[[CancelToken], None] = lambda _cancel: None
-    """Brings `tools` up to date; may wait for servers that are starting."""
+    on_idle: Callable[[], None]
+    """Called on the worker's thread, without a lock, whenever a turn has come to rest."""

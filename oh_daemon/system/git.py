@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.common.plain_text import well_formed
-from oh_daemon.kernel.pending_changes import CACHES
 from oh_daemon.protocol.checkpoints import StashEntry
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
@@ -26,6 +25,11 @@ Rows = frozenset[bytes]
 
 HEAD = "HEAD"
 STASH = "refs/stash"
+CACHES = frozenset(
+    """__pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .eslintcache
+    .parcel-cache .turbo""".split()  # noqa: SIM905
+)
+"""Names of what programs make again at need: they are ignored everywhere, and never land."""
 _OBJECT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _REF = re.compile(r"refs/(heads|tags)/[^\s\x00-\x1f\x7f~^:?*\[\\\ud800-\udfff]+")
 """A name that git allows, and that fits into a log."""

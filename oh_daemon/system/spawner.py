@@ -384,3 +384,16 @@ def input_file(data: bytes, stack: ExitStack) -> int:
 def written_to(file: int) -> bytes:
     """Return what programs wrote to an `output_file`."""
     return os.pread(file, os.lseek(file, 0, os.SEEK_CUR), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Spawners:
+    """Start the programs of one conversation."""
+
+    host: Spawner
+    inside: Callable[[], Spawner] | None
+    """Returns the spawner in the conversation's sandbox, if there is one. Raises `ToolError`."""
+
+    def for_project(self) -> Spawner:
+        """Return the spawner for what the project runs by itself. Raises `ToolError`."""
+        return self.inside() if self.inside else self.host

@@ -28,8 +28,11 @@ class EditHistory:
         self._folders = folders
         self.blobs = blobs
         self._changes: dict[Path, list[FileChange]] = {}
-        self.on_change: Callable[[Path], None] = lambda _path: None
-        """Told of the real path of each change that is recorded; must not block."""
+        self._listeners: list[Callable[[Path], None]] = []
+
+    def listen(self, on_change: Callable[[Path], None]) -> None:
+        """Report each change that is recorded, by real path; `on_change` must not block."""
+        self._listeners.append(on_change)
 
     def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
         """Return the change from one text to another without storing it; None means no file."""
@@ -60,7 +63,8 @@ class EditHistory:
         self.put(before)
         self.put(after)
         self._remember_at(path, change)
-        self.on_change(path)
+        for on_change in self._listeners:
+            on_change(path)
         return change
 
     def put(self, text: str | None) -> str | None:

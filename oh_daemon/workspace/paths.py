@@ -22,6 +22,7 @@ from typing import Literal
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from oh_daemon.protocol.errors import InvalidParamsError, PathOutsideWorkspaceError, ToolError
+from oh_daemon.protocol.items import Location
 from oh_daemon.workspace.path_classes import guarded
 
 _OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -57,6 +58,11 @@ def path_from_uri(uri: str) -> Path | None:
 def paths_from_uris(uris: Iterable[str]) -> list[Path]:
     """Return the paths of those URIs that name files of this machine."""
     return [path for path in map(path_from_uri, uris) if path is not None]
+
+
+def real_paths(locations: Iterable[Location]) -> list[Path]:
+    """Return the real paths of those places that are on this machine. Raises `ToolError`."""
+    return [*map(real_path, paths_from_uris(location.uri for location in locations))]
 
 
 def uri_from_path(path: Path) -> str:

@@ -11,7 +11,16 @@ from typing import Any, NoReturn
 
 import orjson
 import pytest
-from core_world import DEADLINE_S, Heard, at_work, new_conversation, text, tool
+from core_world import (
+    ATTENDED,
+    DEADLINE_S,
+    Heard,
+    at_work,
+    new_conversation,
+    runtime_of,
+    text,
+    tool,
+)
 from fake_llm import (
     Json,
     Step,
@@ -28,13 +37,12 @@ from fake_llm import (
     with_usage,
 )
 
-from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.approval.consent import NO_POLICY
 from oh_daemon.kernel.actions import MAX_PARALLEL
 from oh_daemon.kernel.agent import AgentLoop
-from oh_daemon.kernel.approval_requests import Gate
+from oh_daemon.kernel.extension_points import Gate
 from oh_daemon.kernel.function_tool import FunctionTool
-from oh_daemon.kernel.ports import Footprint, Intent, Tool, ToolContext, ToolResult, ToolSpec
-from oh_daemon.kernel.runtime import Runtime
+from oh_daemon.kernel.ports import Footprint, Intent, ToolContext, ToolResult, ToolSpec
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import Decision
 from oh_daemon.protocol.errors import StorageError, ToolError
@@ -68,7 +76,7 @@ def eager_threads() -> Iterator[None]:
 def test_an_agent_that_many_start_at_once_works_once():
     for _ in range(100):
         conversation = new_conversation()
-        agent = AgentLoop(conversation, Runtime(model_for=_no_model, tools=dict[str, Tool]))
+        agent = AgentLoop(conversation, runtime_of(conversation, _no_model))
         together = threading.Barrier(4)
 
         def start(agent: AgentLoop = agent, together: threading.Barrier = together) -> None:
@@ -372,7 +380,7 @@ def test_an_interrupt_ends_all_calls_that_run_side_by_side():
 
 def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
     script = [call("echo", words="x"), say("Done.")]
-    asking = Policy(can_ask=lambda: True)
+    asking = ATTENDED
     with at_work(script, ECHO, policy=asking, options=ASKING) as work:
         conversation = work.conversation
         sent = conversation.send(text("go"))
@@ -381,7 +389,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         work.agent.close(DEADLINE_S)
         conversation.journal.is_closing = False
         model = work.agent._runtime.model_for
-        again = AgentLoop(conversation, Runtime(model_for=model, tools=dict))
+        again = AgentLoop(conversation, runtime_of(conversation, model))
         again.start()
         with conversation.journal.changed:
             resumed = conversation.resume()
@@ -432,7 +440,7 @@ class Narrow(FunctionTool):
 def test_finish_waits_for_the_calls_before_it_also_over_a_pause():
     narrow = Narrow(ToolSpec("narrow", "Writes.", {"type": "object"}), lambda: "written")
     script = [calls(call("narrow"), call("finish", message="Bye"))]
-    options, policy = {**ASKING, "approval": "askRisky"}, Policy(can_ask=lambda: True)
+    options, policy = {**ASKING, "approval": "askRisky"}, ATTENDED
     with at_work(script, narrow, policy=policy, options=options) as work:
         work.conversation.send(text("go"))
         work.heard.wait_for(lambda _heard: work.conversation.state.status == "waiting")
@@ -465,7 +473,7 @@ def answer(work: Any, effect: Any, **more: Any) -> None:
 )
 def test_an_action_waits_for_its_approval(effect: str, status: str, words: str):
     script = [call("echo", words="hello"), say("Done.")]
-    with at_work(script, ECHO, policy=Policy(can_ask=lambda: True), options=ASKING) as work:
+    with at_work(script, ECHO, policy=ATTENDED, options=ASKING) as work:
         ended: Future[Json] = Future()
         threading.Thread(target=lambda: ended.set_result(work.run())).start()
         work.heard.wait_for(lambda _heard: work.conversation.state.status == "waiting")
@@ -485,7 +493,7 @@ def test_an_action_runs_though_its_answer_came_before_the_next_one_was_asked_abo
     answered: list[bool] = []
     echo = tool("echo", lambda words: words, read_only=True, words={"type": "string"})
     script = [calls(call("echo", words="a"), call("echo", words="b"))]
-    policy = Policy(can_ask=lambda: True, gates=gates)
+    policy = replace(ATTENDED, gates=gates)
     with at_work(script, echo, policy=policy, options=ASKING) as work:
         work.conversation.send(text("go"))
         work.heard.event("item.completed", nth=2)
@@ -503,7 +511,7 @@ def test_with_nobody_to_ask_the_action_is_rejected_at_once():
 
 def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allowed():
     script = [call("echo", words="hello"), say("Done.")]
-    with at_work(script, ECHO, policy=Policy(can_ask=lambda: True), options=ASKING) as work:
+    with at_work(script, ECHO, policy=ATTENDED, options=ASKING) as work:
         conversation = work.conversation
         sent = conversation.send(text("go"))
         work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
@@ -713,7 +721,7 @@ class NotedLog(MemoryLog):
 def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_runs():
     log = NotedLog()
     write = tool("write", lambda: log.notes.append("written"))
-    asking = Policy(can_ask=lambda: log.notes.append("asked") is None)
+    asking = replace(NO_POLICY, can_ask=lambda: log.notes.append("asked") is None)
     script = [call("write"), say("Done.")]
     with at_work(script, write, policy=asking, log=log, options=ASKING) as work:
         work.conversation.send(text("go"))

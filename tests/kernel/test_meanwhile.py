@@ -6,19 +6,27 @@ import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 import pytest
-from core_world import DEADLINE_S, Heard, at_work, new_conversation, text, tool
+from core_world import (
+    ATTENDED,
+    DEADLINE_S,
+    Heard,
+    at_work,
+    new_conversation,
+    runtime_of,
+    text,
+    tool,
+)
 from fake_llm import Json, call, calls, say
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.approval.consent import Policy
-from oh_daemon.features.hooks.hooks import HookRun, Hooks
+from oh_daemon.features.hooks.hooks import NO_HOOKS, HookRun
 from oh_daemon.kernel.agent import AgentLoop
-from oh_daemon.kernel.approval_requests import Gate
+from oh_daemon.kernel.extension_points import Gate
 from oh_daemon.kernel.function_tool import FunctionTool
 from oh_daemon.kernel.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec, Traits
-from oh_daemon.kernel.runtime import Runtime
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import TrustSubject
 from oh_daemon.protocol.errors import NetworkError
@@ -73,7 +81,7 @@ def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
     def gates(spec: ToolSpec, _intent: Intent) -> list[Gate]:
         return [Gate(subject, "Trust?", True, lambda _: None)] if spec.name == "first" else []
 
-    policy = Policy(can_ask=lambda: True, gates=gates)
+    policy = replace(ATTENDED, gates=gates)
     script = [calls(call("first"), call("slow"), call("quick")), say("Done.")]
     with at_work(script, first, slow, echo("quick"), policy=policy) as work:
         work.conversation.send(text("go"))
@@ -99,7 +107,7 @@ def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(
         return [refused] if refusal else []
 
     sent: list[str] = []
-    policy = Policy(can_ask=lambda: True, gates=gates)
+    policy = replace(ATTENDED, gates=gates)
     script = [calls(call("first"), call("second")), say("Done.")]
     tools, options = [echo("first"), echo("second")], {**ASKING, "approval": approval}
     with at_work(script, *tools, policy=policy, options=options) as work:
@@ -117,7 +125,7 @@ def test_a_stop_is_a_stop_though_a_pause_was_asked_for_and_somebody_must_answer(
         return []
 
     stopped: list[Future[Json]] = []
-    policy = Policy(can_ask=lambda: True, gates=gates)
+    policy = replace(ATTENDED, gates=gates)
     with at_work([call("echo")], echo("echo"), policy=policy, options=ASKING) as work:
         assert work.run()["status"] == "interrupted"
         assert stopped[0].result(DEADLINE_S)["status"] == "interrupted"
@@ -142,7 +150,7 @@ class Unreachable:
 def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
     conversation, stopped = new_conversation(), list[Future[Json]]()
     model = Unreachable(lambda: stopped.append(conversation.interrupt()))
-    agent = AgentLoop(conversation, Runtime(model_for=lambda _: model, tools=dict))
+    agent = AgentLoop(conversation, runtime_of(conversation, lambda _: model))
     sent = conversation.send(text("go"))
     done = conversation.turns.ended(sent["messageId"], sent["turnId"])
     agent.start()
@@ -160,8 +168,8 @@ def test_hooks_see_a_message_also_after_a_rollback():
 
     prompts: list[str] = []
     table = {"UserPromptSubmit": (HookGroup(hooks=(HookCommand(type="command", command="h"),)),)}
-    policy = Policy(hooks=Hooks(table=lambda: table, run=run))
-    with at_work([call("echo"), say("Done."), say("Done.")], echo("echo"), policy=policy) as work:
+    hooks = replace(NO_HOOKS, table=lambda: table, run=run, may_run=lambda _command: True)
+    with at_work([call("echo"), say("Done."), say("Done.")], echo("echo"), hooks=hooks) as work:
         work.run("first")
         rolled_back = e.ConversationRolledBack(
             to_seq=1, to_item_id=work.conversation.state.items[0]["id"], files="keep"

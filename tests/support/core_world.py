@@ -4,9 +4,9 @@ model is the HTTP fake."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -15,26 +15,31 @@ from model_calls import retrying
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.approval.consent import NO_POLICY, Consent, Policy
+from oh_daemon.features.condensation.condensation import Condensing
 from oh_daemon.features.conversation_tools.tools import FinishTool
+from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, Hooks
+from oh_daemon.features.stuck.stuck import find_stuck
 from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import WatchFiles
 from oh_daemon.kernel.function_tool import FunctionTool
 from oh_daemon.kernel.ports import EventLog, Json, Model, Tool, ToolSpec
-from oh_daemon.kernel.runtime import Runtime, no_watch
+from oh_daemon.kernel.runtime import Runtime, Slots
 from oh_daemon.kernel.state import State
 from oh_daemon.protocol import events as e
-from oh_daemon.protocol.content import TextPart
+from oh_daemon.protocol.content import Part, TextPart
 from oh_daemon.protocol.settings import Condenser
 from oh_daemon.storage.memory_log import MemoryLog
 
 DEADLINE_S = 120
 """So long because the first call imports litellm, which takes a while on a busy machine."""
-Watch = Callable[[CancelToken], Callable[[], e.CheckpointCreated | None]]
 NOW = "2026-01-02T03:04:05.678Z"
 PROMPT = "Be good."
 SECRET = "hush-0123456789"
 OPTIONS = {"mode": "ask", "approval": "askNever", "model": "fake"}
+ATTENDED = replace(NO_POLICY, can_ask=lambda: True)
+"""A policy with a user who can be asked."""
 CREATED = e.ConversationCreated(
     title="",
     folders=(),
@@ -52,11 +57,24 @@ class StandingClock:
         return 0.0
 
 
+class NoContext:
+    """A `MessageContext` that adds nothing to messages."""
+
+    def seen_in_editor(self) -> dict[str, str]:
+        return {}
+
+    def environment(self, _options: Mapping[str, str]) -> dict[str, str]:
+        return {}
+
+    def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
+        return tuple(content)
+
+
 def new_conversation(log: EventLog | None = None, **changes: Any) -> Conversation:
     """Return a conversation that was just created; `changes` override fields of its first event."""
     clock, masker = StandingClock(), Masker([SECRET])
     conversation = Conversation(
-        State("c1"), log or MemoryLog(), epoch="e1", clock=clock, masker=masker
+        State("c1"), log or MemoryLog(), NoContext(), epoch="e1", clock=clock, masker=masker
     )
     conversation.journal.append(CREATED.model_copy(update=changes))
     return conversation
@@ -145,18 +163,62 @@ class Work:
         return [item for item in self.conversation.state.items if item["kind"] == kind]
 
 
+@dataclass
+class Tools:
+    """A `Toolbox` whose tools stay the same."""
+
+    tools: Mapping[str, Tool]
+
+    def refresh(self, _cancel: CancelToken) -> None: ...
+
+
+def runtime_of(
+    conversation: Conversation,
+    model_for: Callable[[str], Model],
+    *tools: Tool,
+    policy: Policy = NO_POLICY,
+    hooks: Hooks = NO_HOOKS,
+    condenser: Condenser = "pipeline",
+    **others: Any,
+) -> Runtime:
+    """Return a runtime with these tools and features; `others` are further fields of it."""
+    journal = conversation.journal
+    points = HookPoints(journal, hooks)
+    fields: dict[str, Any] = {
+        "landings": None,
+        "watch_files": None,
+        "tool_choice": "auto",
+        "titles": False,
+        **others,
+    }
+    return Runtime(
+        model_for=model_for,
+        toolbox=Tools({each.spec.name: each for each in tools}),
+        features=(),
+        approval=Consent(conversation, policy, points),
+        hooks=points,
+        questions=(),
+        condenser=Condensing(journal, condenser, points.before_condensing),
+        find_stuck=find_stuck,
+        slots=Slots(),
+        on_idle=lambda: None,
+        **fields,
+    )
+
+
 @contextmanager
 def at_work(
     script: Script,
     *tools: Tool,
-    policy: Policy | None = None,
+    policy: Policy = NO_POLICY,
+    hooks: Hooks = NO_HOOKS,
     max_attempts: int = 2,
     log: EventLog | None = None,
     tool_choice: Any = "auto",
     condenser: Condenser = "pipeline",
     window: int | None = None,
     titles: bool = False,
-    watch: Watch = no_watch,
+    watch: WatchFiles | None = None,
     others: Mapping[str, Json] | None = None,
     **changes: Any,
 ) -> Generator[Work]:
@@ -170,11 +232,13 @@ def at_work(
     with FakeLLM(script) as fake:
         models: dict[str, Model] = {"fake": retrying(fake, max_attempts, context_window=window)}
         models |= {n: retrying(fake, **given) for n, given in (others or {}).items()}
-        offered: dict[str, Tool] = {each.spec.name: each for each in (*tools, FinishTool())}
-        runtime = Runtime(
-            model_for=models.__getitem__,
-            tools=lambda: offered,
-            policy=policy or Policy(),
+        runtime = runtime_of(
+            conversation,
+            models.__getitem__,
+            *tools,
+            FinishTool(),
+            policy=policy,
+            hooks=hooks,
             tool_choice=tool_choice,
             condenser=condenser,
             titles=titles,

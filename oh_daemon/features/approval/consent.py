@@ -8,17 +8,15 @@ since, the user is asked again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from oh_daemon.features.approval.policy import Verdict, advice, decide
 from oh_daemon.features.approval.program_policy import rated, ruled
 from oh_daemon.features.approval.rules import ruling_of
-from oh_daemon.features.hooks.hooks import HookPoints, Hooks
-from oh_daemon.features.project_programs.question import SelfRunning
+from oh_daemon.features.hooks.hooks import HookPoints
 from oh_daemon.kernel.approval_requests import (
     EDITS,
     RISK_ORDER,
-    Gate,
     Ruling,
     approval_options,
     digest_of,
@@ -28,6 +26,7 @@ from oh_daemon.kernel.approval_requests import (
     new_approval,
 )
 from oh_daemon.kernel.conversation import Conversation, Decisions
+from oh_daemon.kernel.extension_points import Gate, Rejection
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.pending_changes import BEGUN
 from oh_daemon.kernel.pending_changes import TOOL as LANDING
@@ -51,28 +50,30 @@ from oh_daemon.protocol.rules_and_hooks import Rule
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What decides from outside: gates, rules, hooks, grants kept for a folder, a user to ask."""
+    """What decides from outside: gates, rules, grants kept for a folder, a user to ask."""
 
-    gates: Callable[[ToolSpec, Intent], Sequence[Gate]] = lambda _spec, _intent: ()
-    rules: Callable[[], Sequence[Rule]] = lambda: ()
-    hooks: Hooks = field(default_factory=Hooks)
-    self_running: SelfRunning = field(default_factory=SelfRunning)
-    analyzer: RiskAnalyzer | None = None
-    decides: ApprovalPolicy | None = None
-    is_granted: Callable[[str], bool] = lambda _key: False
-    save_grant: Callable[[str], None] = lambda _key: None
-    can_ask: Callable[[], bool] = lambda: False
-    can_answer: Callable[[Question], bool] = lambda _question: False
+    gates: Callable[[ToolSpec, Intent], Sequence[Gate]]
+    rules: Callable[[], Sequence[Rule]]
+    analyzer: RiskAnalyzer | None
+    decides: ApprovalPolicy | None
+    is_granted: Callable[[str], bool]
+    save_grant: Callable[[str], None]
+    can_ask: Callable[[], bool]
+    can_answer: Callable[[Question], bool]
     """Whether a client is there that can answer a question of the agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    """The action must not run; `text` is its observation."""
-
-    text: str
-    is_for_model: bool = False
-    """Whether people need not be shown it."""
+NO_POLICY = Policy(
+    gates=lambda _spec, _intent: (),
+    rules=tuple,
+    analyzer=None,
+    decides=None,
+    is_granted=lambda _key: False,
+    save_grant=lambda _key: None,
+    can_ask=lambda: False,
+    can_answer=lambda _question: False,
+)
+"""No rule, gate or grant, and no user who could be asked."""
 
 
 @dataclass(frozen=True, slots=True)

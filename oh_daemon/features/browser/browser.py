@@ -10,19 +10,18 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
-from oh_daemon.features.mcp.servers import Confinement
+from oh_daemon.features.mcp.servers import Confinement, McpServers
 from oh_daemon.features.network.command_network import PROXY_URL
 from oh_daemon.features.network.host_consent import BROWSER
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.ports import Caveat, Json
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.mcp import McpServerSettings
-from oh_daemon.system.spawner import Spawner
-
-if TYPE_CHECKING:
-    from oh_daemon.conversations.services import Shared
+from oh_daemon.protocol.settings import Settings
+from oh_daemon.system.spawner import Spawner, Spawners
 
 PINNED: Json = json.loads(Path(__file__).with_name("browser.json").read_text())
 LAUNCH = Path(__file__).with_name("playwright.json")
@@ -52,50 +51,48 @@ _NO_NODE = "it needs Node with npx: install it (`apt install npm`), or turn `bro
 _NO_CHROMIUM = "it needs Chromium: install it (`apt install chromium`), or turn `browser` off"
 
 
-class Browser:
+class Browser(Feature):
     """The browser of one conversation, if the settings want one."""
 
     def __init__(
         self,
-        shared: Shared,
-        folders: Sequence[Path],
-        inside: Callable[[], Spawner] | None,
+        mcp: McpServers,
+        settings: Callable[[], Settings],
+        refusal: Callable[[], str | None],
+        cwd: Path,
+        spawners: Spawners,
         settle: Callable[[CancelToken], str | None],
     ) -> None:
-        """`inside` returns what starts programs in the view, if there is one.
-
-        For `settle` see `Confinement`.
-        """
-        self._shared = shared
-        self._folders = folders
-        self._inside = inside
+        """`refusal` returns why nothing may start; for `settle` see `Confinement`."""
+        self._settings = settings
+        self._refusal = refusal
+        self._spawners = spawners
         self._cancel = CancelToken()
-        cwd = folders[0] if folders else Path.home()
-        self.servers = shared.mcp.beside(self._wanted, cwd, self._prepare)
+        inside = spawners.inside
+        self.servers = mcp.beside(self._wanted, cwd, self._prepare)
         self.servers.wait_s = _WAIT_S
         self.servers.confinement = Confinement(HELD, settle) if inside else None
         self.servers.caveat = None if inside else _NOT_HELD
 
     def _wanted(self) -> dict[str, McpServerSettings]:
-        settings = self._shared.settings(self._folders[0] if self._folders else None).settings
+        settings = self._settings()
         if not settings.browser or BROWSER in settings.mcp_servers:
             return {}
         return {BROWSER: McpServerSettings(command="node", start_timeout_s=_START_S)}
 
     def _prepare(self, server: McpServerSettings) -> tuple[Spawner, McpServerSettings]:
-        if self._folders and (refusal := self._shared.sandbox(self._folders).refusal):
+        if refusal := self._refusal():
             raise ToolError(refusal)
         if shutil.which("npx") is None:
             raise ToolError(_NO_NODE)
         chromium = _chromium()
         program = self._fetched()
         is_root = os.geteuid() == 0  # Chromium refuses its own sandbox to root.
-        held = _INSIDE if self._inside else ("--no-sandbox" if is_root else "--sandbox",)
+        held = _INSIDE if self._spawners.inside else ("--no-sandbox" if is_root else "--sandbox",)
         output = Path.home() / ".cache" / "oh-daemon-browser"
         own = ("--config", str(LAUNCH), "--executable-path", chromium, "--output-dir", str(output))
         args = (program, *PINNED["arguments"], *own, *held)
-        spawner = self._inside() if self._inside else self._shared.spawner
-        return spawner, server.model_copy(update={"args": args})
+        return self._spawners.for_project(), server.model_copy(update={"args": args})
 
     def _fetched(self) -> str:
         """Return the server's program, which is downloaded if it is not here, but not run.
@@ -106,7 +103,7 @@ class Browser:
         where = ("-c", f"command -v {PINNED['program']}")
         argv = ("npx", "--yes", "--ignore-scripts", "--no-update-notifier", package, *where)
         try:
-            ran = self._shared.spawner.run(
+            ran = self._spawners.host.run(
                 argv, cwd=Path.home(), timeout_s=_START_S, cancel=self._cancel
             )
         except Cancelled as exc:
@@ -115,6 +112,9 @@ class Browser:
             said = ran.stderr.decode(errors="replace").strip().splitlines()
             raise ToolError(f"npx cannot fetch {package.partition('=')[2]}: {' '.join(said[:2])}")
         return ran.stdout.decode().strip()
+
+    def before_step(self, _conversation: Conversation, _cancel: CancelToken) -> None:
+        self.servers.begin()
 
     def close(self) -> None:
         self._cancel.cancel()

@@ -11,7 +11,11 @@ import logging
 import threading
 from collections.abc import Callable
 
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.journal import History, Listener
+from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import Caveat, Clock
 from oh_daemon.kernel.state import State
 from oh_daemon.kernel.turns import Rest
@@ -25,7 +29,7 @@ _BY_USER = frozenset({"turn.started", "turn.resumed", "approval.resolved", "inpu
 _SET_PRICES = "Some had none; `llm.inputCostPerToken` and `llm.outputCostPerToken` set them."
 
 
-class Budget(Listener):
+class Budget(Listener, Feature):
     """The budget of one conversation; `spend` adds to today's cost and returns the day's sum."""
 
     def __init__(
@@ -52,9 +56,9 @@ class Budget(Listener):
             return Rest("maxMinutes", "paused", "budget")
         return None
 
-    def warn_of_unknown(self, state: State, warn: Callable[[Caveat], None]) -> None:
+    def before_step(self, conversation: Conversation, _cancel: CancelToken) -> None:
         """Warn when a limit is set, but calls of unknown price do not count toward it."""
-        settings = self._settings()
+        settings, state = self._settings(), conversation.state
         limits = (
             state.max_cost_usd,
             settings.max_cost_usd_per_conversation,
@@ -62,7 +66,7 @@ class Budget(Listener):
         )
         if any(limits) and state.usage and "cost" not in state.usage:
             title = "The limit of cost counts only calls with a known price"
-            warn(Caveat("unknownPrice", title, _SET_PRICES))
+            warn(conversation.journal, Caveat("unknownPrice", title, _SET_PRICES))
 
     def save(self) -> float:
         """Store the cost that is not stored yet; return today's sum as far as it is known."""

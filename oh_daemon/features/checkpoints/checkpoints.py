@@ -11,12 +11,16 @@ import hashlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature
+from oh_daemon.kernel.notices import warn
+from oh_daemon.kernel.ports import Caveat
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.events import CheckpointCreated
 from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
@@ -48,7 +52,7 @@ _CONFIG = """[core]
 # Files are kept byte for byte, whatever attributes and filters the project sets.
 _ATTRIBUTES = "* -text -filter -ident -working-tree-encoding\n"
 
-NO_CHECKPOINTS = "Commands leave no checkpoints here"
+_NO_CHECKPOINTS = "Commands leave no checkpoints here"
 """Title of the notice that what commands change cannot be taken back."""
 
 Trees = dict[str, str]
@@ -75,7 +79,7 @@ class Difference:
     after: Kept | None
 
 
-class Checkpoints:
+class Checkpoints(Feature):
     """The checkpoints of one conversation. Safe from any thread."""
 
     def __init__(
@@ -115,6 +119,11 @@ class Checkpoints:
                 self.is_off = not cancel.is_cancelled
                 return None
             return trees
+
+    def report(self, conversation: Conversation, _offered: Container[str]) -> None:
+        """Warn when there are no checkpoints."""
+        if self.is_off:
+            warn(conversation.journal, Caveat("noCheckpoints", _NO_CHECKPOINTS, self.problem))
 
     def watch(self, cancel: CancelToken) -> Callable[[], CheckpointCreated | None]:
         """Take a checkpoint now; the returned function takes another and reports what changed."""

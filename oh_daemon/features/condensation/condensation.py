@@ -55,14 +55,16 @@ class Condensing:
     def __init__(
         self,
         journal: Journal,
-        view: View,
         condenser: Condenser,
-        before: Callable[[CancelToken], bool] = lambda _cancel: True,
+        before: Callable[[CancelToken], bool],
     ) -> None:
-        """`before` is called before anything is left out, and may forbid it."""
+        """`before` is called before anything is left out, and may forbid it.
+
+        The prompt comes from the log, so the conversation must have begun.
+        """
         self._before = before
         self._journal = journal
-        self._view = view
+        self._view = View(journal.state.agent["systemPrompt"])
         self._condenser = condenser
         self._gauge = Gauge()
         self._last_size = Size(0, 0)

@@ -100,12 +100,15 @@ RunHooks = Callable[[Sequence[Hook], str, CancelToken], Sequence[HookRun]]
 class Hooks:
     """The hooks of one journal, how they are run, and what each of them is told."""
 
-    table: Callable[[], HookTable] = dict
-    run: RunHooks = lambda _commands, _text, _cancel: ()
-    may_run: Callable[[str], bool | None] = lambda _command: True
+    table: Callable[[], HookTable]
+    run: RunHooks
+    may_run: Callable[[str], bool | None]
     """What the user decided about a project's hook as it is now, None if nothing yet."""
-    transcript: str = ""
-    cwd: str = ""
+    transcript: str
+    cwd: str
+
+
+NO_HOOKS = Hooks(dict, lambda _hooks, _text, _cancel: (), lambda _command: None, "", "")
 
 
 class HookPoints:

@@ -9,19 +9,24 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.subagents.agents import AgentSource, NamedAgent, parse_agent
+from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.prompt import ContextFile, capped
+from oh_daemon.kernel.state import State
 from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.items import Location
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.files import read_plain
+from oh_daemon.workspace.paths import real_paths
 
 NAMES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".cursorrules", ".openhands/microagents/repo.md")
 
 
-class ContextFiles:
+class ContextFiles(Feature):
     """Thread-safe. Reads each file as the editor shows it, unsaved text included."""
 
     def __init__(self, documents: Documents) -> None:
@@ -30,27 +35,27 @@ class ContextFiles:
         self._lock = threading.Lock()
         self._names: set[str] = set()
 
-    def remember(self, names: Iterable[str]) -> None:
-        """Mark files that the agent was given in an earlier run."""
+    def restore(self, state: State) -> None:
+        """Mark the files that the agent was given; it is given all others again."""
+        given = {*state.agent.get("contextFiles", ())}
+        for item in state.items:
+            given.update((item.get("meta") or {}).get("contextFiles", ()))
         with self._lock:
-            self._names.update(names)
-
-    def forget(self) -> None:
-        """Forget which files the agent was given, so that it is given them again."""
-        with self._lock:
-            self._names.clear()
+            self._names = given
 
     def of_roots(self) -> tuple[ContextFile, ...]:
         """Return the new files of the open folders, by folder, then by how common the name is."""
         return self._tell(root / name for root in self._folders.roots for name in NAMES)
 
-    def on_the_way(self, paths: Iterable[Path]) -> tuple[ContextFile, ...]:
-        """Return the new files of every folder from the open ones down to these paths."""
+    def texts_for(
+        self, locations: Sequence[Location], _cancel: CancelToken
+    ) -> tuple[ContextFile, ...]:
+        """Return the new files of every folder from the open ones down to these places."""
         open_texts = self._documents.open_texts()
         # Only what may be there is read: a read opens every folder from the root down.
         files = {
             folder / name: None
-            for path in paths
+            for path in real_paths(locations)
             for folder, descriptor in self._folders.down_to(path)
             for name in NAMES
             if folder / name in open_texts or _exists(name, descriptor)

@@ -10,10 +10,12 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.environment import SAFE_GIT, clean_env_without_git
 from oh_daemon.system.spawner import Spawner, start_thread
@@ -42,7 +44,7 @@ class Head:
         return f"branch {self.branch}" if self.branch not in {"", _REFTABLE} else "no branch"
 
 
-class Machine:
+class Machine(Feature):
     """The machine as one conversation sees it. Safe from any thread."""
 
     def __init__(
@@ -89,6 +91,12 @@ class Machine:
         """Wait for the answer of git, at most that long."""
         if not self._answered.wait(patience_s) and self._head is not None:
             self._git = self._head.where
+
+    def report(self, conversation: Conversation, _offered: Container[str]) -> None:
+        """Tell the model what has changed since its last step, and look again in a new turn."""
+        if conversation.state.open_turn.n_steps == 0:
+            self.look(conversation.delivery.told().get("git", ""))
+        conversation.delivery.tell_news()
 
     def facts(self) -> dict[str, str]:
         """Return what is known by now, by kind. Does not wait."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,9 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.mcp.connections import Prepare, Surroundings
 from oh_daemon.features.mcp.offer import Offered
 from oh_daemon.features.mcp.server import RunOnLoop, Server
+from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature
+from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import (
     Caveat,
     Footprint,
@@ -260,25 +263,39 @@ class McpServers:
         self.on_change()
 
 
-def tools_of(sources: Sequence[McpServers], cancel: CancelToken) -> tuple[Tool, ...]:
-    """Return the tools of all sources, in their order; of two with one name, the later counts."""
-    found: list[Tool] = [tool for source in sources for tool in source.tools(cancel)]
-    readable = {name: each for source in sources for name, each in source.readable().items()}
-    if readable:
-        found.append(ResourceTool(readable, sources[0].run_on_loop))
-    return tuple(found)
+class ServerTools(Feature):
+    """The tools of all MCP servers that one conversation uses."""
+
+    def __init__(self, sources: Sequence[McpServers]) -> None:
+        """Of two tools with one name, that of the later source counts."""
+        self._sources = sources
+        self.latest: Sequence[Tool] = ()
+        """The tools of the last step, in the order of the sources."""
+
+    def before_step(self, _conversation: Conversation, cancel: CancelToken) -> None:
+        found: list[Tool] = [tool for source in self._sources for tool in source.tools(cancel)]
+        readable = {
+            name: each for source in self._sources for name, each in source.readable().items()
+        }
+        if readable:
+            found.append(ResourceTool(readable, self._sources[0].run_on_loop))
+        self.latest = found
+
+    def report(self, conversation: Conversation, _offered: Container[str]) -> None:
+        """Warn of each server that failed or needs the user to sign in, and what they have."""
+        for source, server in ((each, info) for each in self._sources for info in each.infos()):
+            for caveat in _caveats_of(source, server):
+                warn(conversation.journal, caveat)
 
 
-def caveats_of(sources: Sequence[McpServers]) -> Iterator[Caveat]:
-    """Yield one for each server that failed or needs the user to sign in, and what they have."""
-    for source, server in ((each, info) for each in sources for info in each.infos()):
-        name = f"The MCP server {server.name!r}"
-        if server.status == "running" and source.caveat is not None:
-            yield source.caveat
-        if server.status == "failed":
-            yield Caveat("mcpServerFailed", f"{name} failed", server.error, server.name)
-        if server.status == "authRequired":
-            yield Caveat("mcpServerLeftOut", f"{name} is left out", server.error, server.name)
+def _caveats_of(source: McpServers, server: McpServerInfo) -> Iterator[Caveat]:
+    name = f"The MCP server {server.name!r}"
+    if server.status == "running" and source.caveat is not None:
+        yield source.caveat
+    if server.status == "failed":
+        yield Caveat("mcpServerFailed", f"{name} failed", server.error, server.name)
+    if server.status == "authRequired":
+        yield Caveat("mcpServerLeftOut", f"{name} is left out", server.error, server.name)
 
 
 @dataclass(frozen=True, slots=True)

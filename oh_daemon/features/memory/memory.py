@@ -1,60 +1,89 @@
-"""The skills and the long-term memory of one conversation.
+"""The agent's memory: notes that outlive a conversation, and the tool `memory` for them.
 
-Commands and servers of skills run only while every open folder is trusted, and the user sees them;
-notes are read and written only then, too.
+    memory(command="search", text="deploy")
+    memory(command="write", text="Deploy with `make ship`.", scope="project", topic="release")
+
+A note is read in every later conversation, so writing one needs approval as a file change does.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from oh_daemon.features.memory import notes as memory
-from oh_daemon.features.memory.files import Notes
-from oh_daemon.features.memory.tool import MemoryTool
-from oh_daemon.kernel.ports import Tool
+from oh_daemon.features.memory.notes import Notes, memory_section, render_note, search_notes
+from oh_daemon.kernel.extension_points import Feature
+from oh_daemon.kernel.ports import Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.tool_schemas import harmless, takes
+from oh_daemon.protocol.approvals import ToolSubject
+from oh_daemon.protocol.errors import DaemonError, ToolError
 
-if TYPE_CHECKING:
-    from oh_daemon.conversations.services import Shared
-_PROJECT = Path(".openhands") / "memory"
+PROJECT_FOLDER = Path(".openhands") / "memory"
+_TOOL = "memory"
+_MAX_NOTE_CHARS = 4_000
 
 
-class Memory:
-    """The notes of the first open folder's project, then those of the user.
+class Memory(Feature):
+    """The notes of one conversation's project and user, and their tool."""
 
-    There are none when the setting is off, when there is no user, or when a folder is not trusted:
-    anybody may have written its notes, or may have planted what the agent would note down.
-    """
+    def __init__(
+        self, notes: Notes, is_allowed: Callable[[], bool], today: Callable[[], str]
+    ) -> None:
+        """`is_allowed` is called each time: the setting and the trust in the folders may change.
 
-    def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
-        self._shared = shared
-        self._folders = folders
-        project = {"project": folders[0] / _PROJECT} if folders else {}
-        self._notes = Notes({**project, "user": shared.user_memory or Path(os.devnull)})
-        scopes = tuple(self._notes.folders)
-        self._tool = MemoryTool(scopes, self._search, self._write, self._is_allowed)
-
-    def tools(self) -> list[Tool]:
-        return [self._tool] if self._is_allowed() else []
-
-    def sections(self, offered: Container[str]) -> list[str]:
-        """The prompt's section about memory; none unless the tool is offered."""
-        return [memory.memory_section(self._notes.read())] if memory.TOOL in offered else []
-
-    def _is_allowed(self) -> bool:
-        shared, folders = self._shared, self._folders
-        is_on = shared.settings(folders[0] if folders else None).settings.memory
-        has_user = shared.user_memory is not None
-        return is_on and has_user and all(shared.trust.of(folder) == "full" for folder in folders)
-
-    def _search(self, query: str) -> str:
-        return memory.search_notes(self._notes.read(), query)
-
-    def _write(self, scope: str, topic: str, text: str, conversation_id: str) -> str:
-        """Store a note, masked like everything on disk, and return the path of its file."""
-        masked, today = self._shared.masker.mask(text), self._shared.clock.now()[:10]
-        return str(
-            self._notes.add(scope, topic, memory.render_note(masked, conversation_id, today))
+        `today` returns a date such as "2026-11-28". A note goes into the first scope of `notes` by
+        default.
+        """
+        self._notes = notes
+        self._is_allowed = is_allowed
+        self._today = today
+        scopes = [*notes.folders]
+        self._default = scopes[0]
+        self.spec = ToolSpec(
+            name=_TOOL,
+            description=(
+                "The notes that outlive a conversation. search: the notes with these words. write: "
+                "one note, short and understood without this conversation. topic names its file."
+            ),
+            input_schema=takes(
+                ["command", "text"],
+                command={"enum": ["search", "write"]},
+                text={"type": "string", "minLength": 1, "maxLength": _MAX_NOTE_CHARS},
+                scope={
+                    "enum": scopes,
+                    "description": f"of a note; user: for all projects; default {scopes[0]}",
+                },
+                topic={"type": "string", "pattern": "^[a-z0-9][a-z0-9-]{0,39}$"},
+            ),
         )
+
+    def tools(self) -> Sequence[Tool]:
+        return [self] if self._is_allowed() else []
+
+    def sections(self, offered: Container[str]) -> Sequence[str]:
+        return [memory_section(self._notes.read())] if _TOOL in offered else []
+
+    def plan(self, args: Json) -> Intent:
+        if not self._is_allowed():
+            raise ToolError("memory is turned off, or the user does not trust the folder")
+        if args["command"] == "search":
+            return harmless(_TOOL, args, f"Search memory: {args['text']}")
+        place = "/".join(self._place(args))
+        return Intent(f"Remember in {place}.md", ToolSubject(tool=_TOOL, args=args), "medium")
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        if args["command"] == "search":
+            return ToolResult.of(search_notes(self._notes.read(), args["text"]))
+        scope, topic = self._place(args)
+        text = context.masker.mask(args["text"])
+        note = render_note(text, context.conversation_id, self._today())
+        try:
+            path = self._notes.add(scope, topic, note)
+        except DaemonError as exc:
+            raise ToolError(f"not remembered: {exc}") from exc
+        return ToolResult.of(f"Remembered in {path}.")
+
+    def _place(self, args: Json) -> tuple[str, str]:
+        """Return the scope and the topic."""
+        # To Python, `$` in the pattern also matches before a last newline.
+        return args.get("scope", self._default), args.get("topic", "notes").rstrip("\n")

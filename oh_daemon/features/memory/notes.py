@@ -1,21 +1,38 @@
-"""Long-term memory: notes under dated headings in Markdown, their part of a prompt, their search.
+"""The notes of the memory: Markdown files with dated headings, which the user may edit at any time.
 
-The files belong to the user, who may write them in any form. All of this is pure; `files`
-reads and writes the files.
+    ## 2026-11-28 (conversation 4f1c)
+
+    Deploy with `make ship`.
+
+A note is appended under a lock of its file, so none is lost when several daemons write.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 
-MAX_NOTE_CHARS = 4_000
+from oh_daemon.protocol.errors import DaemonError
+from oh_daemon.system.private_files import (
+    disk_error,
+    open_private,
+    private_folder,
+    read_end,
+    write_all,
+)
+
+MAX_FILES = 100
+MAX_FILE_BYTES = 256 << 10
 MAX_PROMPT_CHARS = 12 << 10
 MAX_FOUND_CHARS = 24 << 10
 _MAX_SHOWN = 5_000
 """Longer notes, which a user wrote, are shown in part, so that one leaves room for others."""
-TOOL = "memory"
 _HEADING = re.compile(r"^(?=## )", re.MULTILINE)
 _DATE = re.compile(r"## (\d{4}-\d\d-\d\d)")
 _INTRO = """# Memory
@@ -36,6 +53,59 @@ class Note:
         """The heading's date; a note without one, written by hand, sorts as the newest."""
         found = _DATE.match(self.text)
         return found[1] if found else "~"
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """The notes in the memory's folders, given by scope. Safe from any thread."""
+
+    folders: Mapping[str, Path]
+
+    def read(self) -> list[Note]:
+        """Return all notes, by scope and file; a file that cannot be read is left out."""
+        notes: list[Note] = []
+        for scope, folder in self.folders.items():
+            for path in islice(sorted(folder.glob("*.md")), MAX_FILES):
+                with suppress(OSError, DaemonError):
+                    # The newest notes are at the end.
+                    text = read_end(path, MAX_FILE_BYTES).decode("utf-8", "replace")
+                    notes += parse_notes(f"{scope}/{path.name}", text)
+        return notes
+
+    def add(self, scope: str, topic: str, entry: str) -> Path:
+        """Append an entry to a file and make it durable. Raises `ReadOnlyError`, `StorageError`."""
+        folder = self.folders[scope]
+        path = folder / f"{topic}.md"
+        try:
+            folder.parent.mkdir(mode=0o700, exist_ok=True)
+            private_folder(folder)
+            self._append(path, entry)
+        except OSError as exc:
+            raise disk_error(path, exc) from exc
+        return path
+
+    def _append(self, path: Path, entry: str) -> None:
+        while True:
+            fd = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                if not _is_still(path, fd):
+                    continue  # An editor has replaced the file by a new one.
+                size = os.fstat(fd).st_size
+                ending = os.pread(fd, 1, size - 1) if size else b""
+                gap = b"" if not size else b"\n" if ending == b"\n" else b"\n\n"
+                write_all(fd, gap + entry.encode("utf-8", "replace"))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            return
+
+
+def _is_still(path: Path, fd: int) -> bool:
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(fd))
+    except FileNotFoundError:
+        return False
 
 
 def parse_notes(file: str, text: str) -> list[Note]:

@@ -245,7 +245,7 @@ class Exchange:
         return None
 
     def drop(self) -> None:
-        """See `kernel.pending_changes.Landings`."""
+        """See `kernel.extension_points.Landings`."""
         for found in self._collected():
             changes = (*found.collected.changes, *found.collected.git)
             self._take_out(found.folder, [change.name for change in changes])

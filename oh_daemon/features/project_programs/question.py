@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from oh_daemon.common.plain_text import clipped, first_line
 from oh_daemon.kernel.approval_requests import RUN_KINDS, approval_options, digest_of, new_approval
+from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.ports import Intent
 from oh_daemon.kernel.state import Decided
@@ -34,13 +35,13 @@ _WAYS_OUT = {
 class SelfRunning:
     """What the folders of one conversation run by themselves."""
 
-    undecided: Callable[[], Sequence[TrustSubject]] = lambda: ()
+    undecided: Callable[[], Sequence[TrustSubject]]
     """Returns what nobody has decided about, by folder; reads the disk."""
-    decide: Callable[[TrustSubject, Decided], None] = lambda _subject, _decided: None
+    decide: Callable[[TrustSubject, Decided], None]
     """Keeps what the user decided."""
 
 
-class Novelties:
+class Novelties(OpenQuestions):
     """Holds the agent of one conversation while the user has to decide about something new."""
 
     def __init__(self, journal: Journal, running: SelfRunning, can_ask: Callable[[], bool]) -> None:

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import orjson
 
-from oh_daemon.common.cancel import Cancelled
+from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.masking import Masker
+from oh_daemon.features.approval.consent import NO_POLICY, Consent
+from oh_daemon.features.condensation.condensation import Condensing
+from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints
 from oh_daemon.features.replay.compare import (
     Comparison,
     Difference,
@@ -34,8 +37,10 @@ from oh_daemon.features.replay.recordings import (
     sub_agents_of,
     without_questions,
 )
+from oh_daemon.features.stuck.stuck import find_stuck
 from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.ports import (
     Footprint,
     Intent,
@@ -46,11 +51,12 @@ from oh_daemon.kernel.ports import (
     ToolResult,
     ToolSpec,
 )
-from oh_daemon.kernel.runtime import Runtime
+from oh_daemon.kernel.runtime import Runtime, Slots
 from oh_daemon.kernel.state import ENDED, State, is_tool_item
 from oh_daemon.kernel.turns import Rest
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import ToolSubject
+from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import InvalidStateError, ModelError
 from oh_daemon.protocol.events import CondensationRequested, MessageQueued
 from oh_daemon.protocol.settings import LIMITS
@@ -132,8 +138,22 @@ class _LoggedTool:
         return self.observe(context)
 
 
+class _RecordedLimits(Feature):
+    """Ends a turn where a limit ended it that only the surroundings know."""
+
+    def __init__(self, turn: Callable[[], Turn]) -> None:
+        self._turn = turn
+
+    def rest_before_step(self, state: State) -> Rest | None:
+        outcome = self._turn().outcome
+        reason = outcome.get("stopReason") if outcome else None
+        if outcome is None or reason not in LIMITS or state.open_turn.n_steps < outcome["nSteps"]:
+            return None
+        return Rest(reason, "paused", "budget")
+
+
 class _Replay:
-    """One replay of one log. Call `run` once."""
+    """One replay of one log: the kernel's `MessageContext` and `Toolbox`. Call `run` once."""
 
     def __init__(
         self,
@@ -154,24 +174,33 @@ class _Replay:
         self._clock = _Clock(records[0]["ts"])
         log = _Log(place / "blobs")
         self._conversation = Conversation(
-            State(place.name), log, epoch="", clock=self._clock, masker=Masker()
+            State(place.name), log, self, epoch="", clock=self._clock, masker=Masker()
         )
         for record in self._script.head:
             self._copy(without_questions(record))
         self._n_before = len(self._said())
-        delivery = self._conversation.delivery
-        delivery.seen_in_editor = lambda: self._next_message().get("editor", {})
-        delivery.environment = lambda _options: self._next_message().get("environment", {})
         interrupt = self._conversation.interrupt
         model = ReplayModel("replay", [recording], self._before_answer, interrupt)
         self._tools: tuple[object, dict[str, Tool]] = None, {}
+        journal = self._conversation.journal
+        hooks = HookPoints(journal, NO_HOOKS)
         self._agent = AgentLoop(
             self._conversation,
             Runtime(
                 model_for=lambda _name: model,
-                tools=self._tools_now,
-                over_budget=self._over_budget,
-                before_step=lambda _cancel: self._copy_around(self._next_seq()),
+                toolbox=self,
+                features=(_RecordedLimits(lambda: self._turn),),
+                approval=Consent(self._conversation, NO_POLICY, hooks),
+                hooks=hooks,
+                questions=(),
+                condenser=Condensing(journal, "pipeline", hooks.before_condensing),
+                find_stuck=find_stuck,
+                landings=None,
+                watch_files=None,
+                slots=Slots(),
+                tool_choice="auto",
+                titles=False,
+                on_idle=lambda: None,
             ),
         )
 
@@ -275,7 +304,20 @@ class _Replay:
         facts: Json = dict(left[0]) if left else {}
         return facts
 
-    def _tools_now(self) -> Mapping[str, Tool]:
+    def seen_in_editor(self) -> dict[str, str]:
+        return self._next_message().get("editor", {})
+
+    def environment(self, _options: Mapping[str, str]) -> dict[str, str]:
+        return self._next_message().get("environment", {})
+
+    def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
+        return tuple(content)
+
+    def refresh(self, _cancel: CancelToken) -> None:
+        self._copy_around(self._next_seq())
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
         infos = self._conversation.state.agent["tools"]
         if infos is not self._tools[0]:
             self._tools = infos, {info["name"]: self._tool(info) for info in infos}
@@ -286,14 +328,6 @@ class _Replay:
         name, schema = info["name"], info["inputSchema"]
         spec = ToolSpec(name, info["description"], schema, read_only=is_read_only)
         return _LoggedTool(spec, self._observe)
-
-    def _over_budget(self, state: State) -> Rest | None:
-        """Return the end by a limit that only the surroundings know, if the log has one here."""
-        outcome = self._turn.outcome
-        reason = outcome.get("stopReason") if outcome else None
-        if outcome is None or reason not in LIMITS or state.open_turn.n_steps < outcome["nSteps"]:
-            return None
-        return Rest(reason, "paused", "budget")
 
     def _observe(self, context: ToolContext) -> ToolResult:
         """Log for a call the observation that it had."""

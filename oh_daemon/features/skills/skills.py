@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.common.masking import Masker
+from oh_daemon.features.mcp.servers import McpServers
 from oh_daemon.features.skills.files import find_skills, output_of
 from oh_daemon.features.skills.prompts import (
     TOOL,
@@ -20,56 +22,70 @@ from oh_daemon.features.skills.prompts import (
     render_skill,
     unlisted,
     uses_in,
+    written_out,
 )
 from oh_daemon.features.skills.tool import SkillTool
-from oh_daemon.features.trust.trust import command_hash, may_run, server_hash
+from oh_daemon.features.trust.trust import TrustBook, command_hash, may_run, server_hash
 from oh_daemon.kernel.context import in_view
 from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Feature
 from oh_daemon.kernel.journal import new_id
+from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import Caveat, Tool
 from oh_daemon.kernel.prompt import ContextFile
-from oh_daemon.kernel.state import is_tool_item
+from oh_daemon.kernel.state import State, is_tool_item
 from oh_daemon.protocol import events as e
-from oh_daemon.protocol import plain
-from oh_daemon.protocol.composing import SkillKind
+from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import ToolError
-from oh_daemon.protocol.items import NoticeItem
+from oh_daemon.protocol.items import Location, NoticeItem
 from oh_daemon.protocol.mcp import McpServerSettings
-from oh_daemon.system.spawner import Spawner
+from oh_daemon.system.spawner import Spawner, Spawners
 from oh_daemon.workspace.file_names import fits, parse_glob
-from oh_daemon.workspace.paths import shown
-
-if TYPE_CHECKING:
-    from oh_daemon.conversations.services import Shared
-
+from oh_daemon.workspace.paths import real_paths, shown
 
 _NOT_TRUSTED = "not run, because the folder is not trusted"
 _NOT_DECIDED = "not run, because the user has not allowed it since it was new or changed"
 
 
-def skills_in(shared: Shared, folders: Sequence[Path]) -> tuple[Skill, ...]:
-    """Return all skills of the folders and of the user, even unusable ones. Reads the disk."""
-    return find_skills(folders, shared.home, lambda folder: shared.trust.of(folder) == "full")
+@dataclass(frozen=True, slots=True)
+class SkillFolders:
+    """The folders with the skills of one conversation."""
+
+    workspace: Sequence[Path]
+    home: Path | None
+    """The user's home folder; None if it must not be used."""
+    trust: TrustBook
+
+    def find(self) -> tuple[Skill, ...]:
+        """Return all skills, even unusable ones. Reads the disk."""
+        return find_skills(self.workspace, self.home, lambda each: self.trust.of(each) == "full")
 
 
-class Skills:
+class Skills(Feature):
     """The skills of one conversation. Thread-safe."""
 
     def __init__(
         self,
-        shared: Shared,
-        folders: Sequence[Path],
-        for_project: Callable[[], Spawner] | None = None,
+        folders: SkillFolders,
+        mcp: McpServers,
+        spawners: Spawners,
+        masker: Masker,
+        *,
+        is_own_log: bool,
     ) -> None:
-        """`for_project` returns what starts programs of the project, if something else does."""
-        self._for_project = for_project or (lambda: shared.spawner)
-        self._shared = shared
-        self._folders = folders
-        self._cwd = folders[0] if folders else Path.home()
+        """`is_own_log` is whether the log was written by this user's daemons."""
+        self._find = folders.find
+        self._trust = folders.trust
+        self._folders = folders.workspace
+        self._mcp = mcp
+        self._spawners = spawners
+        self._masker = masker
+        self._is_own_log = is_own_log
+        self._cwd = next(iter(self._folders), Path.home())
         self._lock = threading.Lock()
         self._in_context: set[str] = set()
         self._requested: dict[str, Skill] = {}
-        self.servers = shared.mcp.beside(self._servers_to_run, self._cwd, self._prepare)
+        self.servers = mcp.beside(self._servers_to_run, self._cwd, self._prepare)
         self.all: tuple[Skill, ...] = ()
         self._announced: tuple[Skill, ...] = ()
         self._tool = SkillTool(self.usable, self.text_of)
@@ -77,7 +93,7 @@ class Skills:
 
     def refresh(self) -> None:
         """Read the files and the trust in the folders again."""
-        self.all = skills_in(self._shared, self._folders)
+        self.all = self._find()
 
     def tools(self) -> list[Tool]:
         """The tool that loads a skill, if there is any skill to load."""
@@ -95,10 +111,20 @@ class Skills:
     def usable(self) -> tuple[Skill, ...]:
         return tuple(skill for skill in self.all if skill.problem is None)
 
-    def kinds(self) -> dict[str, SkillKind]:
-        return {skill.name: skill.kind for skill in self.usable()}
+    def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
+        """Return the content with the prompts of the commands and skills that it names."""
+        return written_out(content, {skill.name: skill.kind for skill in self.usable()})
 
-    def use_asked_for(self, conversation: Conversation, cancel: CancelToken) -> None:
+    def before_step(self, conversation: Conversation, cancel: CancelToken) -> None:
+        self._use_asked_for(conversation, cancel)
+        for skill in self.all:
+            if skill.is_broken:
+                path = shown(skill.path)
+                title = f"The skill {path} is not used"
+                warn(conversation.journal, Caveat("unusedSkill", title, skill.problem, path))
+        self.servers.begin()
+
+    def _use_asked_for(self, conversation: Conversation, cancel: CancelToken) -> None:
         """Add the skills that the latest message calls for, visible to the user and the model."""
         items = conversation.state.items
         if not items or items[-1]["kind"] not in {"userMessage", "notice"}:
@@ -123,7 +149,7 @@ class Skills:
                 self._request(skill)
                 self._show(conversation, skill, "always on", None)
 
-    def tell_of_new(self, conversation: Conversation, offered: Container[str]) -> None:
+    def report(self, conversation: Conversation, offered: Container[str]) -> None:
         """Announce skills that the prompt lacks, for instance because a folder is trusted now."""
         if self.all == self._announced or TOOL not in offered:
             return
@@ -148,16 +174,16 @@ class Skills:
 
     def text_of(self, skill: Skill, cancel: CancelToken, args: str = "") -> str:
         """Run the skill's commands, return its text for the model, and request its servers."""
-        shared = self._shared
 
         def output(command: str) -> str:
             if why_not := self._why_not(skill, partial(command_hash, command)):
                 return f"[{shown(command)}: {why_not}]"
             try:
-                spawner = shared.spawner if skill.source == "user" else self._for_project()
+                is_mine = skill.source == "user"
+                spawner = self._spawners.host if is_mine else self._spawners.for_project()
             except ToolError as exc:
                 return f"[{shown(command)}: {exc}]"
-            return output_of(command, spawner, shared.masker, self._cwd, cancel)
+            return output_of(command, spawner, self._masker, self._cwd, cancel)
 
         text = filled_in(skill.text, args, output)
         self._request(skill)
@@ -166,10 +192,11 @@ class Skills:
                 text += f"\n[its MCP server {name}: {why_not}]"
         return render_skill(skill, text)
 
-    def on_the_way(self, paths: Iterable[Path], cancel: CancelToken) -> list[ContextFile]:
+    def texts_for(self, locations: Sequence[Location], cancel: CancelToken) -> list[ContextFile]:
         """Return texts of skills for the files that a call was about, each skill only once."""
         own = [skill for skill in self.usable() if skill.kind == "path"]
-        touched = [] if not own else [name for path in paths for name in self._names(path)]
+        paths = real_paths(locations) if own else []
+        touched = [name for path in paths for name in self._names(path)]
         texts: list[ContextFile] = []
         for skill in own:
             patterns = [parse_glob(pattern) for pattern in skill.paths]
@@ -184,8 +211,10 @@ class Skills:
     def _names(self, path: Path) -> list[Path]:
         return [path.relative_to(f) for f in self._folders if path.is_relative_to(f)]
 
-    def remember(self, items: Iterable[plain.Item]) -> None:
-        """Remember exactly the skills that these items used, and request their servers again."""
+    def restore(self, state: State) -> None:
+        """Remember exactly the skills that were used, and request their servers again."""
+        # Servers start for skills that the user or the agent used here, not for what a log says.
+        items = state.items if self._is_own_log else ()
         names: set[str] = set()
         self._in_context.clear()
         self._requested.clear()
@@ -203,7 +232,7 @@ class Skills:
 
     def _why_not(self, skill: Skill, hash_in: Callable[[Path], str]) -> str | None:
         """Return why something that the skill starts may not run now, or None."""
-        trust, folders = self._shared.trust, self._folders
+        trust, folders = self._trust, self._folders
         if any(trust.of(folder) != "full" for folder in folders):
             return _NOT_TRUSTED
         is_mine = skill.source == "user"
@@ -212,7 +241,7 @@ class Skills:
 
     def _request(self, skill: Skill) -> None:
         """Let its servers start with the next step, unless the user's settings use their names."""
-        taken = {info.name for info in self._shared.mcp.infos()} if skill.servers else set[str]()
+        taken = {info.name for info in self._mcp.infos()} if skill.servers else set[str]()
         with self._lock:
             for name in skill.servers.keys() - taken:
                 self._requested.setdefault(name, skill)
@@ -232,13 +261,7 @@ class Skills:
                 skill.source != "user" and server in skill.servers.values()
                 for skill in self._requested.values()
             )
-        return self._for_project() if is_of_project else self._shared.spawner, server
-
-    def warn_of_broken(self, warn: Callable[[Caveat], None]) -> None:
-        for skill in self.all:
-            if skill.is_broken:
-                path = shown(skill.path)
-                warn(Caveat("unusedSkill", f"The skill {path} is not used", skill.problem, path))
+        return self._spawners.for_project() if is_of_project else self._spawners.host, server
 
     def close(self) -> None:
         self.servers.close()

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 
+from oh_daemon.kernel.extension_points import Stuck
+from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.notices import code_of
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.state import is_tool_item
@@ -42,26 +44,18 @@ class Circle:
     stop_reason: StopReason = "stuck"
     is_nudged_first: bool = False
 
-    def notice(self, item_id: str, *, stops: bool) -> NoticeItem:
-        """Return the notice, which the user reads, and the model too when it goes on."""
+    def found(self, *, stops: bool) -> Stuck:
+        """Return it with the notice, which the user reads, and the model too when it goes on."""
         end = "; it was stopped" if stops else " and was told to try another way"
-        return NoticeItem(
-            id=item_id,
+        notice = NoticeItem(
+            id=new_id(),
             severity="warning",
             reason=STOPPED if stops else None,
             code=self.pattern,
             title=self.title + end,
             note=self.advice,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Stuck:
-    """A circle that was found, and what to do about it."""
-
-    circle: Circle
-    stops: bool
-    """False when the model is only warned; the turn is stopped if it goes on after that."""
+        return Stuck(self.pattern, notice, self.stop_reason if stops else None)
 
 
 def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
@@ -83,12 +77,12 @@ def _what_to_do(
 ) -> Stuck | None:
     """Decide to nudge or to stop; return None when the model has not answered the nudge yet."""
     if not circle.is_nudged_first:
-        return Stuck(circle, stops=True)
+        return circle.found(stops=True)
     newest, oldest = latest.index(recent[0][0]), latest.index(recent[-1][-1])
     nudge = next((n for n, item in enumerate(latest) if code_of(item) == circle.pattern), oldest)
     if nudge >= oldest:
-        return Stuck(circle, stops=False)
-    return Stuck(circle, stops=True) if nudge > newest else None
+        return circle.found(stops=False)
+    return circle.found(stops=True) if nudge > newest else None
 
 
 _MAX_LOOK = 256

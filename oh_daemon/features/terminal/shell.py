@@ -61,7 +61,7 @@ class ShellView(Protocol):
 class Shells:
     """The named shells of one conversation. Safe from any thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords, each with a default.
         self,
         spawner: Spawner,
         folder: Path,
@@ -70,10 +70,12 @@ class Shells:
         *,
         view: ShellView | None = None,
         reader: Sequence[str] = (),
+        on_job_end: Callable[[], object] = bool,
     ) -> None:
         """With a `view`, shells start in there, and beside the daemon only when that is asked.
 
-        `reader` are the words before a shell that can change nothing.
+        `reader` are the words before a shell that can change nothing. `on_job_end` is called on the
+        reader thread of a shell when a command ends that nobody waits for.
         """
         self._spawner = spawner
         self._view = view
@@ -88,9 +90,7 @@ class Shells:
         self._masker = masker or Masker()
         self._screens: dict[str, Scrollback] = {}
         self._loss = ""
-        self.on_job_end: Callable[[], object] = bool
-        """Called on the reader thread of a shell when a command ends that nobody waits for. It is
-        that of the shells that start from then on."""
+        self._on_job_end = on_job_end
 
     def lose_earlier(self) -> None:
         """Let the model know, with the next result, that it had shells which are gone."""
@@ -259,7 +259,7 @@ class Shells:
         screen = self._screens.setdefault(name, Scrollback(self._masker))
         is_held = (lambda: view.is_asking) if view else bool
         shell = Bash(spawner, place.of(name), folder, self._env, screen, is_held)
-        shell.on_job_end = self.on_job_end
+        shell.on_job_end = self._on_job_end
         return shell
 
     def _own_place(self) -> ShellPlace:

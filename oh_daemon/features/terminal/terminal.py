@@ -166,24 +166,20 @@ class TerminalTool:
         shells: Shells,
         *,
         rate: Rate,
-        put_blob_file: Callable[[Path], str],
+        output: OutputText,
         secrets: LentSecrets,
         before_run: BeforeRun | None = None,
-        blobs: Path | None = None,
+        network: Network | None = None,
     ) -> None:
-        """`put_blob_file` turns a file into a blob.
-
-        `blobs` is the folder where the model finds the blobs, if they are files.
-        """
+        """`network` is set where commands run in a sandbox."""
         self.spec = _SPEC_IN_A_VIEW if shells.are_held else SPEC
         self._shells = shells
         self._rate = rate
-        self._output = OutputText(secrets.masker, put_blob_file, blobs)
+        self._output = output
         self._secrets = secrets
         self._masker = secrets.masker
         self._before_run = before_run
-        self.network: Network | None = None
-        """Where commands run in a sandbox."""
+        self._network = network
 
     def plan(self, args: Json) -> Intent:
         command, terminal_id = args["command"], self._terminal_id(args)
@@ -243,9 +239,9 @@ class TerminalTool:
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
-        if self.network is not None:
-            self.network.look()
-            refused = self.network.take_refused(self._shells)
+        if self._network is not None:
+            self._network.look()
+            refused = self._network.take_refused(self._shells)
             outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refused))))
         result = self._result(outcome, terminal_id, note, is_look=is_input)
         if unsaved is None:
@@ -278,8 +274,8 @@ class TerminalTool:
         unsaved = (
             self._before_run(args["command"], is_outside=is_outside) if self._before_run else None
         )
-        if self.network is not None:
-            self.network.offer(self._services_in(args))
+        if self._network is not None:
+            self._network.offer(self._services_in(args))
         if ended is None:
             return unsaved, None
         *before, _ = self._texts(ended, terminal_id, None, MAX_TOKENS)

@@ -218,7 +218,7 @@ class _Job:
     def _checked(self, ended: Ended) -> Check:
         bench = ended.live.workbench
         say(f"checks with: {self.request.check}")
-        spawner = bench.for_project() if bench.for_project else ended.shared.spawner
+        spawner = bench.spawners.for_project()
         timeout_s = self.request.check_minutes * 60
         return run_check(spawner, self.request.check, self.tree.place, timeout_s)
 

@@ -16,7 +16,7 @@ from oh_daemon.conversations.sub_agents import agents_in
 from oh_daemon.features.models.capabilities import served_models
 from oh_daemon.features.models.models import LOCAL, Models, greet
 from oh_daemon.features.skills.prompts import COMMANDS, Skill, commands_with
-from oh_daemon.features.skills.skills import skills_in
+from oh_daemon.features.skills.skills import SkillFolders
 from oh_daemon.frontends.lsp.daemon import Daemon
 from oh_daemon.jsonrpc.dispatch import RequestContext
 from oh_daemon.kernel.context import GIT_DIFF, LOG_SCHEME
@@ -115,7 +115,7 @@ def skills_for(
     """Return the current skills of an open conversation, or else those of the folders."""
     live = daemon.conversations.find_live(conversation_id or "")
     if live is None:
-        return skills_in(daemon.shared, folders)
+        return SkillFolders(folders, daemon.shared.home, daemon.shared.trust).find()
     live.workbench.skills.refresh()
     return live.workbench.skills.all
 

@@ -8,12 +8,14 @@ from typing import Any
 
 import orjson
 import pytest
+from core_world import ATTENDED, NoContext
 
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.approval.consent import Consent, Policy, Rejection
-from oh_daemon.features.hooks.hooks import HookPoints, HookRun, Hooks
-from oh_daemon.kernel.approval_requests import Gate, approval_options, new_approval
+from oh_daemon.features.approval.consent import NO_POLICY, Consent, Policy
+from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, HookRun, Hooks
+from oh_daemon.kernel.approval_requests import approval_options, new_approval
 from oh_daemon.kernel.conversation import Conversation
+from oh_daemon.kernel.extension_points import Gate, Rejection
 from oh_daemon.kernel.ports import Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.kernel.state import State
 from oh_daemon.protocol import events as e
@@ -56,16 +58,15 @@ class Terminal:
 class World:
     """A conversation in which the model asked for the command `make`."""
 
-    def __init__(self, policy: Policy | None = None, **risks: Risk) -> None:
+    def __init__(self, policy: Policy = ATTENDED, hooks: Hooks = NO_HOOKS, **risks: Risk) -> None:
         options = {"mode": "ask", "approval": "askRisky", "model": "m"}
         state = State("c1", options=options, created_at="2026-01-01T00:00:00Z")
         self.conversation = Conversation(
-            state, MemoryLog(), epoch="1", clock=FixedClock(), masker=Masker()
+            state, MemoryLog(), NoContext(), epoch="1", clock=FixedClock(), masker=Masker()
         )
         self.tool = Terminal(**risks)
-        policy = policy or Policy(can_ask=lambda: True)
-        hooks = HookPoints(self.conversation.journal, policy.hooks)
-        self.consent = Consent(self.conversation, policy, hooks)
+        points = HookPoints(self.conversation.journal, hooks)
+        self.consent = Consent(self.conversation, policy, points)
         self.conversation.journal.append(e.TurnStarted(cause="message"), turn_id="t1")
         self.open_action("i1", "make")
 
@@ -135,7 +136,7 @@ def test_an_answer_that_comes_while_the_action_is_looked_at_is_not_asked_for_aga
             world.answer()
         return []
 
-    world = World(Policy(can_ask=lambda: True, gates=gates))
+    world = World(replace(ATTENDED, gates=gates))
     assert world.settle() is None
     assert world.settle() is None
     assert world.pending == []
@@ -167,8 +168,13 @@ def _hooked(
         on_run()
         return [HookRun("check", 0, output, "")]
 
-    all_hooks = Hooks(table=lambda: {"PreToolUse": (HookGroup(hooks=tuple(hooks)),)}, run=run)
-    world = World(Policy(can_ask=lambda: True, hooks=all_hooks))
+    all_hooks = replace(
+        NO_HOOKS,
+        table=lambda: {"PreToolUse": (HookGroup(hooks=tuple(hooks)),)},
+        run=run,
+        may_run=lambda _command: True,
+    )
+    world = World(hooks=all_hooks)
     world.settle()
     return world, hooks
 
@@ -251,7 +257,7 @@ def test_a_rejection_tells_the_model_what_the_user_said(feedback: str, expected:
 
 
 def test_without_anybody_to_ask_the_action_is_rejected_at_once() -> None:
-    world = World(Policy())
+    world = World(NO_POLICY)
     assert world.settle() is None
     answer = world.settle()
     assert isinstance(answer, Rejection)
@@ -295,7 +301,9 @@ def test_an_answer_for_the_conversation_covers_the_same_command_only() -> None:
 
 def test_an_answer_for_the_folder_is_kept_and_honored_later() -> None:
     kept: set[str] = set()
-    policy = Policy(is_granted=kept.__contains__, save_grant=kept.add, can_ask=lambda: True)
+    policy = replace(
+        NO_POLICY, is_granted=kept.__contains__, save_grant=kept.add, can_ask=lambda: True
+    )
     world = World(policy)
     world.settle()
     world.answer(scope="folder")
@@ -354,7 +362,7 @@ def test_an_edit_that_is_riskier_than_what_was_shown_is_asked_again() -> None:
 def _trusting(*, required: bool = True, refusal: str | None = None) -> tuple[Policy, list[str]]:
     scopes: list[str] = []
     gate = Gate(TrustSubject(folder="/p"), "Trust /p?", required, scopes.append, refusal)
-    return Policy(gates=lambda _spec, _intent: [gate], can_ask=lambda: True), scopes
+    return replace(ATTENDED, gates=lambda _spec, _intent: [gate]), scopes
 
 
 def test_a_gate_is_passed_once_and_then_the_action_is_settled() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from core_world import at_work, tool
 from fake_llm import call, say
 
-from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.approval.consent import NO_POLICY, Policy
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
@@ -30,10 +31,10 @@ def _wrong(*_given: object) -> Any:
 @pytest.mark.parametrize(
     ("policy", "risk"),
     [
-        (Policy(analyzer=_broken), "high"),
-        (Policy(analyzer=_wrong), "high"),
-        (Policy(decides=_broken), "medium"),
-        (Policy(decides=_wrong), "medium"),
+        (replace(NO_POLICY, analyzer=_broken), "high"),
+        (replace(NO_POLICY, analyzer=_wrong), "high"),
+        (replace(NO_POLICY, decides=_broken), "medium"),
+        (replace(NO_POLICY, decides=_wrong), "medium"),
     ],
 )
 def test_what_breaks_is_asked_about(policy: Policy, risk: str):

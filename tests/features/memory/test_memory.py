@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from oh_daemon.features.memory.files import Notes
 from oh_daemon.features.memory.notes import (
     MAX_PROMPT_CHARS,
     Note,
+    Notes,
     memory_section,
     parse_notes,
     render_note,
@@ -18,8 +18,7 @@ from oh_daemon.features.memory.notes import (
 WRITER = """
 import sys
 from pathlib import Path
-from oh_daemon.features.memory.notes import render_note
-from oh_daemon.features.memory.files import Notes
+from oh_daemon.features.memory.notes import Notes, render_note
 
 notes = Notes({"project": Path(sys.argv[1])})
 for n in range(40):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oh_daemon.features.stuck.stuck import find_stuck
+from oh_daemon.features.stuck.stuck import STOPPED, find_stuck
 
 USER: Any = {"kind": "userMessage", "content": []}
 TALK: Any = {"kind": "agentMessage", "text": "I think."}
@@ -73,7 +73,7 @@ BACK_AND_FORTH = [called("a"), called("b")] * 3
 )
 def test_what_counts_as_going_in_circles(items: list[Any], pattern: str | None):
     found = find_stuck([USER, *in_answers(items)])
-    assert (found.circle.pattern if found else None) == pattern
+    assert (found.pattern if found else None) == pattern
 
 
 @pytest.mark.parametrize(
@@ -99,13 +99,13 @@ def test_what_is_called_several_times_in_one_answer_counts_once(
 ):
     items = [in_answer(item, n) for n, answer in enumerate(answers) for item in answer]
     found = find_stuck([USER, *items])
-    assert (found.circle.pattern if found else None) == pattern
+    assert (found.pattern if found else None) == pattern
 
 
 def test_a_stop_is_a_new_beginning():
     found = find_stuck(in_answers([called()] * 3))
     assert found is not None
-    stop = found.circle.notice("n", stops=True).model_dump(by_alias=True)
+    stop = found.notice.model_copy(update={"reason": STOPPED}).model_dump(by_alias=True)
     items = [*[called()] * 3, stop]
     assert find_stuck(in_answers(items)) is None
     assert find_stuck(in_answers([*items, *[called()] * 2])) is None
@@ -115,8 +115,8 @@ def test_a_stop_is_a_new_beginning():
 def test_a_nudge_counts_once_the_model_has_answered_it():
     found = find_stuck(in_answers(LOST))
     assert found is not None
-    assert not found.stops
-    nudge = found.circle.notice("n", stops=False).model_dump(by_alias=True)
+    assert found.stop_reason is None
+    nudge = found.notice.model_dump(by_alias=True)
     told = [*LOST, nudge]
     assert find_stuck(in_answers(told)) is None
     # Logs of earlier versions have no code.
@@ -124,5 +124,5 @@ def test_a_nudge_counts_once_the_model_has_answered_it():
     assert find_stuck(in_answers([*told, THOUGHT])) is None
     again = find_stuck(in_answers([*told, failed("d")]))
     assert again is not None
-    assert again.stops
+    assert again.stop_reason == "stuck"
     assert find_stuck(in_answers([*told, called("b"), failed("d")])) is None

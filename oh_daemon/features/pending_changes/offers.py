@@ -1,0 +1,159 @@
+"""Files that git ignores and only the sandbox has: the user is offered to keep them.
+
+`Offers` asks when a turn ends, and acts on answers whenever they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from oh_daemon.kernel.approval_requests import approval_options, never_asks, new_approval
+from oh_daemon.kernel.extension_points import OpenQuestions
+from oh_daemon.kernel.journal import Journal, new_id
+from oh_daemon.kernel.ports import Intent
+from oh_daemon.kernel.state import Decided
+from oh_daemon.protocol import events as e
+from oh_daemon.protocol.approvals import FileChangeSubject
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.items import FileChange, NoticeItem
+from oh_daemon.system.git import CACHES
+
+
+@dataclass(frozen=True, slots=True)
+class LeftInside:
+    """A folder or a file that git ignores, and that differs in the view."""
+
+    uri: str
+    name: str
+    n_files: int
+    op: Literal["add", "modify", "delete"]
+    is_folder: bool
+    protected: str | None
+    """Why it is asked about in any case, if it is."""
+
+    @property
+    def title(self) -> str:
+        if self.op == "delete":
+            return f"the deletion of {self.name}"
+        files = "1 file" if self.n_files == 1 else f"{self.n_files:,} files"
+        return f"{self.name} ({files})" if self.is_folder else self.name
+
+    @property
+    def question(self) -> str:
+        return f"Keep {self.title}{'' if self.op == 'delete' else ' in the project'}?"
+
+
+class Leftovers(Protocol):
+    """The files that git ignores in the view of a conversation."""
+
+    def left_inside(self) -> Sequence[LeftInside]:
+        """Return those that differ from the disk, as the turn's last collection found them."""
+        ...
+
+    def keep_whole(self, uri: str) -> None:
+        """Give the disk what the view has there. Raises `ToolError` and `OSError`."""
+        ...
+
+
+_GONE = "the sandbox that had it has ended; run the command again"
+
+
+class Offers(OpenQuestions):
+    """The offers of one conversation."""
+
+    def __init__(
+        self, journal: Journal, leftovers: Leftovers | None, can_ask: Callable[[], bool]
+    ) -> None:
+        self._journal = journal
+        self._leftovers = leftovers
+        self._can_ask = can_ask
+        self._offers = set[str]()
+        """The URIs of what was offered or refused."""
+
+    @property
+    def are_answered(self) -> bool:
+        return bool(self._journal.state.answered_offers())
+
+    def ask_at_rest(self) -> None:
+        """Keep or offer what only the view has."""
+        options = self._journal.state.options_now
+        if self._leftovers is None or options["mode"] == "plan":
+            return
+        is_silent = never_asks(options) or options["mode"] == "autoEdit"
+        for leftover in self._leftovers.left_inside():
+            name = leftover.name.rpartition("/")[2]
+            if leftover.uri in self._offers or name in CACHES:
+                continue
+            if is_silent and leftover.protected is None:
+                title, description = self._keep(leftover.uri, leftover.title)
+                self._say(NoticeItem(id=new_id(), title=title, description=description))
+                continue
+            self._offers.add(leftover.uri)
+            if is_silent:
+                self._say(_refusal(leftover))
+            elif leftover.is_folder:
+                self._ask(leftover)
+
+    def settle(self) -> None:
+        journal = self._journal
+        with journal.changed:
+            answered = journal.state.answered_offers()
+        for item_id, decided in answered.items():
+            offered = journal.state.item(item_id).get("title", "")
+            title, description = f"Not kept: {offered}", "It stays in the sandbox."
+            if decided.effect == "allow":
+                title, description = self._keep(_uri_of(decided), offered)
+            notice = NoticeItem(id=new_id(), title=title, description=description)
+            self._say(notice.model_copy(update={"settles": item_id}))
+
+    def _keep(self, uri: str, title: str) -> tuple[str, str | None]:
+        if self._leftovers is None:
+            return f"Not kept: {title}", _GONE
+        try:
+            self._leftovers.keep_whole(uri)
+        except FileNotFoundError:
+            return f"Not kept: {title}", _GONE
+        except (ToolError, OSError) as exc:
+            self._offers.add(uri)
+            return f"Not kept: {title}", str(exc)
+        self._offers.discard(uri)
+        return f"Kept: {title}", None
+
+    def _say(self, notice: NoticeItem) -> None:
+        self._journal.append(e.ItemCompleted(item=notice))
+
+    def _ask(self, leftover: LeftInside) -> None:
+        journal = self._journal
+        notice = NoticeItem(
+            id=new_id(),
+            title=leftover.title,
+            description="Only the sandbox has it; git ignores it.",
+        )
+        if not self._can_ask():
+            self._say(notice)
+            return
+        change = FileChange(uri=leftover.uri, op=leftover.op, added=0, removed=0, raw="folder")
+        subject = FileChangeSubject(changes=(change,), origin="command")
+        intent = Intent(
+            leftover.question,
+            subject,
+            risk="medium" if leftover.protected is None else "high",
+            reasons=() if leftover.protected is None else (leftover.protected,),
+            digest_material=(notice.id,),
+        )
+        options = approval_options(subject, "medium", floor=True)
+        approval = new_approval(journal.state, journal.clock.now(), notice.id, intent, options)
+        asked = e.ApprovalRequested(approval=approval)
+        journal.append(e.ItemCompleted(item=notice), asked)
+
+
+def _uri_of(decided: Decided) -> str:
+    subject = decided.approval and decided.approval["subject"]
+    return subject["changes"][0]["uri"] if subject and subject["kind"] == "fileChange" else ""
+
+
+def _refusal(left: LeftInside) -> NoticeItem:
+    title = f"Not kept: {left.title}"
+    return NoticeItem(id=new_id(), severity="warning", title=title, description=left.protected)
