@@ -199,7 +199,7 @@ LAST_RESORTS = {
     "kernel/actions": "a tool call: whatever a tool does wrong is an observation",
     "kernel/tool_calls": "a tool's plan: whatever breaks there is told to the model",
     "kernel/agent": "the turn loop: a bug ends the turn, not the daemon",
-    "features/approval/program_policy": "judgement of a program: what breaks there is asked about",
+    "features/approval/judgement": "judgement of a program: what breaks there is asked about",
     "common/masking": "a program's function: what it raises may hold the secret",
     "features/risk/rating": "a rating: what breaks there is high, so a person is asked",
     "frontends/acp/projector": "an update: whatever breaks there leaves out that update only",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from oh_daemon.common.hosts import Host, is_named
-from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.approval.judgement import Policy
 from oh_daemon.features.network.host_consent import UNASKED, HostConsent
 from oh_daemon.kernel.approval_requests import key_of, never_asks
 from oh_daemon.kernel.conversation import Conversation

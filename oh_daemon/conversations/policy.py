@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from oh_daemon.conversations.host_policy import service_gates
-from oh_daemon.features.approval.consent import NO_POLICY, Policy
+from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 from oh_daemon.features.hooks.hooks import NO_HOOKS, Hooks
 from oh_daemon.features.hooks.process import HookProcesses
 from oh_daemon.features.pending_changes.offers import Offers

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
@@ -52,12 +51,6 @@ def never_asks(options: Mapping[str, str]) -> bool:
 def highest_risk(risk: Risk, self_rating: Risk | None) -> Risk:
     """Return the higher risk: the model may raise a rating, never lower it."""
     return max(risk, self_rating or "low", key=lambda each: RISK_ORDER[each])
-
-
-def digest_of(subject: Subject, material: Iterable[str] = ()) -> str:
-    """Hash everything an approval stands for; any change in it makes it another action."""
-    canonical = json.dumps([plain_form(subject), *material], sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def key_of(subject: Subject) -> str:
@@ -172,7 +165,7 @@ def new_approval(
     """Return the request for approval of what an item, such as an action, is about to do."""
     return Approval(
         id=uuid.uuid4().hex,
-        digest=digest_of(intent.subject, intent.digest_material),
+        digest=intent.digest,
         conversation_id=state.conversation_id,
         turn_id=state.turn_id or "",
         item_id=item_id,

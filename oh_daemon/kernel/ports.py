@@ -6,8 +6,10 @@ of them. JSON Schema, providers and MCP define what `Json` values hold, so we do
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, Unpack
@@ -19,7 +21,7 @@ from oh_daemon.common.partial_text import PartialTexts
 from oh_daemon.protocol.approvals import Subject, ToolSubject
 from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import ModelError, StorageError
-from oh_daemon.protocol.forms import ToolFields
+from oh_daemon.protocol.forms import ToolFields, plain_form
 from oh_daemon.protocol.items import Location, Purpose, Risk, StopReason, ToolKind
 from oh_daemon.protocol.status import Usage
 
@@ -184,6 +186,12 @@ class LikeModel:
 # Tools
 
 
+def digest_of(subject: Subject, material: Iterable[str] = ()) -> str:
+    """Hash everything an approval stands for; any change in it makes it another action."""
+    canonical = json.dumps([plain_form(subject), *material], sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """What the model and the clients are told about a tool, in MCP's shape."""
@@ -289,6 +297,11 @@ class Intent:
     """The texts that `subject` names by hash; they are stored when the user is asked."""
     services: tuple[Host, ...] = ()
     """Services of this machine that it must reach from where it is held."""
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that an approval stands for, in hexadecimal."""
+        return digest_of(self.subject, self.digest_material)
 
     @property
     def args(self) -> Mapping[str, Any]:

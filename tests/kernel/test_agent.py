@@ -37,7 +37,7 @@ from fake_llm import (
     with_usage,
 )
 
-from oh_daemon.features.approval.consent import NO_POLICY
+from oh_daemon.features.approval.judgement import NO_POLICY
 from oh_daemon.kernel.actions import MAX_PARALLEL
 from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.extension_points import Gate

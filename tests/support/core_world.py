@@ -15,7 +15,8 @@ from model_calls import retrying
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.approval.consent import NO_POLICY, Consent, Policy
+from oh_daemon.features.approval.consent import Consent
+from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 from oh_daemon.features.condensation.condensation import Condensing
 from oh_daemon.features.conversation_tools.tools import FinishTool
 from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, Hooks

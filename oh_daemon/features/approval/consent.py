@@ -1,27 +1,22 @@
 """Decides whether an open action may run: asks, rejects or lets it pass, and logs why.
 
-`policy` decides, as a pure function; this module applies it to the state and logs the decisions.
-Only the conversation's worker calls it. A decision holds for one digest: if the action has changed
-since, the user is asked again.
+`judgement` says what becomes of an action; this module asks, waits and logs. Only the
+conversation's worker calls it. A decision holds for one digest: if the action has changed since,
+the user is asked again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from oh_daemon.features.approval.policy import Verdict, advice, decide
-from oh_daemon.features.approval.program_policy import rated, ruled
-from oh_daemon.features.approval.rules import ruling_of
+from oh_daemon.features.approval.judgement import Judge, Policy
+from oh_daemon.features.approval.policy import Verdict, advice
 from oh_daemon.features.hooks.hooks import HookPoints
 from oh_daemon.kernel.approval_requests import (
-    EDITS,
     RISK_ORDER,
-    Ruling,
     approval_options,
-    digest_of,
     editable_part,
-    is_edit,
     key_of,
     new_approval,
 )
@@ -31,13 +26,10 @@ from oh_daemon.kernel.journal import Journal, new_id
 from oh_daemon.kernel.pending_changes import BEGUN
 from oh_daemon.kernel.pending_changes import TOOL as LANDING
 from oh_daemon.kernel.ports import (
-    ApprovalPolicy,
     Intent,
     Json,
     Question,
-    RiskAnalyzer,
     Tool,
-    ToolSpec,
 )
 from oh_daemon.kernel.state import Decided
 from oh_daemon.kernel.tool_calls import plan
@@ -45,35 +37,6 @@ from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import Decision, InputRequest
 from oh_daemon.protocol.items import Risk
-from oh_daemon.protocol.rules_and_hooks import Rule
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """What decides from outside: gates, rules, grants kept for a folder, a user to ask."""
-
-    gates: Callable[[ToolSpec, Intent], Sequence[Gate]]
-    rules: Callable[[], Sequence[Rule]]
-    analyzer: RiskAnalyzer | None
-    decides: ApprovalPolicy | None
-    is_granted: Callable[[str], bool]
-    save_grant: Callable[[str], None]
-    can_ask: Callable[[], bool]
-    can_answer: Callable[[Question], bool]
-    """Whether a client is there that can answer a question of the agent."""
-
-
-NO_POLICY = Policy(
-    gates=lambda _spec, _intent: (),
-    rules=tuple,
-    analyzer=None,
-    decides=None,
-    is_granted=lambda _key: False,
-    save_grant=lambda _key: None,
-    can_ask=lambda: False,
-    can_answer=lambda _question: False,
-)
-"""No rule, gate or grant, and no user who could be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,73 +44,82 @@ class _Answers:
     """A snapshot of what was decided about one action: an answer may come at any time."""
 
     decisions: Mapping[str, Decided]
-    waits: plain.Approval | None
+    """By the digest of what was decided about."""
+    request: plain.Approval | None
     """What the user is being asked about it."""
 
 
 class Consent:
-    """Decides one action at a time for one conversation."""
+    """Implements `kernel.extension_points.Approval` for one conversation."""
 
     def __init__(self, conversation: Conversation, policy: Policy, hooks: HookPoints) -> None:
         self._conversation = conversation
         self._journal = conversation.journal
         self._policy = policy
         self._hooks = hooks
+        self._judge = Judge(conversation.journal, policy, hooks.rulings)
 
     def settle(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, *, again: bool = False
     ) -> Intent | Rejection | None:
-        """Return the intent to run (perhaps edited by the user), a rejection, or None to wait.
-
-        With `again`, what waits for the user runs too, if it would not be asked about any more.
-        Raises `ToolError` when the user's own version of the action cannot run.
-        """
+        """See `Approval`. Each step returns the intent if the action may go on to the next one."""
         if intent.question is not None:
-            return self._question(item, intent, intent.question)
+            return self._ask_question(item, intent, intent.question)
         answers = self._answers(item)
         if BEGUN in answers.decisions and not intent.clashes:
             return intent
-        digest = digest_of(intent.subject, intent.digest_material)
-        # Hooks come before anybody is asked: what a hook denies needs no answer.
-        is_new = digest not in answers.decisions and answers.waits is None
-        if is_new and tool.spec.name != LANDING:
-            hooked = self._ask_hooks(item, tool, intent, digest)
-            if not isinstance(hooked, Intent):
-                return hooked
-        passed = self._through_gates(item, tool, intent, answers)
+        passed = self._pass_hooks_and_gates(item, tool, intent, answers)
         if not isinstance(passed, Intent):
             return passed
-        decision = answers.decisions.get(digest)
-        if decision is not None:
+        if (decision := answers.decisions.get(intent.digest)) is not None:
             return self._obey(item, tool, intent, decision)
-        if answers.waits is None:
-            return self._apply_policy(item, tool, intent, digest)
-        return self._reconsider(item, tool, intent, answers.waits) if again else None
+        if (request := answers.request) is None:
+            return self._judge_new(item, tool, intent)
+        if not again:
+            return None
+        if request["subject"]["kind"] == intent.subject.kind:
+            return self._judge_pending(item, tool, intent, request)
+        # The request was for a gate that is open by now, such as trust in the folder.
+        self._withdraw(request)
+        passed = self._ask_hooks(item, tool, intent)
+        return self._judge_new(item, tool, intent) if isinstance(passed, Intent) else passed
 
-    def _reconsider(
+    def _judge_new(
+        self, item: plain.ToolItem, tool: Tool, intent: Intent
+    ) -> Intent | Rejection | None:
+        """Decide about an action that nobody was asked about."""
+        intent = self._judge.rated(tool.spec, intent)
+        verdict = self._judge.verdict(item, tool.spec, intent)
+        if verdict.effect == "ask":
+            told = self._with_change(item, intent, verdict)
+            # A lasting answer would not count against a rule.
+            self._ask(item, intent, told, offers_lasting=verdict.code != "ruling")
+            return None
+        self._log_decision(item, verdict, intent.digest)
+        if verdict.effect == "allow":
+            return intent
+        is_main = self._journal.state.parent_id is None
+        return Rejection(f"Not allowed: {verdict.rule}.{advice(verdict, intent, is_main=is_main)}")
+
+    def _judge_pending(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, request: plain.Approval
     ) -> Intent | Rejection | None:
         """Run what waits if it may run by now, exactly as it was shown; else it goes on waiting."""
-        journal, digest = self._journal, request["digest"]
-        if request["subject"]["kind"] != intent.subject.kind:
-            # What was asked first, such as trust in the folder, needs no answer any more.
-            self._withdraw(request)
-            return self.settle(item, tool, intent)
-        intent = rated(self._policy.analyzer, tool.spec, intent)
-        is_same = digest == digest_of(intent.subject, intent.digest_material)
-        if not is_same or self._verdict(item, tool, intent).effect != "allow":
+        intent = self._judge.rated(tool.spec, intent)
+        is_same = request["digest"] == intent.digest
+        if not is_same or self._judge.verdict(item, tool.spec, intent).effect != "allow":
             return None
-        if tool.spec.name != LANDING:  # After a restart, hooks have not been asked yet.
-            hooked = self._ask_hooks(item, tool, intent, digest)
-            if not isinstance(hooked, Intent):
-                return hooked
-        verdict = self._verdict(item, tool, intent)
+        # After a restart, hooks have not been asked yet; what they say counts in the verdict.
+        hooked = self._ask_hooks(item, tool, intent)
+        if not isinstance(hooked, Intent):
+            return hooked
+        verdict = self._judge.verdict(item, tool.spec, intent)
         allowed = Decision(effect="allow")
         answer = e.ApprovalResolved(approval_id=request["id"], decision=allowed, by="policy")
-        with journal.changed:  # The user may be faster.
-            if verdict.effect != "allow" or request["id"] not in journal.state.approvals:
+        with self._journal.changed:  # The user may be faster.
+            if verdict.effect != "allow" or request["id"] not in self._journal.state.approvals:
                 return None
-            self._log_decision(item, verdict, digest, answer)
+            self._log_decision(item, verdict, intent.digest, answer)
         return intent
 
     def _answers(self, item: plain.ToolItem) -> _Answers:
@@ -165,31 +137,34 @@ class Consent:
                 self._journal.append(answer)
 
     def _ask_hooks(
-        self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
+        self, item: plain.ToolItem, tool: Tool, intent: Intent
     ) -> Intent | Rejection | None:
         """Return None when a hook rewrote the action, which must then be planned again."""
+        if tool.spec.name == LANDING:
+            return intent  # Hooks were asked about its command.
         hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
         if hooked.decision == "deny":
             denied = Verdict("reject", "hook", f"hook: {hooked.reason}", intent.risk)
-            self._log_decision(item, denied, digest)
+            self._log_decision(item, denied, intent.digest)
             return Rejection(f"Not allowed by a hook: {hooked.reason}")
-        return intent if hooked.updated_input is None else self._rewritten(item, tool, digest)
+        return intent if hooked.updated_input is None else self._rewritten(item, tool, intent)
 
-    def _rewritten(self, item: plain.ToolItem, tool: Tool, digest: str) -> Rejection | None:
+    def _rewritten(self, item: plain.ToolItem, tool: Tool, before: Intent) -> Rejection | None:
         """Withdraw what was asked about the action before; what the user rejected stays so."""
-        intent = plan(tool, item["args"])
-        if digest_of(intent.subject, intent.digest_material) == digest:
+        if plan(tool, item["args"]).digest == before.digest:
             return None
         with self._journal.changed:
             answers = self._answers(item)
-            decision = answers.decisions.get(digest)
+            decision = answers.decisions.get(before.digest)
             if decision is not None and decision.effect == "reject":
                 return _rejection(decision)
-            if answers.waits is not None:
-                self._withdraw(answers.waits)
+            if answers.request is not None:
+                self._withdraw(answers.request)
         return None
 
-    def _question(self, item: plain.ToolItem, intent: Intent, question: Question) -> Intent | None:
+    def _ask_question(
+        self, item: plain.ToolItem, intent: Intent, question: Question
+    ) -> Intent | None:
         """Put a question to the user once; the answer ends the item. With no client, it runs."""
         with self._journal.changed:
             questions = self._journal.state.questions.values()
@@ -212,33 +187,36 @@ class Consent:
             journal.log.sync()
         return None
 
-    def _through_gates(
+    def _pass_hooks_and_gates(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, answers: _Answers
     ) -> Intent | Rejection | None:
+        # Hooks come before anybody is asked: what a hook denies needs no answer.
+        if intent.digest not in answers.decisions and answers.request is None:
+            hooked = self._ask_hooks(item, tool, intent)
+            if not isinstance(hooked, Intent):
+                return hooked
         gates = self._policy.gates(tool.spec, intent)
-        digest = digest_of(intent.subject, intent.digest_material)
         for gate in gates:
-            if gate.refusal is not None:
-                refused = Verdict("reject", "gate", gate.refusal, intent.risk, intent.reasons)
-                self._log_decision(item, refused, digest)
-                return Rejection(gate.refusal)
             passed = self._pass_gate(item, gate, answers, intent)
             if not isinstance(passed, Intent):
                 return passed
         # A folder that is trusted only now may have hooks for this action.
-        return self._ask_hooks(item, tool, intent, digest) if gates else intent
+        return self._ask_hooks(item, tool, intent) if gates else intent
 
     def _pass_gate(
         self, item: plain.ToolItem, gate: Gate, answers: _Answers, intent: Intent
     ) -> Intent | Rejection | None:
-        digest = digest_of(gate.subject)
-        decision = answers.decisions.get(digest)
-        if decision is None and self._is_granted(key_of(gate.subject)):
+        if gate.refusal is not None:
+            refused = Verdict("reject", "gate", gate.refusal, intent.risk, intent.reasons)
+            self._log_decision(item, refused, intent.digest)
+            return Rejection(gate.refusal)
+        held = Intent(gate.title, gate.subject, "medium")
+        decision = answers.decisions.get(held.digest)
+        if decision is None and self._judge.is_granted(key_of(gate.subject)):
             gate.on_allow("conversation")
             return intent
         if decision is None:
-            if answers.waits is None:
-                held = Intent(gate.title, gate.subject, "medium")
+            if answers.request is None:
                 held = replace(held, outside_floor=intent.outside_floor, leaves=intent.leaves)
                 self._ask(item, held, Verdict("ask", "gate", "gate", "medium"))
             return None
@@ -246,46 +224,6 @@ class Consent:
             gate.on_allow(decision.scope)
             return intent
         return _rejection(decision) if gate.required else intent
-
-    def _apply_policy(
-        self, item: plain.ToolItem, tool: Tool, intent: Intent, digest: str
-    ) -> Intent | Rejection | None:
-        intent = rated(self._policy.analyzer, tool.spec, intent)
-        verdict = self._verdict(item, tool, intent)
-        if verdict.effect == "ask":
-            told = self._with_change(item, intent, verdict)
-            # A lasting answer would not count against a rule.
-            self._ask(item, intent, told, offers_lasting=verdict.code != "ruling")
-            return None
-        self._log_decision(item, verdict, digest)
-        if verdict.effect == "allow":
-            return intent
-        is_main = self._journal.state.parent_id is None
-        return Rejection(f"Not allowed: {verdict.rule}.{advice(verdict, intent, is_main=is_main)}")
-
-    def _verdict(self, item: plain.ToolItem, tool: Tool, intent: Intent) -> Verdict:
-        spec = tool.spec
-        return decide(
-            spec,
-            intent,
-            self._journal.state.options_now,
-            self_rating=None if spec.name == LANDING else item.get("selfRating"),
-            ruling=self._ruling(item, spec, intent) or ruled(self._policy.decides, spec, intent),
-        )
-
-    def _ruling(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Ruling | None:
-        """Return what rules and hooks say; a grant of the user allows what they do not restrict."""
-        rules = self._policy.rules()
-        ruling = ruling_of(rules, spec.names, intent.segments) if rules else None
-        hooked = self._hooks.rulings.get(item["id"])
-        for strict in (ruling, hooked):
-            if strict is not None and strict.effect != "allow":
-                return strict
-        if self._is_granted_anywhere(key_of(intent.subject)):
-            return Ruling("allow", "granted before", covers_high=True)
-        if is_edit(intent.subject) and self._is_granted_anywhere(EDITS):
-            return hooked or ruling or Ruling("allow", "edits granted before")
-        return hooked or ruling
 
     def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
@@ -296,13 +234,6 @@ class Consent:
         if intent.subject.kind not in allowed:
             return verdict
         return replace(verdict, reasons=("it changed after you allowed it", *verdict.reasons))
-
-    def _is_granted(self, key: str) -> bool:
-        state = self._journal.state
-        return key in state.grants or key in state.turn_grants
-
-    def _is_granted_anywhere(self, key: str) -> bool:
-        return self._is_granted(key) or self._policy.is_granted(key)
 
     def _log_decision(
         self, item: plain.ToolItem, verdict: Verdict, digest: str, *more: e.ApprovalResolved
@@ -335,8 +266,7 @@ class Consent:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
         part = editable_part(edited)
         args: Json = {**item["args"], **part}
-        intent = rated(self._policy.analyzer, tool.spec, plan(tool, args))
-        digest = digest_of(intent.subject, intent.digest_material)
+        intent = self._judge.rated(tool.spec, plan(tool, args))
         updated = e.ItemUpdated(status="awaitingApproval", args=args)
         if tool.spec.name != LANDING:
             changed = {"title": intent.title, "command": part.get("command"), "risk": intent.risk}
@@ -348,7 +278,7 @@ class Consent:
             self._ask(item, intent, riskier_now)
             return None
         allowed = Verdict("allow", "edited", "edited by the user", intent.risk)
-        self._log_decision(item, allowed, digest)
+        self._log_decision(item, allowed, intent.digest)
         return intent
 
     def _ask(

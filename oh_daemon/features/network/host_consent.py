@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from oh_daemon.common.hosts import PLACE, REGISTRIES, Host, Reach, is_named, parse_host
 from oh_daemon.common.plain_text import clipped, first_line
-from oh_daemon.features.approval.consent import Policy
+from oh_daemon.features.approval.judgement import Policy
 from oh_daemon.kernel.approval_requests import approval_options, key_of, never_asks, new_approval
 from oh_daemon.kernel.journal import Journal
 from oh_daemon.kernel.ports import Intent

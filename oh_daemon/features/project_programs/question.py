@@ -12,10 +12,10 @@ from pathlib import PurePosixPath
 from urllib.parse import unquote
 
 from oh_daemon.common.plain_text import clipped, first_line
-from oh_daemon.kernel.approval_requests import RUN_KINDS, approval_options, digest_of, new_approval
+from oh_daemon.kernel.approval_requests import RUN_KINDS, approval_options, new_approval
 from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
-from oh_daemon.kernel.ports import Intent
+from oh_daemon.kernel.ports import Intent, digest_of
 from oh_daemon.kernel.state import Decided
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain

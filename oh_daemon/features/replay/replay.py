@@ -16,7 +16,8 @@ import orjson
 
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.approval.consent import NO_POLICY, Consent
+from oh_daemon.features.approval.consent import Consent
+from oh_daemon.features.approval.judgement import NO_POLICY
 from oh_daemon.features.condensation.condensation import Condensing
 from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints
 from oh_daemon.features.replay.compare import (

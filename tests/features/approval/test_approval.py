@@ -12,11 +12,10 @@ from oh_daemon.features.conversation_tools.tools import FinishTool, ThinkTool, T
 from oh_daemon.kernel.approval_requests import (
     Ruling,
     approval_options,
-    digest_of,
     grant_key,
     highest_risk,
 )
-from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolSpec
+from oh_daemon.kernel.ports import Footprint, Intent, Json, Tool, ToolSpec, digest_of
 from oh_daemon.kernel.tool_schemas import NOTHING
 from oh_daemon.protocol.approvals import (
     CommandSubject,

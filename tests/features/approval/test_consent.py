@@ -11,7 +11,8 @@ import pytest
 from core_world import ATTENDED, NoContext
 
 from oh_daemon.common.masking import Masker
-from oh_daemon.features.approval.consent import NO_POLICY, Consent, Policy
+from oh_daemon.features.approval.consent import Consent
+from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 from oh_daemon.features.hooks.hooks import NO_HOOKS, HookPoints, HookRun, Hooks
 from oh_daemon.kernel.approval_requests import approval_options, new_approval
 from oh_daemon.kernel.conversation import Conversation

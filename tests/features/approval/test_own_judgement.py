@@ -9,7 +9,7 @@ import pytest
 from core_world import at_work, tool
 from fake_llm import call, say
 
-from oh_daemon.features.approval.consent import NO_POLICY, Policy
+from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 
 # litellm's own use of pydantic causes these warnings.
 pytestmark = [
