@@ -4,28 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from oh_daemon.conversations.conversations import Conversations
+from oh_daemon.features.export.export import render_export
 from oh_daemon.features.export.transcript import ReadBlob
+from oh_daemon.protocol.branches import ExportParams, ExportResult
+from oh_daemon.protocol.errors import PayloadTooLargeError
 from oh_daemon.storage.blobs import Blobs
 
-if TYPE_CHECKING:
-    from oh_daemon.conversations.conversations import Conversations
-from oh_daemon.features.export.export import Format, render_export
+_MAX_EXPORT_CHARS = 32 << 20
+"""A client holds the whole answer in memory, in several copies while it parses it."""
 
 
-def export_conversation(
-    conversations: Conversations, conversation_id: str, folders: Sequence[Path], form: Format
-) -> str:
-    """Render the conversation as one text. Raises `ConversationNotFoundError`, `StorageError`."""
-    _, records, _ = conversations.read(conversation_id, folders)
-    return render_export(
-        conversation_id,
+def conversation_export(
+    conversations: Conversations, params: ExportParams, folders: Sequence[Path]
+) -> ExportResult:
+    """Render a conversation as one text.
+
+    Raises `ConversationNotFoundError`, `StorageError` and `PayloadTooLargeError`.
+    """
+    _, records, _ = conversations.read(params.conversation_id, folders)
+    text = render_export(
+        params.conversation_id,
         records,
-        form,
+        params.format,
         masker=conversations.shared.masker,
-        read_blob=_blobs_of(conversations, conversation_id, folders),
+        read_blob=_blobs_of(conversations, params.conversation_id, folders),
     )
+    if len(text) > _MAX_EXPORT_CHARS:
+        raise PayloadTooLargeError(
+            f"the export has {len(text) >> 20} MiB, too much for an answer; run "
+            f"`oh-daemon export {params.conversation_id} --format {params.format}`"
+        )
+    return ExportResult(text=text)
 
 
 def _blobs_of(

@@ -1,4 +1,4 @@
-"""Forks a conversation, takes it back to before a message, and its files to before an action.
+"""Forks a conversation, rolls it back to before a message, and restores files; also as handlers.
 
 Calls block. To go back, the agent must be at rest. Nothing is lost: the log keeps what was rolled
 back, and a file whose restoring would lose a change of others is left alone and reported.
@@ -6,18 +6,19 @@ back, and a file whose restoring would lose a change of others is left alone and
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 import orjson
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.conversations.conversation_runtime import Workbench
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.description import describe
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.features.review.file_history import Past, pasts_of, restore
 from oh_daemon.kernel.conversation import Conversation
-from oh_daemon.kernel.journal import new_id
+from oh_daemon.kernel.journal import History, new_id
 from oh_daemon.kernel.notices import caveat_of
 from oh_daemon.kernel.records import begin_of_item, begin_of_message, fork_records, standing
 from oh_daemon.kernel.recovery import dropped, stopping_events, withdrawn_offers
@@ -32,7 +33,7 @@ from oh_daemon.protocol.errors import (
     ToolError,
 )
 from oh_daemon.protocol.items import NoticeItem
-from oh_daemon.protocol.messages import Conflict
+from oh_daemon.protocol.messages import Conflict, ConversationResult
 from oh_daemon.storage.log_ownership import write_fork
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.paths import uri_from_path
@@ -42,6 +43,18 @@ _MAX_NAMED = 20
 _GIT_STAYS = (
     "what git did is not taken back with the files; use git for it, for instance `git reset`"
 )
+
+
+def conversation_fork(
+    conversations: Conversations,
+    params: branches.ForkParams,
+    folders: Sequence[Path],
+    on_forked: Callable[[History], object],
+) -> ConversationResult:
+    """Handle `conversation/fork`; `on_forked` lets the client know of the new conversation."""
+    journal = fork(conversations, params, folders).conversation.journal
+    on_forked(journal)
+    return ConversationResult(conversation=describe(journal))
 
 
 def fork(
@@ -70,19 +83,20 @@ def fork(
     return conversations.open(forked_id, [place.parents[2]], at_work=at_work)
 
 
-def rollback(live: Live, params: branches.RollbackParams) -> branches.RollbackResult:
+def conversation_rollback(
+    conversation: Conversation, workbench: Workbench, params: branches.RollbackParams
+) -> branches.RollbackResult:
     """Roll back a message of the user and everything after it.
 
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
-    conversation = live.conversation
     _require_message(conversation, params.to_item_id)
     conversation.require_rest()
     records = _records(conversation)
     to_seq = begin_of_message(standing(records), params.to_item_id)
     restored = branches.RestoreResult(restored=(), conflicts=())
     if params.files == "restore":
-        restored = _restore(live, records, to_seq, is_dry=params.dry_run)
+        restored = _restore(conversation, workbench, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
         with conversation.journal.changed:
             conversation.require_rest()
@@ -92,7 +106,7 @@ def rollback(live: Live, params: branches.RollbackParams) -> branches.RollbackRe
             conversation.journal.append(*_ending(conversation), rolled_back)
             if conversation.journal.status != "idle":
                 conversation.journal.append(conversation.turns.status_event("idle"))
-            live.workbench.learn_again(conversation.state)
+            workbench.learn_again(conversation.state)
         conversation.journal.log.sync()
     return branches.RollbackResult(
         restored=restored.restored,
@@ -101,10 +115,12 @@ def rollback(live: Live, params: branches.RollbackParams) -> branches.RollbackRe
     )
 
 
-def checkpoints(live: Live) -> branches.CheckpointListResult:
+def checkpoint_list(
+    conversation: Conversation, workbench: Workbench
+) -> branches.CheckpointListResult:
     """List the moments before the agent changed files, oldest first."""
     by_id: dict[str, branches.Checkpoint] = {}
-    records = standing(_records(live.conversation))
+    records = standing(_records(conversation))
     n_files = _checkpointed(records)
     for record in records:
         event = record["event"]
@@ -116,7 +132,7 @@ def checkpoints(live: Live) -> branches.CheckpointListResult:
             by_id[item["id"]] = branches.Checkpoint(
                 id=item["id"], created_at=at, title=title, n_files=n
             )
-    store = live.workbench.checkpoints
+    store = workbench.checkpoints
     return branches.CheckpointListResult(
         checkpoints=tuple(by_id.values()), problem=store.problem if store else None
     )
@@ -135,22 +151,22 @@ def _checkpointed(records: Iterable[plain.Record]) -> dict[str, int]:
     }
 
 
-def restore_checkpoint(
-    live: Live, params: branches.CheckpointRestoreParams
+def checkpoint_restore(
+    conversation: Conversation, workbench: Workbench, params: branches.CheckpointRestoreParams
 ) -> branches.RestoreResult:
     """Undo the agent's changes of files from an action on, and tell the agent.
 
     Raises `InvalidParamsError`, `ConversationBusyError` and `StorageError`.
     """
-    conversation = live.conversation
     conversation.require_rest()
-    by_id = {checkpoint.id: checkpoint for checkpoint in checkpoints(live).checkpoints}
+    listed = checkpoint_list(conversation, workbench).checkpoints
+    by_id = {checkpoint.id: checkpoint for checkpoint in listed}
     if params.checkpoint_id not in by_id:
         what = "names no checkpoint of this conversation"
         raise InvalidParamsError.at("checkpointId", what, "unknown")
     records = _records(conversation)
     begin = begin_of_item(records, params.checkpoint_id)
-    result = _restore(live, records, begin, is_dry=params.dry_run)
+    result = _restore(conversation, workbench, records, begin, is_dry=params.dry_run)
     if result.restored and not params.dry_run:
         title = f"Files are as before: {by_id[params.checkpoint_id].title}"
         names = ", ".join(uri.rpartition("/")[2] for uri in result.restored[:_MAX_NAMED])
@@ -162,15 +178,22 @@ def restore_checkpoint(
 
 
 def _restore(
-    live: Live, records: Sequence[plain.Record], to_seq: int, *, is_dry: bool
+    conversation: Conversation,
+    workbench: Workbench,
+    records: Sequence[plain.Record],
+    to_seq: int,
+    *,
+    is_dry: bool,
 ) -> branches.RestoreResult:
     """Restore each file changed after `to_seq` separately; report those that stay as they are."""
     later = [record for record in records if record["seq"] > to_seq]
-    bench, restored = live.workbench, list[str]()
-    conflicts = [*_without_checkpoint(live, records, later), *_git_that_stays(later)]
-    documents = bench.documents
-    pasts = pasts_of(records, to_seq, documents, bench.checkpoints)
-    store = bench.checkpoints if pasts and not is_dry else None
+    documents, restored = workbench.documents, list[str]()
+    conflicts = [
+        *_without_checkpoint(workbench.folders.folders, records, later),
+        *_git_that_stays(later),
+    ]
+    pasts = pasts_of(records, to_seq, documents, workbench.checkpoints)
+    store = workbench.checkpoints if pasts and not is_dry else None
     watched = store.watch(CancelToken()) if store else lambda: None
     reviews: list[e.ChangesReviewed] = []
     for path, past in pasts.items():
@@ -178,19 +201,19 @@ def _restore(
         try:
             if restore(documents, path, past, is_dry=is_dry):
                 restored.append(uri)
-                reviews += _reviewed(live, documents, uri, past)
+                reviews += _reviewed(conversation, documents, uri, past)
         except (ToolError, OSError) as exc:
             reason = str(exc).partition("\n")[0]
             conflicts.append(Conflict(uri=uri, reason=reason))
     checkpoint = watched()
     events = [*([checkpoint] if checkpoint else ()), *([] if is_dry else reviews)]
     if events:
-        live.conversation.journal.append(*events)
+        conversation.journal.append(*events)
     return branches.RestoreResult(restored=tuple(restored), conflicts=tuple(conflicts))
 
 
 def _without_checkpoint(
-    live: Live, records: Sequence[plain.Record], later: Sequence[plain.Record]
+    folders: Sequence[Path], records: Sequence[plain.Record], later: Sequence[plain.Record]
 ) -> list[Conflict]:
     """Name the folders if commands may have changed them while there were no checkpoints."""
     reasons = [
@@ -199,7 +222,6 @@ def _without_checkpoint(
     n_files = _checkpointed(later)
     if not (reasons and any(_may_have_changed(record["event"], n_files) for record in later)):
         return []
-    folders = live.workbench.folders.folders
     return [Conflict(uri=uri_from_path(folder), reason=reasons[-1]) for folder in folders]
 
 
@@ -232,10 +254,10 @@ def _may_have_changed(event: plain.Event, ids: Container[str]) -> bool:
 
 
 def _reviewed(
-    live: Live, documents: Documents, uri: str, past: Past
+    conversation: Conversation, documents: Documents, uri: str, past: Past
 ) -> Sequence[e.ChangesReviewed]:
     """Return the event that takes what was restored out of the user's review, if it is there."""
-    review = live.conversation.state.reviews.get(uri)
+    review = conversation.state.reviews.get(uri)
     if review is None or (past.target is not None and past.target.text is None):
         return ()
     now = documents.history.put(past.target.text if past.target else None)

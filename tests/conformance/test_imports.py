@@ -99,7 +99,7 @@ def test_a_request_is_cancelled_amid_an_import_and_others_are_answered_after_it(
 
 
 def test_an_import_for_one_method_holds_up_no_other_and_no_interrupt(held: Held) -> None:
-    client, let_go = held("oh_daemon.frontends.lsp.handlers_terminal", start_and_list_terminals)
+    client, let_go = held("oh_daemon.features.terminal.handlers", start_and_list_terminals)
     [found] = client.request("daemon/status")["conversations"]
     named = {"conversationId": found["id"]}
     behind = client.send_request("terminal/list", named)
@@ -110,7 +110,7 @@ def test_an_import_for_one_method_holds_up_no_other_and_no_interrupt(held: Held)
 
 
 def test_an_interrupt_does_not_overtake_what_opens_its_conversation(held: Held) -> None:
-    client, let_go = held("oh_daemon.frontends.lsp.handlers_terminal", start_and_list_terminals)
+    client, let_go = held("oh_daemon.features.terminal.handlers", start_and_list_terminals)
     [found] = client.request("daemon/status")["conversations"]
     named = {"conversationId": found["id"]}
     client.request("conversation/close", named)

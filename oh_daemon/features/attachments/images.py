@@ -57,6 +57,11 @@ class _Upload:
         return len(self.pieces) == self.total
 
 
+def attachment_put(attachments: Attachments, params: AttachmentPutParams) -> AttachmentPutResult:
+    """Handle `attachment/put`."""
+    return attachments.put(params)
+
+
 class Attachments:
     """The uploads of a client. Thread-safe."""
 

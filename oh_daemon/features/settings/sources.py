@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import is_
 from pathlib import Path
@@ -124,16 +124,17 @@ class SettingsSources:
             layers += [file.layer for file in project]
         else:
             problems.append(Problem("untrusted", "project"))
-        merged = merge_settings([*layers, *(file.layer for file in own)])
-        rules, wrong = check_rules(merged.settings.rules)
-        settings = merged.settings.model_copy(update={"rules": rules})
-        told = (
-            *problems,
-            *(problem for file in own for problem in file.problems),
-            *merged.problems,
-            *wrong,
-        )
-        return Merged(settings, merged.sources, told)
+        problems += [problem for file in own for problem in file.problems]
+        merged = merge_and_check([*layers, *(file.layer for file in own)])
+        return replace(merged, problems=(*problems, *merged.problems))
+
+
+def merge_and_check(layers: Sequence[Layer]) -> Merged:
+    """Merge the layers, the strongest first; rules that cannot be used are problems."""
+    merged = merge_settings(layers)
+    rules, wrong = check_rules(merged.settings.rules)
+    settings = merged.settings.model_copy(update={"rules": rules})
+    return Merged(settings, merged.sources, (*merged.problems, *wrong))
 
 
 def project_hooks(folder: Path) -> Iterator[tuple[Path, HookTable]]:

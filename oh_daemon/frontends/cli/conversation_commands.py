@@ -15,7 +15,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.plain_text import clipped, display_escaped
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_quietly_to
-from oh_daemon.conversations.history import rollback
+from oh_daemon.conversations.history import conversation_rollback
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.services import share_for_user
 from oh_daemon.conversations.sub_agents import equipped
@@ -76,7 +76,7 @@ def run_rollback(
             files="keep" if keep_files else "restore",
             dry_run=is_dry,
         )
-        result = rollback(live, params)
+        result = conversation_rollback(live.conversation, live.workbench, params)
     _print(_rollback_lines(result, message, folder, is_dry=is_dry))
     return LEFT_SOME if result.conflicts else DONE
 

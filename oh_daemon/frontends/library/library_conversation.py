@@ -282,7 +282,9 @@ class Conversation(ProgramConversation):
             conversation_id=self.id, to_item_id=to_item, files=files, dry_run=dry_run
         )
         with InvalidParamsError.naming(toItemId="to_item"):
-            return history.rollback(self._live, params)
+            return history.conversation_rollback(
+                self._live.conversation, self._live.workbench, params
+            )
 
     @property
     def isolated(self) -> Isolated:
@@ -292,7 +294,7 @@ class Conversation(ProgramConversation):
     @property
     def checkpoints(self) -> tuple[branches.Checkpoint, ...]:
         """The moments before the agent changed files, oldest first."""
-        return history.checkpoints(self._live).checkpoints
+        return history.checkpoint_list(self._live.conversation, self._live.workbench).checkpoints
 
     def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> branches.RestoreResult:
         """Undo the agent's file changes since the checkpoint; the conversation itself stays.
@@ -303,7 +305,7 @@ class Conversation(ProgramConversation):
             conversation_id=self.id, checkpoint_id=checkpoint_id, dry_run=dry_run
         )
         with InvalidParamsError.naming(checkpointId="checkpoint_id"):
-            return history.restore_checkpoint(self._live, params)
+            return history.checkpoint_restore(self._live.conversation, self._live.workbench, params)
 
     def export(self, form: Format = "markdown") -> str:
         """Return the whole conversation as its log (`jsonl`), Markdown, or one HTML page."""

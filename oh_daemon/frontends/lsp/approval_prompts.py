@@ -8,10 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.approval.consent import reject_unasked
+from oh_daemon.features.approval.handlers import chosen_option
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.jsonrpc.client import Client, ClientAnswer, OpenQuestions
 from oh_daemon.jsonrpc.framing import encode
@@ -21,7 +22,7 @@ from oh_daemon.kernel.conversation import Decisions
 from oh_daemon.kernel.journal import History, Journal
 from oh_daemon.kernel.ports import Json, Question
 from oh_daemon.protocol import plain
-from oh_daemon.protocol.approvals import Decision, InputAnswer
+from oh_daemon.protocol.approvals import InputAnswer
 from oh_daemon.protocol.base import parse_strictly
 from oh_daemon.protocol.errors import DaemonError
 from oh_daemon.protocol.to_client import ApprovalAnswer
@@ -105,16 +106,6 @@ class Asker:
             self._outbox.notify("window/showMessage", encode(told))
         elif isinstance(history, Journal) and not self.others_can_be_asked(history.id):
             reject_unasked(history, request["id"], request["digest"])
-
-
-def chosen_option(
-    approval: plain.Approval, *, by: Literal["id", "label"], value: str | None
-) -> Decision | None:
-    """Return what the option with this `id` or `label` decides; None if none was offered."""
-    for option in approval["options"]:
-        if option[by] == value:
-            return Decision(effect=option["effect"], scope=option["scope"])
-    return None
 
 
 def _as_message(approval: plain.Approval) -> Json:

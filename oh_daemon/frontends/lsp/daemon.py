@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
 from oh_daemon.conversations.conversations import Conversations
@@ -21,6 +20,7 @@ from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.services import Shared
 from oh_daemon.features.attachments.images import Attachments
 from oh_daemon.features.models.models import Models
+from oh_daemon.features.review.handlers import AgentChanges
 from oh_daemon.frontends.lsp.client_models import ClientModels
 from oh_daemon.frontends.lsp.client_tool_calls import ClientTools
 from oh_daemon.frontends.lsp.publisher import Publisher
@@ -32,7 +32,6 @@ from oh_daemon.protocol.errors import (
     ConversationLockedError,
     InvalidParamsError,
 )
-from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.file_names import FileNames
 
 _ALONE = nullcontext()
@@ -60,7 +59,6 @@ class Daemon:
     leaving: list[Callable[[], object]] = field(default_factory=list[Callable[[], object]])
     """What is to be done when this client leaves others alone."""
     started_at: float = field(default_factory=time.monotonic)
-    version: str = field(default_factory=lambda: version("oh-daemon"))
 
     def __post_init__(self) -> None:
         self.resolver = Resolver(self.conversations, self.attachments)
@@ -118,11 +116,14 @@ def started_pool(n_threads: int) -> ThreadPoolExecutor:
     return pool
 
 
-def documents_of(live: Live) -> Documents:
-    """Return the conversation's documents. Raises `InvalidParamsError` if it has no folder."""
+def changes_of(live: Live) -> AgentChanges:
+    """Return the changes for review.
+
+    Raises `InvalidParamsError` if the conversation has no folder, and what `Live.isolated` raises.
+    """
     if not live.workbench.folders.folders:
         raise InvalidParamsError.at("conversationId", "without a folder it changes no files")
-    return live.workbench.documents
+    return AgentChanges(live.conversation, live.workbench.documents, live.isolated)
 
 
 def newest(conversations: Iterable[Live]) -> Live | None:

@@ -6,26 +6,31 @@ first one caused.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from oh_daemon.common.cancel import Cancelled
+from oh_daemon.common.cancel import Cancelled, CancelToken
+from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.description import describe
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.history_pages import replay
 from oh_daemon.conversations.idempotency import Repeatable
-from oh_daemon.conversations.message_content import mentions, with_content
+from oh_daemon.conversations.message_content import Resolver, mentions, with_content
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.sub_agents import sub_agents_of
 from oh_daemon.features.approval.policy import check_options
-from oh_daemon.frontends.lsp.daemon import Daemon
+from oh_daemon.features.trust.trust import TrustBook
+from oh_daemon.frontends.lsp.client_tool_calls import ClientTools
+from oh_daemon.frontends.lsp.publisher import Publisher
 from oh_daemon.jsonrpc.dispatch import RequestContext
 from oh_daemon.jsonrpc.framing import encode
-from oh_daemon.jsonrpc.serial import on_own_thread, then
+from oh_daemon.jsonrpc.serial import Serial, on_own_thread, then
+from oh_daemon.kernel.agent import AgentLoop
+from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.turns import BUSY
@@ -33,6 +38,7 @@ from oh_daemon.protocol import events as e
 from oh_daemon.protocol import messages as m
 from oh_daemon.protocol import plain
 from oh_daemon.protocol import side_questions as a
+from oh_daemon.protocol.content import Part
 from oh_daemon.protocol.errors import (
     ConversationBusyError,
     ConversationNotFoundError,
@@ -49,88 +55,118 @@ from oh_daemon.workspace.paths import parse_folder
 _INTERRUPT_ANSWER_S = 10.0
 
 
-def conversation_start(
-    daemon: Daemon,
+Resolve: TypeAlias = "Callable[..., Sequence[Part]]"
+"""Resolves a message to the open conversation; see `Resolver.for_live`."""
+Speaking: TypeAlias = "Callable[[str], AbstractContextManager[object]]"
+"""See `Daemon.speaking`."""
+
+
+def conversation_start(  # noqa: PLR0913 - a handler names each part that it takes.
+    *,
+    conversations: Conversations,
+    resolver: Resolver,
+    trust: TrustBook,
+    client_tools: ClientTools,
+    publisher: Publisher,
+    serial: Serial,
     params: m.StartParams,
-    folders: list[Path],
+    folders: Sequence[Path],
     request: Repeatable,
     conversation_id: str,
-    context: RequestContext,
+    cancel: CancelToken,
 ) -> Any:
     check_options(params.options)
-    opened = folders
     if params.folders is not None:
-        named = (parse_folder(name, "folders") for name in params.folders)
-        chosen = list(dict.fromkeys(named))
-        _require_open_or_trusted(daemon, chosen, folders)
+        chosen = list(dict.fromkeys(parse_folder(name, "folders") for name in params.folders))
+        _require_open_or_trusted(trust, chosen, folders)
         folders = chosen
-    daemon.client_tools.take(conversation_id, params.client_tools)
-    daemon.publisher.subscribed.add(conversation_id)
-    live = _started_before(daemon, conversation_id, folders) if request.id else None
-    if live is None and mentions(params.content or ()):
-        fill = partial(daemon.resolver.filled, folders=folders, cancel=context.cancel)
+    client_tools.take(conversation_id, params.client_tools)
+    publisher.subscribed.add(conversation_id)
 
-        def go_on(filled: m.StartParams) -> Any:
-            start = partial(conversation_start, daemon, filled, opened, request)
-            return daemon.serial.run(conversation_id, lambda: start(conversation_id, context))
+    def earlier() -> Live | None:
+        return _started_before(conversations, conversation_id, folders) if request.id else None
 
-        return then(on_own_thread("mentions", partial(with_content, params, fill)), go_on)
-    is_new, earlier = live is None, Json()
-    if live is None:
-        # Content that refers to nothing is refused before there is a conversation.
-        content = daemon.resolver.filled(params.content or (), folders)
-        params = params.model_copy(update={"content": content or params.content})
-        daemon.resolver.stored(content, folders, MemoryLog())
-        live = daemon.conversations.start(
-            params, folders, conversation_id=conversation_id, cause=request.cause({})
-        )
-    else:
-        earlier = request.earlier(live.conversation) or {"duplicate": True}
-    # A kill may have come between the conversation and its first message.
-    is_untold = "messageId" not in earlier and not live.conversation.state.items
-    if params.content and (is_new or is_untold):
-        content = daemon.resolver.for_live(live, params.content, folders)
-        message_id = params.client_message_id
-        earlier = live.conversation.send(content, client_message_id=message_id, cause=request.cause)
-    return {
-        "conversation": describe(live.conversation.journal),
-        "options": daemon.conversations.options_of(live.conversation.journal),
-        **_only(earlier, "messageId", "turnId", "duplicate"),
-    }
+    def start(params: m.StartParams) -> Json:
+        live, result, is_new = earlier(), Json(), False
+        if live is not None:
+            result = request.earlier(live.conversation) or {"duplicate": True}
+        else:
+            # Content that refers to nothing is refused before there is a conversation.
+            content = resolver.filled(params.content or (), folders)
+            params = params.model_copy(update={"content": content or params.content})
+            resolver.stored(content, folders, MemoryLog())
+            cause, is_new = request.cause({}), True
+            live = conversations.start(
+                params, folders, conversation_id=conversation_id, cause=cause
+            )
+        # A kill may have come between the conversation and its first message.
+        is_untold = "messageId" not in result and not live.conversation.state.items
+        if params.content and (is_new or is_untold):
+            content = resolver.for_live(live, params.content, folders)
+            message_id = params.client_message_id
+            result = live.conversation.send(
+                content, client_message_id=message_id, cause=request.cause
+            )
+        return {
+            "conversation": describe(live.conversation.journal),
+            "options": conversations.options_of(live.conversation.journal),
+            **_only(result, "messageId", "turnId", "duplicate"),
+        }
+
+    if mentions(params.content or ()) and earlier() is None:
+        # Mentioned texts may come from a network, and a worker does not wait for that.
+        fill = partial(resolver.filled, folders=folders, cancel=cancel)
+        reading = on_own_thread("mentions", partial(with_content, params, fill))
+        return then(reading, lambda params: serial.run(conversation_id, partial(start, params)))
+    return start(params)
 
 
 def _require_open_or_trusted(
-    daemon: Daemon, chosen: Sequence[Path], opened: Sequence[Path]
+    trust: TrustBook, chosen: Sequence[Path], opened: Sequence[Path]
 ) -> None:
     """Refuse any other folder, since a start writes there and the agent may read there."""
     real = [folder.resolve() for folder in opened]
     for folder in chosen:
         is_open = any(folder.resolve().is_relative_to(each) for each in real)
         # What is no folder is refused as such, whoever starts there.
-        if folder.is_dir() and not is_open and daemon.shared.trust.of(folder) != "full":
+        if folder.is_dir() and not is_open and trust.of(folder) != "full":
             raise WorkspaceUntrustedError(
                 f"{str(folder)!r} is neither open nor trusted; open it, or trust it with "
                 "workspace/setTrust"
             )
 
 
-def _started_before(daemon: Daemon, conversation_id: str, folders: list[Path]) -> Live | None:
+def _started_before(
+    conversations: Conversations, conversation_id: str, folders: Sequence[Path]
+) -> Live | None:
     with suppress(ConversationNotFoundError):
         # A crash amid the first event: the start is still to be done as it was asked for.
-        if not last_seq_of(daemon.conversations.place_of(conversation_id, folders)):
+        if not last_seq_of(conversations.place_of(conversation_id, folders)):
             return None
-        return daemon.conversations.open(conversation_id, folders)
+        return conversations.open(conversation_id, folders)
     return None
 
 
-def conversation_open(
-    daemon: Daemon, params: m.OpenParams, folders: list[Path], context: RequestContext
+def conversation_open(  # noqa: PLR0913 - a handler names each part that it takes.
+    *,
+    conversations: Conversations,
+    client_tools: ClientTools,
+    publisher: Publisher,
+    serial: Serial,
+    params: m.OpenParams,
+    folders: Sequence[Path],
+    context: RequestContext,
 ) -> Future[bytes]:
-    conversation_id, conversations = params.conversation_id, daemon.conversations
-    daemon.client_tools.take(conversation_id, params.client_tools)
+    conversation_id = params.conversation_id
+    client_tools.take(conversation_id, params.client_tools)
+
+    def on_closed_elsewhere(followed: Followed) -> None:
+        # This daemon may have opened it meanwhile.
+        if conversations.find_live(followed.id) is None:
+            publisher.on_over(followed)
 
     def on_over(followed: Followed) -> None:
-        daemon.serial.run(conversation_id, partial(_on_closed_elsewhere, daemon, followed))
+        serial.run(conversation_id, partial(on_closed_elsewhere, followed))
 
     opened = conversations.open_or_follow(conversation_id, folders, on_over)
     history = opened.conversation.journal if isinstance(opened, Live) else opened
@@ -146,25 +182,26 @@ def conversation_open(
         }
         # Encode now, under the lock: the state's own dicts change later.
         answer = context.in_order(conversation_id, encode(result))
-        daemon.publisher.subscribe(history)
+        publisher.subscribe(history)
         return answer
 
 
-def _on_closed_elsewhere(daemon: Daemon, followed: Followed) -> None:
-    # This daemon may have opened it meanwhile.
-    if daemon.conversations.find_live(followed.id) is None:
-        daemon.publisher.on_over(followed)
-
-
-def conversation_close(daemon: Daemon, history: History, params: m.CloseParams) -> Any:
-    if daemon.has_others(history.id):
-        daemon.publisher.unsubscribe(history)
+def conversation_close(
+    conversations: Conversations,
+    publisher: Publisher,
+    serial: Serial,
+    has_others: Callable[[str], bool],
+    history: History,
+    params: m.CloseParams,
+) -> Any:
+    if has_others(history.id):
+        publisher.unsubscribe(history)
         return {}
     if isinstance(history, Followed):
-        daemon.publisher.unsubscribe(history)
-        daemon.conversations.leave(history.id)
+        publisher.unsubscribe(history)
+        conversations.leave(history.id)
         return {}
-    conversation = daemon.conversations.live(history.id).conversation
+    conversation = conversations.live(history.id).conversation
     status = describe(conversation.journal).status
     if params.if_running == "error" and status in BUSY:
         raise ConversationBusyError(
@@ -173,48 +210,53 @@ def conversation_close(daemon: Daemon, history: History, params: m.CloseParams) 
     # A halted conversation is at rest already, and its log could not record an interrupt.
     interrupts = params.if_running == "interrupt" and conversation.journal.halted is None
     interrupted = conversation.interrupt() if interrupts else None
-    return daemon.serial.run(history.id, partial(_close, daemon, history, interrupted))
 
+    def close() -> Json:
+        # Awaited here, so that an open that comes meanwhile does not find what is about to close.
+        with suppress(TimeoutError):
+            if interrupted is not None:
+                interrupted.result(_INTERRUPT_ANSWER_S)
+        conversations.close(history.id)
+        publisher.unsubscribe(history)
+        return {}
 
-def _close(daemon: Daemon, history: History, interrupted: Future[Json] | None) -> Json:
-    # Awaited here, so that an open that comes meanwhile does not find what is about to close.
-    with suppress(TimeoutError):
-        if interrupted is not None:
-            interrupted.result(_INTERRUPT_ANSWER_S)
-    daemon.conversations.close(history.id)
-    daemon.publisher.unsubscribe(history)
-    return {}
+    return serial.run(history.id, close)
 
 
 def conversation_update(
-    daemon: Daemon, params: m.UpdateParams, folders: list[Path]
+    conversations: Conversations, params: m.UpdateParams, folders: Sequence[Path]
 ) -> m.ConversationResult:
-    return m.ConversationResult(conversation=daemon.conversations.update(params, folders))
+    return m.ConversationResult(conversation=conversations.update(params, folders))
 
 
-def conversation_delete(daemon: Daemon, params: m.DeleteParams, folders: list[Path]) -> Json:
+def conversation_delete(
+    conversations: Conversations,
+    publisher: Publisher,
+    params: m.DeleteParams,
+    folders: Sequence[Path],
+) -> Json:
     """Delete a conversation; one that does not exist counts as deleted."""
-    gone = daemon.conversations.delete(params.conversation_id, folders, permanent=params.permanent)
+    gone = conversations.delete(params.conversation_id, folders, permanent=params.permanent)
     if gone is not None:
-        daemon.publisher.on_deleted(gone.journal)
+        publisher.on_deleted(gone.journal)
     return {}
 
 
 def conversation_send_message(
-    daemon: Daemon,
-    live: Live,
+    conversation: Conversation,
+    resolve: Resolve,
+    speaking: Speaking,
     params: m.SendMessageParams,
-    folders: list[Path],
     context: RequestContext,
     request: Repeatable,
 ) -> Any:
-    conversation, options = live.conversation, params.overrides.options
+    options = params.overrides.options
     if params.wait == "accepted":
-        context.hold(live.id)
-    content = daemon.resolver.for_live(live, params.content, folders, options.get("model"))
+        context.hold(conversation.id)
+    content = resolve(params.content, model=options.get("model"))
     with conversation.journal.changed, InvalidParamsError.naming(options="overrides.options"):
         conversation.require_turn(params.expected_turn_id)
-        with daemon.speaking(live.id):
+        with speaking(conversation.id):
             answer = conversation.send(
                 content,
                 delivery=params.delivery,
@@ -227,7 +269,9 @@ def conversation_send_message(
             return answer
         ended = conversation.turns.ended(answer["messageId"], answer.get("turnId"))
     context.cancel.on_cancel(conversation.interrupt)
-    return then(ended, lambda turn: context.in_order(live.id, _finished(turn, answer, context)))
+    return then(
+        ended, lambda turn: context.in_order(conversation.id, _finished(turn, answer, context))
+    )
 
 
 def _finished(turn: plain.Turn, sent: Json, context: RequestContext) -> Json:
@@ -238,31 +282,38 @@ def _finished(turn: plain.Turn, sent: Json, context: RequestContext) -> Json:
     return {**sent, "turnId": turn["id"], "turn": turn, **text}
 
 
-def conversation_pause(live: Live, params: m.PauseParams, request: Repeatable) -> Json:
-    return live.conversation.pause(params.when, request.cause)
+def conversation_pause(
+    conversation: Conversation, params: m.PauseParams, request: Repeatable
+) -> Json:
+    return conversation.pause(params.when, request.cause)
 
 
 def conversation_resume(
-    daemon: Daemon, live: Live, params: m.ResumeParams, folders: list[Path], request: Repeatable
+    conversation: Conversation,
+    resolve: Resolve,
+    speaking: Speaking,
+    params: m.ResumeParams,
+    request: Repeatable,
 ) -> Json:
     if params.message is None:
-        return live.conversation.resume(request.cause)
+        return conversation.resume(request.cause)
     with InvalidParamsError.naming(content="message"):
-        content = daemon.resolver.for_live(live, params.message, folders)
+        content = resolve(params.message)
         # A message that waits for the end of an interrupted turn has no turn yet.
-        with live.conversation.journal.changed, daemon.speaking(live.id):
-            sent = live.conversation.send(
+        with conversation.journal.changed, speaking(conversation.id):
+            sent = conversation.send(
                 content, cause=lambda result: request.cause(_only(result, "turnId"))
             )
     return _only(sent, "turnId")
 
 
-def conversation_condense(live: Live, params: m.CondenseParams, request: Repeatable) -> Json:
-    return live.conversation.condense(params.instructions, request.cause)
+def conversation_condense(
+    conversation: Conversation, params: m.CondenseParams, request: Repeatable
+) -> Json:
+    return conversation.condense(params.instructions, request.cause)
 
 
-def conversation_interrupt(live: Live, params: m.InterruptParams) -> Any:
-    conversation = live.conversation
+def conversation_interrupt(conversation: Conversation, params: m.InterruptParams) -> Any:
     with conversation.journal.changed:
         turn_id = conversation.state.turn_id
         if params.turn_id not in (None, turn_id):
@@ -280,13 +331,11 @@ def _interrupted(ended: Future[Json], turn_id: str | None) -> Json:
         return {"turnId": turn_id, "status": "interrupting"}
 
 
-def conversation_queue(
-    daemon: Daemon, live: Live, params: m.QueueParams, folders: list[Path]
-) -> Json:
+def conversation_queue(conversation: Conversation, resolve: Resolve, params: m.QueueParams) -> Json:
     for name in _NEEDED[params.op] - params.model_dump(by_alias=True, exclude_none=True).keys():
         raise InvalidParamsError.at(name, f"is needed to {params.op}", "missing")
-    content: Sequence[Any] = daemon.resolver.for_live(live, params.content or (), folders)
-    conversation, message_id = live.conversation, params.message_id or ""
+    content: Sequence[Any] = resolve(params.content or ())
+    message_id = params.message_id or ""
     with conversation.journal.changed:
         match params.op:
             case "edit":
@@ -312,44 +361,50 @@ _NEEDED = {
 
 
 def conversation_set_option(
-    daemon: Daemon, live: Live, params: m.SetOptionParams, request: Repeatable
+    conversations: Conversations,
+    conversation: Conversation,
+    efforts_of: Callable[[str], Sequence[str]],
+    params: m.SetOptionParams,
+    request: Repeatable,
 ) -> Json:
     named, is_known = params.option_id, params.option_id in {*CHOICES, "effort", "model"}
     with InvalidParamsError.naming(**{f"options.{named}": "value" if is_known else "optionId"}):
         values = check_options({named: params.value})
-    earlier, journal = request.earlier(live.conversation), live.conversation.journal
+    earlier, journal = request.earlier(conversation), conversation.journal
     if named == "effort" and params.value != "default":
-        efforts = daemon.conversations.shared.efforts_of(journal.state.options["model"])
+        efforts = efforts_of(journal.state.options["model"])
         if params.value not in efforts:
             what = f"cannot be {params.value!r} with this model: {', '.join(('default', *efforts))}"
             raise InvalidParamsError.at("value", what, "unknown")
     if earlier is None:
         journal.append(e.OptionsChanged(values=values), cause=request.cause({}))
-    return {"options": daemon.conversations.options_of(journal), **(earlier or {})}
+    return {"options": conversations.options_of(journal), **(earlier or {})}
 
 
-def conversation_ask(live: Live, params: a.AskParams, context: RequestContext) -> a.AskResult:
+def conversation_ask(
+    agent: AgentLoop, conversation: Conversation, params: a.AskParams, cancel: CancelToken
+) -> a.AskResult:
     try:
-        answer = live.agent.ask(params.question, context.cancel)
+        answer = agent.ask(params.question, cancel)
     except Cancelled:
-        if live.conversation.journal.is_closing:
+        if conversation.journal.is_closing:
             raise InvalidStateError("the conversation was closed meanwhile") from None
         raise RequestCancelledError("cancelled by the client") from None
     return a.AskResult(text=answer.text, usage=answer.usage)
 
 
 def conversation_subscribe(
-    daemon: Daemon, history: History, context: RequestContext
+    publisher: Publisher, history: History, context: RequestContext
 ) -> Future[m.SubscribeResult]:
     with history.changed:
         last_seq = m.SubscribeResult(last_seq=history.state.seq)
         answer = context.in_order(history.id, last_seq)
-        daemon.publisher.subscribe(history)
+        publisher.subscribe(history)
         return answer
 
 
-def conversation_unsubscribe(daemon: Daemon, params: m.UnsubscribeParams) -> m.Empty:
-    daemon.publisher.subscribed.discard(params.conversation_id)
+def conversation_unsubscribe(publisher: Publisher, params: m.UnsubscribeParams) -> m.Empty:
+    publisher.subscribed.discard(params.conversation_id)
     return m.Empty()
 
 

@@ -12,14 +12,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.idempotency import Repeatable, new_conversation_id
 from oh_daemon.conversations.message_content import content_of, mentions, refers, with_content
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.frontends.lsp.daemon import Daemon
+from oh_daemon.frontends.lsp.handler_arguments import ARGUMENTS, Call
 from oh_daemon.frontends.lsp.methods import AT_ONCE, METHODS, Needs
 from oh_daemon.jsonrpc.dispatch import Json, Method, RequestContext
 from oh_daemon.jsonrpc.serial import OwnThreads, Serial, is_future, on_own_thread, then
@@ -44,18 +43,6 @@ def bind(daemon: Daemon) -> dict[str, Method]:
 
 
 @dataclass(slots=True)
-class _Call:
-    """One request on its way to its handler."""
-
-    params: Any
-    context: RequestContext
-    request: Repeatable
-    folders: list[Path]
-    conversation_id: str = ""
-    subject: Live | Followed | None = None
-
-
-@dataclass(slots=True)
 class _Bound:
     """One method of this daemon."""
 
@@ -73,10 +60,10 @@ class _Bound:
     def load(self) -> None:
         # The model is built here too, since that takes as long as an import.
         self.method.params.model_rebuild()
-        module = import_module(f"oh_daemon.frontends.lsp.{self.module}")
+        module = import_module(f"oh_daemon.{self.module}")
         self.handler = vars(module)[protocol.function_name(self.method.name)]
         code = self.handler.__code__
-        self.takes = code.co_varnames[: code.co_argcount]
+        self.takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         self.is_loaded = True
 
     def call(self, params: Json, context: RequestContext) -> Any:
@@ -110,7 +97,7 @@ class _Bound:
     def _begin(self, json: Json, context: RequestContext) -> Any:
         params: Any = parse_strictly(self.method.params, json)
         request = Repeatable(self.method.name, params)
-        call = _Call(params, context, request, self.daemon.folders())
+        call = Call(self.daemon, params, context, request, self.daemon.folders())
         match self.needs.conversation:
             case "none":
                 call.conversation_id = json.get("conversationId", "")
@@ -126,7 +113,7 @@ class _Bound:
                 pass
         return self._run(call)
 
-    def _in_turn(self, call: _Call) -> Any:
+    def _in_turn(self, call: Call) -> Any:
         """Go on when the conversation is open and earlier messages have gone on.
 
         Only messages wait for what one mentions: an interrupt or a close does not.
@@ -142,13 +129,13 @@ class _Bound:
             return self.messages.after(call.conversation_id, go_on)
         return self.messages.run(call.conversation_id, lambda: self._fill(call) or go_on())
 
-    def _fill(self, call: _Call) -> None:
+    def _fill(self, call: Call) -> None:
         live = self.daemon.conversations.find_live(call.conversation_id)
         if live is None or not self.needs.is_once or not call.request.earlier(live.conversation):
             fill = partial(self.daemon.resolver.filled, folders=call.folders)
             call.params = with_content(call.params, partial(fill, cancel=call.context.cancel))
 
-    def _on_open(self, call: _Call, failure: BaseException | None) -> Any:
+    def _on_open(self, call: Call, failure: BaseException | None) -> Any:
         conversations, conversation_id = self.daemon.conversations, call.conversation_id
         followed = conversations.find_followed(conversation_id)
         if self.needs.conversation == "history" and followed is not None:
@@ -161,7 +148,7 @@ class _Bound:
                 call.subject = conversations.live(conversation_id)
         return self._run(call)
 
-    def _run(self, call: _Call) -> Any:
+    def _run(self, call: Call) -> Any:
         """Run the handler on its thread, and the answer in its place among the events."""
         if self.needs.events == "after":
             call.context.hold(call.conversation_id)
@@ -173,9 +160,11 @@ class _Bound:
             return then(result, in_order)
         return in_order(result)
 
-    def _on_thread(self, call: _Call, handle: Callable[[], Any]) -> Any:
+    def _on_thread(self, call: Call, handle: Callable[[], Any]) -> Any:
         match self.needs.thread:
-            case "worker":
+            case "own if it searches" if call.params.texts:
+                return on_own_thread("search", handle)
+            case "worker" | "own if it searches":
                 return self.daemon.workers.submit(handle)
             case "own":
                 return on_own_thread(f"aside-{call.conversation_id[:8]}", handle)
@@ -186,7 +175,7 @@ class _Bound:
             case _:
                 return handle()
 
-    def _handle(self, call: _Call) -> Any:
+    def _handle(self, call: Call) -> Any:
         earlier: Json | None = None
         if self.needs.is_once and isinstance(call.subject, Live):
             earlier = call.request.earlier(call.subject.conversation)
@@ -196,25 +185,14 @@ class _Bound:
             return then(result, durable) if self.needs.conversation == "new" else result
         return durable(result) if self.needs.is_durable else result
 
-    def _durable(self, call: _Call, result: object) -> Future[object]:
+    def _durable(self, call: Call, result: object) -> Future[object]:
         subject = call.subject
         is_open = isinstance(subject, Live)
         live = subject if is_open else self.daemon.conversations.live(call.conversation_id)
         return _once_durable(live, result)
 
-    def _result(self, call: _Call) -> Any:
-        subject = call.subject
-        arguments = {
-            "daemon": self.daemon,
-            "params": call.params,
-            "context": call.context,
-            "folders": call.folders,
-            "request": call.request,
-            "conversation_id": call.conversation_id,
-            "live": subject,
-            "history": subject.conversation.journal if isinstance(subject, Live) else subject,
-        }
-        return self.handler(*(arguments[name] for name in self.takes))
+    def _result(self, call: Call) -> Any:
+        return self.handler(**{name: ARGUMENTS[name](call) for name in self.takes})
 
 
 def _question(params: Json) -> str:

@@ -1,6 +1,7 @@
-"""The methods as data: where each is handled, and what its handler needs.
+"""The methods as data: the module of each handler, its thread, and the order of its answer.
 
-`calls` does all that is said here. It imports next to nothing, since the main loop needs it first.
+`method_calls` does what is said here, and `handler_arguments` finds what a handler takes. This
+module imports next to nothing, since the main loop needs it first.
 """
 
 from __future__ import annotations
@@ -14,11 +15,9 @@ from oh_daemon.protocol.methods import NOTIFICATIONS
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a handler needs. It is a function of the method's name, as `terminal_list`.
+    """The needs of one handler, a function of the method's name such as `terminal_list`.
 
-    It takes what it names of `daemon`, `params`, `context`, `folders` (those that were open when
-    the request came), `request` (for `clientRequestId`), `conversation_id`, `live` and `history`.
-    It may return a future.
+    It takes its arguments by the names in `handler_arguments`, and may return a future.
     """
 
     conversation: Literal[
@@ -26,9 +25,12 @@ class Needs:
     ] = "none"
     """Awaited if it is being opened. A history is only read, so one that is followed will do;
     "asking" is the one that waits for this answer of the user."""
-    thread: Literal["main", "worker", "in order", "in order if it refers", "own"] = "main"
+    thread: Literal[
+        "main", "worker", "in order", "in order if it refers", "own", "own if it searches"
+    ] = "main"
     """On "main" it must not block. "in order" is a worker too, and what comes later for this
-    conversation waits; "if it refers" only if the message refers to what is on the disk."""
+    conversation waits; "if it refers" only if the message refers to what is on the disk. "own" is
+    a thread of its own, for what may take minutes; "if it searches" a worker otherwise."""
     is_once: bool = False
     """A request that comes again with the same id is answered as before, without the handler."""
     is_durable: bool = False
@@ -46,10 +48,10 @@ _LOOKS = Needs("open", "worker", events="after")
 _CHANGES_FILES = Needs("open", "in order", events="after")
 _WORKS_ONCE = Needs("open", is_once=True, is_durable=True, events="after")
 _ANSWERS = Needs("asking", is_durable=True, events="after", is_urgent=True)
-_AT_ONCE = Needs()
+_ON_MAIN = Needs()
 
-METHODS: dict[str, dict[str, Needs]] = {
-    "handlers_conversation": {
+AT_ONCE: dict[str, dict[str, Needs]] = {
+    "frontends.lsp.handlers_conversation": {
         "conversation/start": Needs("new", "in order", is_durable=True, events="after"),
         "conversation/open": Needs(thread="in order"),
         "conversation/close": Needs("history", events="around", is_urgent=True),
@@ -68,69 +70,74 @@ METHODS: dict[str, dict[str, Needs]] = {
         "conversation/setOption": Needs("open", is_durable=True, events="after"),
         "conversation/ask": Needs("open", "own"),
         "conversation/subscribe": Needs("history"),
-        "conversation/unsubscribe": _AT_ONCE,
+        "conversation/unsubscribe": _ON_MAIN,
     },
-    "handlers_history": {
-        "conversation/list": _AT_ONCE,
+    "frontends.lsp.handlers_daemon": {"daemon/status": _ON_MAIN},
+    "conversations.handlers": {
+        # The first search of all texts may take minutes, and the workers have other things to do.
+        "conversation/list": Needs(thread="own if it searches"),
         "conversation/read": _LISTS,
         "conversation/events": _LISTS,
         "output/read": Needs("history", "worker"),
+        "usage/read": _LISTS,
+        "tool/list": Needs("open if named", "worker"),
+        "agent/list": _LISTS,
     },
-    "handlers_daemon": {
+    "features.approval.handlers": {
         "approval/list": Needs("open if named"),
         "approval/respond": _ANSWERS,
         "input/respond": _ANSWERS,
-        "tool/list": Needs("open if named"),
-        # On the main loop, since pieces are taken in the order in which they arrive.
-        "attachment/put": _AT_ONCE,
-        "config/read": _AT_ONCE,
-        "config/validate": _AT_ONCE,
-        "secret/set": _AT_ONCE,
-        "secret/remove": _AT_ONCE,
-        "secret/list": _AT_ONCE,
-        "daemon/status": _AT_ONCE,
-        "model/list": _AT_ONCE,
-        "workspace/setTrust": _AT_ONCE,
     },
-    "handlers_changes": {
+    # On the main loop, since pieces are taken in the order in which they arrive.
+    "features.attachments.images": {"attachment/put": _ON_MAIN},
+    "features.models.handlers": {
+        "model/list": _ON_MAIN,
+        "model/check": Needs(thread="own"),
+        "model/discover": _LISTS,
+    },
+    "features.settings.handlers": {
+        "config/read": _ON_MAIN,
+        "config/validate": _ON_MAIN,
+        "secret/set": _ON_MAIN,
+        "secret/remove": _ON_MAIN,
+        "secret/list": _ON_MAIN,
+    },
+    "features.trust.handlers": {"workspace/setTrust": _ON_MAIN},
+}
+"""Handlers by module, imported with the services: a client asks for them first, or a message that
+follows must not overtake them (an interrupt, an approval, a start)."""
+LATER: dict[str, dict[str, Needs]] = {
+    "conversations.context_search": {"context/search": _LISTS},
+    "conversations.export": {"conversation/export": _LISTS},
+    "conversations.history": {
+        "conversation/fork": _LISTS,
+        "conversation/rollback": _CHANGES_FILES,
+        "checkpoint/list": _LOOKS,
+        "checkpoint/restore": _CHANGES_FILES,
+    },
+    "features.mcp.handlers": {
+        "mcp/list": _LISTS,
+        "mcp/setEnabled": _LISTS,
+        "mcp/restart": _LISTS,
+        "mcp/authenticate": _LISTS,
+    },
+    "features.network.handlers": {"port/list": Needs("open"), "port/open": _LOOKS},
+    "features.review.handlers": {
         "changes/list": _LOOKS,
         "changes/diff": _LOOKS,
         "changes/accept": _CHANGES_FILES,
         "changes/revert": _CHANGES_FILES,
     },
-    "handlers_branches": {
-        "conversation/export": _LISTS,
-        "conversation/fork": _LISTS,
-        "conversation/rollback": _CHANGES_FILES,
-        "checkpoint/list": _LOOKS,
-        "checkpoint/restore": _CHANGES_FILES,
-        "usage/read": _LISTS,
-    },
-    "handlers_offers": {
-        "mcp/list": _LISTS,
-        "mcp/setEnabled": _LISTS,
-        "mcp/restart": _LISTS,
-        "mcp/authenticate": _LISTS,
-        "agent/list": _LISTS,
-        "command/list": _LISTS,
-        "skill/list": _LISTS,
-        "context/search": _LISTS,
-        "model/check": Needs(thread="own"),
-        "model/discover": _LISTS,
-    },
-    "handlers_terminal": {
-        "port/list": Needs("open"),
-        "port/open": _LOOKS,
+    "features.skills.handlers": {"command/list": _LISTS, "skill/list": _LISTS},
+    "features.terminal.handlers": {
         "terminal/list": Needs("open if there"),
         "terminal/read": _LOOKS,
         "terminal/write": Needs("open"),
         "terminal/kill": _LOOKS,
     },
 }
-"""By module. Most are imported at the first request for one of their methods."""
-AT_ONCE = frozenset({"handlers_conversation", "handlers_history", "handlers_daemon"})
-"""These are imported with the services: what a client asks first, and what may not be overtaken by
-a message that follows it (an interrupt, an approval, a start)."""
+"""Handlers by module, imported at the first request for one of their methods."""
+METHODS = AT_ONCE | LATER
 NEEDS = {name: needs for rows in METHODS.values() for name, needs in rows.items()}
 URGENT = frozenset({"shutdown", *(name for name, needs in NEEDS.items() if needs.is_urgent)})
 

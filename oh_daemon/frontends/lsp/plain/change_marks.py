@@ -13,9 +13,9 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.features.review.handlers import changes_diff, changes_list
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
-from oh_daemon.frontends.lsp.daemon import Daemon
-from oh_daemon.frontends.lsp.handlers_changes import changes_diff, changes_list
+from oh_daemon.frontends.lsp.daemon import Daemon, changes_of
 from oh_daemon.jsonrpc.client import Client
 from oh_daemon.jsonrpc.framing import encode
 from oh_daemon.kernel.journal import History
@@ -133,16 +133,25 @@ class ChangeMarks:
         return files, places[0][2] if places else None
 
 
+def list_changes(live: Live) -> m.ChangesListResult:
+    """Return what `changes/list` answers about a conversation."""
+    return changes_list(changes_of(live), m.ChangesListParams(conversation_id=live.id))
+
+
+def diff_of(live: Live, uri: str) -> m.ChangesDiffResult:
+    """Return what `changes/diff` answers about one file of a conversation."""
+    params = m.ChangesDiffParams(conversation_id=live.id, uri=uri)
+    return changes_diff(changes_of(live), params)
+
+
 def _files(live: Live) -> Iterator[tuple[Path, ChangedFile]]:
     """Yield the files of a conversation that wait for review, but for those that are gone."""
     if live.isolated is not None or not live.workbench.folders.folders:
         return
-    listed = changes_list(live, m.ChangesListParams(conversation_id=live.id)).files
-    pending = [file for file in listed if file.state in {"pending", "conflict"}]
+    pending = [file for file in list_changes(live).files if file.state in {"pending", "conflict"}]
     for file in pending[:_MAX_FILES]:
-        params = m.ChangesDiffParams(conversation_id=live.id, uri=file.uri)
         try:
-            diff = changes_diff(live, params)
+            diff = diff_of(live, file.uri)
         except DaemonError:
             continue  # Its texts are lost, so it has no hunks either.
         if diff.new_text is not None:

@@ -10,8 +10,7 @@ from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.features.export.export import one_line
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.daemon import Daemon
-from oh_daemon.frontends.lsp.handlers_changes import changes_list
-from oh_daemon.frontends.lsp.plain.change_marks import ChangeMarks
+from oh_daemon.frontends.lsp.plain.change_marks import ChangeMarks, list_changes
 from oh_daemon.frontends.lsp.plain.chat_text import conversation_of, heading_line
 from oh_daemon.frontends.lsp.plain.chats import Chat, Chats
 from oh_daemon.jsonrpc.client import Client, ClientAnswer
@@ -162,7 +161,7 @@ class ChatHandlers:
             self.show(files[0].uri, f"To review: {names}", place)
         else:
             self.tell("Nothing waits for review.")
-        return changes_list(live, m.ChangesListParams(conversation_id=live.id))
+        return list_changes(live)
 
     # What the client shows
 

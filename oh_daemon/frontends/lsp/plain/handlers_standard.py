@@ -16,14 +16,12 @@ from oh_daemon.conversations.description import describe
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.daemon import Daemon, newest
-from oh_daemon.frontends.lsp.handlers_changes import changes_diff, changes_list
-from oh_daemon.frontends.lsp.plain.change_marks import SOURCE
+from oh_daemon.frontends.lsp.plain.change_marks import SOURCE, diff_of, list_changes
 from oh_daemon.frontends.lsp.plain.commands import Commands, Run
 from oh_daemon.frontends.lsp.plain.handlers_chat import ChatHandlers
 from oh_daemon.jsonrpc.client import Client
 from oh_daemon.jsonrpc.dispatch import Method, RequestContext
 from oh_daemon.kernel.ports import Json
-from oh_daemon.protocol import branches as m
 from oh_daemon.protocol.daemon_messages import OutputReadParams
 from oh_daemon.protocol.errors import InvalidParamsError, InvalidStateError
 from oh_daemon.protocol.language_servers import ChangesShown, ChosenAction, CodeActionParams
@@ -161,9 +159,7 @@ def _text(daemon: Daemon, uri: str) -> str:
         case "oh-diff" if rest in {"old", "new", "patch"}:
             # Editors that rewrite URIs, such as VS Code, may escape the equals sign too.
             file = unquote(parts.query).removeprefix("uri=")
-            params = m.ChangesDiffParams(conversation_id=conversation_id, uri=file)
-            live = daemon.conversations.live(conversation_id)
-            diff = changes_diff(live, params)
+            diff = diff_of(daemon.conversations.live(conversation_id), file)
             texts = {"old": diff.old_text, "new": diff.new_text, "patch": diff.patch}
             return texts[rest] or ""
         case _:
@@ -191,9 +187,7 @@ def _show(
 
     def work() -> None:
         live = chat.chats.named_or_current(target.conversation_id)
-        params = m.ChangesListParams(conversation_id=live.id)
-        files = changes_list(live, params).files
-        pending = [file.uri for file in files if file.state == "pending"]
+        pending = [file.uri for file in list_changes(live).files if file.state == "pending"]
         for uri in [target.uri] if target.uri else pending[:_MAX_DIFFS]:
             _open_diff(client, live.id, uri, has_own=has_own)
 

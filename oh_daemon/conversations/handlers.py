@@ -1,47 +1,46 @@
-"""The methods that show conversations: the list, items, events and outputs. They read the disk."""
+"""Handlers that list and read conversations, their tools and agents. Most read the disk."""
 
 from __future__ import annotations
 
 from base64 import b64encode
 from bisect import bisect_left, bisect_right
 from codecs import getincrementaldecoder
-from concurrent.futures import Future
-from functools import partial
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import orjson
 
 from oh_daemon.common.cancel import CancelToken
+from oh_daemon.conversations.conversation_runtime import Workbench, render_tool_info
+from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.description import describe, describe_state
 from oh_daemon.conversations.history_pages import page_of_events
 from oh_daemon.conversations.listing import describe_closed, line_in, page_of
-from oh_daemon.frontends.lsp.daemon import Daemon
-from oh_daemon.jsonrpc.dispatch import RequestContext
+from oh_daemon.conversations.services import Recipe
+from oh_daemon.conversations.sub_agents import agents_in
+from oh_daemon.features.skills.prompts import Skill
+from oh_daemon.features.skills.skills import skills_in
+from oh_daemon.features.subagents.delegate import DelegateTool
 from oh_daemon.jsonrpc.framing import encode
-from oh_daemon.jsonrpc.serial import on_own_thread
 from oh_daemon.kernel.journal import History
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.state import State
+from oh_daemon.kernel.usage import Bill
 from oh_daemon.protocol import daemon_messages as d
 from oh_daemon.protocol import messages as m
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.composing import AgentListParams, AgentListResult, AgentSummary
 from oh_daemon.protocol.errors import CursorInvalidError
+from oh_daemon.protocol.side_questions import UsageReadParams, UsageReadResult
 from oh_daemon.protocol.summaries import ConversationInfo, ListParams, ListResult
+from oh_daemon.storage.memory_log import MemoryLog
 from oh_daemon.workspace.paths import parse_folder
 
 
 def conversation_list(
-    daemon: Daemon, params: ListParams, context: RequestContext, folders: list[Path]
-) -> Future[ListResult]:
-    list_ = partial(_list, daemon, params, folders, context.cancel)
-    # The first search of all texts may take minutes, and the workers have other things to do.
-    return on_own_thread("search", list_) if params.texts else daemon.workers.submit(list_)
-
-
-def _list(
-    daemon: Daemon, params: ListParams, folders: list[Path], cancel: CancelToken
+    conversations: Conversations, params: ListParams, folders: Sequence[Path], cancel: CancelToken
 ) -> ListResult:
     only = None if params.folder is None else parse_folder(params.folder, "folder")
-    conversations = daemon.conversations
     homes = folders if only is None else [only]
     catalogs = conversations.catalogs(homes)
 
@@ -58,10 +57,12 @@ def _list(
     return page_of(listed, params, only, describe_listed, line_of)
 
 
-def conversation_read(daemon: Daemon, params: m.ReadParams, folders: list[Path]) -> bytes:
-    history = daemon.conversations.find_history(params.conversation_id)
+def conversation_read(
+    conversations: Conversations, params: m.ReadParams, folders: Sequence[Path]
+) -> bytes:
+    history = conversations.find_history(params.conversation_id)
     if history is None:
-        state, _, epoch = daemon.conversations.read(params.conversation_id, folders)
+        state, _, epoch = conversations.read(params.conversation_id, folders)
         info = describe_state(state, lock={"mine": False}, epoch=epoch)
         return _items_before(params, state, info)
     # Folding the log again for each page would take as long as all of the pages together.
@@ -80,14 +81,16 @@ def _items_before(params: m.ReadParams, state: State, info: ConversationInfo) ->
     return encode({"conversation": info, "items": items, **more})
 
 
-def conversation_events(daemon: Daemon, params: m.EventsParams, folders: list[Path]) -> Json:
-    history = daemon.conversations.find_history(params.conversation_id)
+def conversation_events(
+    conversations: Conversations, params: m.EventsParams, folders: Sequence[Path]
+) -> Json:
+    history = conversations.find_history(params.conversation_id)
     if history is not None:
         with history.changed:
             last, epoch = history.state.seq, history.epoch
         read_range = history.log.read_range
     else:
-        state, records, epoch = daemon.conversations.read(params.conversation_id, folders)
+        state, records, epoch = conversations.read(params.conversation_id, folders)
         last, seqs = state.seq, [record["seq"] for record in records]
 
         def read_range(first_seq: int, last_seq: int) -> list[bytes]:
@@ -114,3 +117,60 @@ def output_read(history: History, params: d.OutputReadParams) -> d.OutputReadRes
     # A character that the limit cuts in two comes with the next piece.
     end -= len(decoder.getstate()[0])
     return d.OutputReadResult(text=text, next_offset=end, total=total)
+
+
+def usage_read(
+    conversations: Conversations, params: UsageReadParams, folders: Sequence[Path]
+) -> UsageReadResult:
+    bill = Bill(params.since or "")
+    records: Iterable[plain.Record]
+    if params.conversation_id is None:
+        records = (r for each in conversations.catalogs(folders) for r in each.usage_records())
+    else:
+        records = conversations.read(params.conversation_id, folders)[1]
+    for record in records:
+        bill.add(record)
+    return UsageReadResult.model_validate(bill.rendered())
+
+
+def tool_list(
+    workbench: Workbench | None, conversations: Conversations, folders: Sequence[Path]
+) -> d.ToolListResult:
+    """List the tools of an open conversation, otherwise of one that would start now."""
+    bench = workbench or _workbench_of_new(conversations, folders)
+    tools = tuple(render_tool_info(tool.spec) for tool in bench.tools.values())
+    return d.ToolListResult.model_validate({"tools": tools})
+
+
+def _workbench_of_new(conversations: Conversations, folders: Sequence[Path]) -> Workbench:
+    shared = conversations.shared
+    delegate = DelegateTool(lambda: agents_in(shared, folders), lambda _tasks, _context: ())
+    recipe = Recipe(more_tools=(delegate,) if folders else ())
+    return Workbench(shared, MemoryLog(), folders, recipe)
+
+
+def agent_list(
+    conversations: Conversations, params: AgentListParams, folders: Sequence[Path]
+) -> AgentListResult:
+    if params.conversation_id is not None:
+        folders = conversations.live(params.conversation_id).workbench.folders.folders
+    elif params.folder is not None:
+        folders = [parse_folder(params.folder, "folder")]
+    agents = agents_in(conversations.shared, folders).values()
+    return AgentListResult(
+        agents=tuple(AgentSummary.model_validate(a, from_attributes=True) for a in agents)
+    )
+
+
+def find_skills(
+    conversations: Conversations, conversation_id: str | None, folders: Sequence[Path]
+) -> tuple[Skill, ...]:
+    """Return the current skills of an open conversation, otherwise those of the folders.
+
+    See `features.skills.handlers.FindSkills`.
+    """
+    live = conversations.find_live(conversation_id or "")
+    if live is None:
+        return skills_in(conversations.shared, folders)
+    live.workbench.skills.refresh()
+    return live.workbench.skills.all

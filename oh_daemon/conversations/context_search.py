@@ -1,6 +1,6 @@
-"""The methods about what there is to choose and to mention: MCP servers, agents, skills, commands.
+"""Handler of `context/search`: finds what a message can mention, as a person types.
 
-`context/search` also finds files, symbols and conversations, and does not wait for a slow server.
+It looks for files, symbols, conversations and more, and does not wait for a slow language server.
 """
 
 from __future__ import annotations
@@ -11,152 +11,22 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from oh_daemon.common.cancel import Cancelled, CancelToken
-from oh_daemon.conversations.sub_agents import agents_in
-from oh_daemon.features.models.capabilities import served_models
-from oh_daemon.features.models.models import LOCAL, Models, greet
-from oh_daemon.features.skills.prompts import COMMANDS, Skill, commands_with
-from oh_daemon.features.skills.skills import SkillFolders
-from oh_daemon.frontends.lsp.daemon import Daemon
-from oh_daemon.jsonrpc.dispatch import RequestContext
+from oh_daemon.common.cancel import CancelToken
+from oh_daemon.conversations.conversations import Conversations
+from oh_daemon.features.skills.handlers import FindSkills
+from oh_daemon.features.skills.prompts import COMMANDS
 from oh_daemon.kernel.context import GIT_DIFF, LOG_SCHEME
+from oh_daemon.kernel.editor_ports import Editor, LanguageServers
 from oh_daemon.protocol import composing as m
-from oh_daemon.protocol.composing import (
-    AgentListParams,
-    AgentListResult,
-    AgentSummary,
-    SkillInfo,
-    SkillListParams,
-    SkillListResult,
-)
 from oh_daemon.protocol.content import CommandPart, ResourceLinkPart, SkillPart
-from oh_daemon.protocol.daemon_messages import (
-    ModelCheckParams,
-    ModelCheckResult,
-    ModelDiscoverParams,
-    ModelDiscoverResult,
-)
-from oh_daemon.protocol.errors import ModelUnavailableError, RequestCancelledError, ToolError
+from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.language_servers import CodeSymbol, parse_answer
-from oh_daemon.protocol.mcp import (
-    McpAuthenticateParams,
-    McpAuthenticateResult,
-    McpRestartParams,
-    McpServers,
-    McpSetEnabledParams,
-)
-from oh_daemon.workspace.file_names import Query, Rank
-from oh_daemon.workspace.paths import parse_folder, path_from_uri, uri_from_path
+from oh_daemon.workspace.file_names import FileNames, Query, Rank
+from oh_daemon.workspace.paths import path_from_uri, uri_from_path
 
 _SYMBOLS_WITHIN_S = 1.0
 _WORST: Rank = (5, 0, 0)
 _PAGE = re.compile(r"https?://[^\s/]{3,}(/\S*)?")
-
-
-def model_check(
-    daemon: Daemon, params: ModelCheckParams, context: RequestContext
-) -> ModelCheckResult:
-    name, models = params.model or daemon.models.require_default(), daemon.models
-    if params.base_url:
-        models = _own_models(daemon).at_address(name, params.base_url)
-    elif isinstance(models, Models):
-        models = models.for_trial()
-    try:
-        greet(models.model_for(name), context.cancel)
-    except Cancelled:
-        raise RequestCancelledError("cancelled by the client") from None
-    return ModelCheckResult(model=name)
-
-
-def model_discover(daemon: Daemon, params: ModelDiscoverParams) -> ModelDiscoverResult:
-    url = params.base_url.rstrip("/")
-    name = f"{LOCAL}/any"
-    for each in (url, f"{url}/v1"):
-        if names := served_models(_own_models(daemon).at_address(name, each).llm_of(name)):
-            return ModelDiscoverResult(base_url=each, models=tuple(names))
-    raise ModelUnavailableError(
-        f"{url} lists no models",
-        hint="is the server running, and is this its address? A key that it asks for is read "
-        "from HOSTED_VLLM_API_KEY",
-    )
-
-
-def _own_models(daemon: Daemon) -> Models:
-    if isinstance(daemon.models, Models):
-        return daemon.models
-    raise ModelUnavailableError("the client reaches all models itself, so servers are added there")
-
-
-def mcp_list(daemon: Daemon) -> McpServers:
-    daemon.shared.mcp.begin()
-    return McpServers(servers=daemon.shared.mcp.infos())
-
-
-def mcp_set_enabled(daemon: Daemon, params: McpSetEnabledParams) -> McpServers:
-    daemon.shared.mcp.set_enabled(params.server, enabled=params.enabled)
-    return McpServers(servers=daemon.shared.mcp.infos())
-
-
-def mcp_restart(daemon: Daemon, params: McpRestartParams) -> McpServers:
-    daemon.shared.mcp.restart(params.server)
-    return McpServers(servers=daemon.shared.mcp.infos())
-
-
-def mcp_authenticate(daemon: Daemon, params: McpAuthenticateParams) -> McpAuthenticateResult:
-    mcp = daemon.shared.mcp
-    url = mcp.authenticate(params.server)
-    opened = bool(url and mcp.open_page(url))
-    return McpAuthenticateResult(url=url, opened=opened, servers=mcp.infos())
-
-
-def skills_for(
-    daemon: Daemon, conversation_id: str | None, folders: Sequence[Path]
-) -> tuple[Skill, ...]:
-    """Return the current skills of an open conversation, or else those of the folders."""
-    live = daemon.conversations.find_live(conversation_id or "")
-    if live is None:
-        return SkillFolders(folders, daemon.shared.home, daemon.shared.trust).find()
-    live.workbench.skills.refresh()
-    return live.workbench.skills.all
-
-
-def skill_list(daemon: Daemon, params: SkillListParams, folders: list[Path]) -> SkillListResult:
-    wanted = folders if params.folder is None else [parse_folder(params.folder, "folder")]
-    skills = skills_for(daemon, params.conversation_id, wanted)
-    return SkillListResult(
-        skills=tuple(
-            SkillInfo(
-                name=skill.name,
-                description=skill.description,
-                kind=skill.kind,
-                source=skill.source,
-                path=str(skill.path),
-                argument_hint=skill.argument_hint,
-                problem=skill.problem,
-            )
-            for skill in skills
-        )
-    )
-
-
-def command_list(
-    daemon: Daemon, params: m.CommandListParams, folders: list[Path]
-) -> m.CommandListResult:
-    found = commands_with(skills_for(daemon, params.conversation_id, folders))
-    return m.CommandListResult(
-        commands=tuple(m.CommandInfo.model_validate(c, from_attributes=True) for c in found)
-    )
-
-
-def agent_list(daemon: Daemon, params: AgentListParams, folders: list[Path]) -> AgentListResult:
-    if params.conversation_id is not None:
-        folders = [*daemon.conversations.live(params.conversation_id).workbench.folders.folders]
-    elif params.folder is not None:
-        folders = [parse_folder(params.folder, "folder")]
-    agents = agents_in(daemon.shared, folders).values()
-    return AgentListResult(
-        agents=tuple(AgentSummary.model_validate(a, from_attributes=True) for a in agents)
-    )
 
 
 Key = tuple[int, int, int, int]
@@ -166,22 +36,40 @@ Found = tuple[Key, m.ContextItem]
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    daemon: Daemon
     params: m.ContextSearchParams
     query: Query
     folders: Sequence[Path]
     cancel: CancelToken
+    conversations: Conversations
+    find_skills: FindSkills
+    file_names: FileNames
+    editor: Editor | None
+    language_servers: LanguageServers | None
 
 
-def context_search(
-    daemon: Daemon, params: m.ContextSearchParams, folders: list[Path], context: RequestContext
+def context_search(  # noqa: PLR0913 - a handler names each part that it takes.
+    *,
+    conversations: Conversations,
+    find_skills: FindSkills,
+    file_names: FileNames,
+    editor: Editor | None,
+    language_servers: LanguageServers | None,
+    params: m.ContextSearchParams,
+    folders: Sequence[Path],
+    cancel: CancelToken,
 ) -> m.ContextSearchResult:
-    live = daemon.conversations.find_live(params.conversation_id or "")
-    own = live.workbench.folders.folders if live else ()
-    return _find(_Search(daemon, params, Query(params.query), own or folders, context.cancel))
-
-
-def _find(search: _Search) -> m.ContextSearchResult:
+    live = conversations.find_live(params.conversation_id or "")
+    search = _Search(
+        params,
+        Query(params.query),
+        (live.workbench.folders.folders if live else ()) or folders,
+        cancel,
+        conversations,
+        find_skills,
+        file_names,
+        editor,
+        language_servers,
+    )
     found: list[Found] = []
     for kind in dict.fromkeys(search.params.kinds):
         found += heapq.nsmallest(search.params.limit, _SOURCES[kind](search), key=_key)
@@ -194,10 +82,10 @@ def _key(found: Found) -> tuple[Key, str, str]:
 
 
 def _files(search: _Search) -> Iterator[Found]:
-    editor = search.daemon.shared.editor
-    open_files = {document.path for document in editor.documents()} if editor else set[Path]()
+    documents = search.editor.documents() if search.editor else ()
+    open_files = {document.path for document in documents}
     for folder in search.folders:
-        names = search.daemon.file_names.of(folder, search.cancel)
+        names = search.file_names.of(folder, search.cancel)
         opened = {str(p.relative_to(folder)) for p in open_files if p.is_relative_to(folder)}
         ranked = (
             ((rank[0], int(name not in opened), *rank[1:]), name)
@@ -219,7 +107,7 @@ def _file_item(folder: Path, name: str, *, is_one_of_many: bool) -> m.ContextIte
 
 def _folders(search: _Search) -> Iterator[Found]:
     for folder in search.folders:
-        names = search.daemon.file_names.of(folder, search.cancel)
+        names = search.file_names.of(folder, search.cancel)
         below = {str(above) for name in names for above in PurePath(name).parents} - {"."}
         for name in below:
             if (rank := search.query.rank(name)) is not None:
@@ -247,7 +135,7 @@ def _pages(search: _Search) -> Iterator[Found]:
 
 
 def _symbols(search: _Search) -> Iterator[Found]:
-    servers = search.daemon.shared.servers
+    servers = search.language_servers
     if servers is None or not servers.can_look_up or not search.params.query.strip():
         return
     try:
@@ -276,7 +164,7 @@ def _symbol_item(symbol: CodeSymbol) -> m.ContextItem:
 
 
 def _conversations(search: _Search) -> Iterator[Found]:
-    for summary in search.daemon.conversations.listed(search.folders):
+    for summary in search.conversations.listed(search.folders):
         conversation_id, title = summary["id"], summary["title"]
         rank = search.query.rank(title)
         if rank is None or summary["archived"] or conversation_id == search.params.conversation_id:
@@ -299,7 +187,7 @@ def _commands(search: _Search) -> Iterator[Found]:
 
 
 def _skills(search: _Search) -> Iterator[Found]:
-    for skill in skills_for(search.daemon, search.params.conversation_id, search.folders):
+    for skill in search.find_skills(search.params.conversation_id, search.folders):
         rank = search.query.rank(skill.name)
         if rank is not None and skill.problem is None and skill.kind != "always":
             part, detail = SkillPart(name=skill.name), skill.description

@@ -1,4 +1,4 @@
-"""The `changes/*` methods: the user reviews what the agent did to files, keeps or reverts it.
+"""Handlers of `changes/*`: the user reviews the agent's file changes, keeps or undoes them.
 
 The log records the state of each file at its last review; the texts themselves are blobs. What the
 user changed in between belongs to the user and is never part of a review.
@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.features.isolation.isolated_changes import require_rest
-from oh_daemon.frontends.lsp.daemon import documents_of
+from oh_daemon.features.isolation.isolated_changes import IsolatedChanges, require_rest
+from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.kernel.state import Review
 from oh_daemon.protocol import branches as m
@@ -36,6 +35,16 @@ from oh_daemon.workspace.paths import path_from_uri
 from oh_daemon.workspace.text_changes import applied, with_newlines
 
 _LOST = "its earlier text can no longer be read"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChanges:
+    """The file changes of one conversation's agent."""
+
+    conversation: Conversation
+    documents: Documents
+    isolated: IsolatedChanges | None
+    """Changes that are still to be applied, if the conversation is isolated."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +78,10 @@ class _Review:
         return applied(self.base or "", edits) if edits else self.base
 
 
-def _reviews(live: Live, documents: Documents) -> dict[str, _Review]:
-    with live.conversation.journal.changed:
-        files = deepcopy(live.conversation.state.reviews)
-    return {uri: _review(documents, uri, file) for uri, file in files.items()}
+def _reviews(changes: AgentChanges) -> dict[str, _Review]:
+    with changes.conversation.journal.changed:
+        files = deepcopy(changes.conversation.state.reviews)
+    return {uri: _review(changes.documents, uri, file) for uri, file in files.items()}
 
 
 def _review(documents: Documents, uri: str, file: Review) -> _Review:
@@ -100,12 +109,12 @@ def _text(documents: Documents, sha256: str | None) -> str | None:
     return None if sha256 is None else with_newlines(documents.history.text(sha256))
 
 
-def changes_list(live: Live, params: m.ChangesListParams) -> m.ChangesListResult:
-    documents = documents_of(live)
-    if live.isolated is not None and params.turn_id is None:
-        return live.isolated.list()
-    reviews = _reviews(live, documents)
-    shown = reviews if params.turn_id is None else _of_turn(live, documents, params.turn_id)
+def changes_list(changes: AgentChanges, params: m.ChangesListParams) -> m.ChangesListResult:
+    documents, turn_id = changes.documents, params.turn_id
+    if changes.isolated is not None and turn_id is None:
+        return changes.isolated.list()
+    reviews = _reviews(changes)
+    shown = reviews if turn_id is None else _of_turn(changes, turn_id)
     files: list[m.ReviewedFile] = []
     for uri, review in shown.items():
         change = _change(documents, review).model_copy(update={"patch": None, "uri": uri})
@@ -141,29 +150,29 @@ def _state(
     return "pending"
 
 
-def _of_turn(live: Live, documents: Documents, turn_id: str) -> dict[str, _Review]:
+def _of_turn(changes: AgentChanges, turn_id: str) -> dict[str, _Review]:
     """Return what one turn did to files, as if nothing had been accepted since it began."""
-    with live.conversation.journal.changed:
-        changes = dict(live.conversation.state.turn_changes.get(turn_id, {}))
-    before, after = "sha256Before", "sha256After"
+    with changes.conversation.journal.changed:
+        files = dict(changes.conversation.state.turn_changes.get(turn_id, {}))
+    documents, before, after = changes.documents, "sha256Before", "sha256After"
     found = (
         _review(documents, uri, {"base": each.get(before), "now": each.get(after), "gaps": []})
-        for uri, each in changes.items()
+        for uri, each in files.items()
     )
     return {review.uri: review for review in found if review.is_pending}
 
 
-def changes_diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
-    documents, turn_id = documents_of(live), params.turn_id
-    if live.isolated is not None and turn_id is None:
-        return live.isolated.diff(params.uri)
-    changed = _reviews(live, documents) if turn_id is None else _of_turn(live, documents, turn_id)
-    review = changed.get(params.uri)
+def changes_diff(changes: AgentChanges, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
+    turn_id = params.turn_id
+    if changes.isolated is not None and turn_id is None:
+        return changes.isolated.diff(params.uri)
+    reviews = _reviews(changes) if turn_id is None else _of_turn(changes, turn_id)
+    review = reviews.get(params.uri)
     if review is None:
         raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
     if review.remains is not None:
         raise UserError(_LOST)
-    change = _change(documents, review)
+    change = _change(changes.documents, review)
     return m.ChangesDiffResult(
         old_text=review.base,
         new_text=review.now,
@@ -172,23 +181,23 @@ def changes_diff(live: Live, params: m.ChangesDiffParams) -> m.ChangesDiffResult
     )
 
 
-def changes_accept(live: Live, params: m.ReviewParams) -> m.ReviewResult:
-    if live.isolated is not None:
-        return live.isolated.land(params)
+def changes_accept(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
+    if changes.isolated is not None:
+        return changes.isolated.land(params)
 
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
         # A file with a lost text can be accepted as a whole: it stays as it is.
         base = review.with_hunks(chosen)
         return replace(review, base=base, decision="accepted")
 
-    return _settle(live, params, act)
+    return _settle(changes, params, act)
 
 
-def changes_revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
-    require_rest(live.conversation)
-    if live.isolated is not None:
-        return live.isolated.discard(params)
-    documents = documents_of(live)
+def changes_revert(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewResult:
+    require_rest(changes.conversation)
+    if changes.isolated is not None:
+        return changes.isolated.discard(params)
+    documents = changes.documents
 
     def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
         if review.remains is not None:
@@ -199,11 +208,11 @@ def changes_revert(live: Live, params: m.ReviewParams) -> m.ReviewResult:
         documents.restore(path, change, label=f"Undo in {path.name}", cancel=CancelToken())
         return _Review(review.uri, review.base, kept, "reverted")
 
-    return _settle(live, params, act)
+    return _settle(changes, params, act)
 
 
 def _settle(
-    live: Live,
+    changes: AgentChanges,
     params: m.ReviewParams,
     act: Callable[[_Review, Collection[m.Hunk]], _Review],
 ) -> m.ReviewResult:
@@ -211,8 +220,7 @@ def _settle(
 
     A file that cannot be settled stays as it is and is listed as a conflict, with the reason.
     """
-    documents = documents_of(live)
-    reviews = _reviews(live, documents)
+    journal, reviews = changes.conversation.journal, _reviews(changes)
     pending = {uri: review for uri, review in reviews.items() if review.is_pending}
     choice, conflicts = choose_hunks(params, pending, lambda uri: pending[uri].hunks)
     uris: list[str] = []
@@ -222,9 +230,9 @@ def _settle(
         except ToolError as exc:
             conflicts[uri] = exc.message.partition("\n")[0]
             continue
-        live.conversation.journal.append(_reviewed(documents, after))
+        journal.append(_reviewed(changes.documents, after))
         uris.append(uri)
-    live.conversation.journal.log.sync()
+    journal.log.sync()
     reasons = tuple(Conflict(uri=uri, reason=why) for uri, why in conflicts.items())
     return m.ReviewResult(done=tuple(uris), conflicts=reasons)
 

@@ -1,0 +1,30 @@
+"""Handlers of `mcp/*`: the user's MCP servers as a person sees and controls them."""
+
+from __future__ import annotations
+
+from oh_daemon.features.mcp.servers import McpServers
+from oh_daemon.protocol import mcp as m
+
+
+def mcp_list(servers: McpServers) -> m.McpServers:
+    """List the servers, and start those that have not been started yet."""
+    servers.begin()
+    return m.McpServers(servers=servers.infos())
+
+
+def mcp_set_enabled(servers: McpServers, params: m.McpSetEnabledParams) -> m.McpServers:
+    servers.set_enabled(params.server, enabled=params.enabled)
+    return m.McpServers(servers=servers.infos())
+
+
+def mcp_restart(servers: McpServers, params: m.McpRestartParams) -> m.McpServers:
+    servers.restart(params.server)
+    return m.McpServers(servers=servers.infos())
+
+
+def mcp_authenticate(
+    servers: McpServers, params: m.McpAuthenticateParams
+) -> m.McpAuthenticateResult:
+    url = servers.authenticate(params.server)
+    opened = bool(url and servers.open_page(url))
+    return m.McpAuthenticateResult(url=url, opened=opened, servers=servers.infos())

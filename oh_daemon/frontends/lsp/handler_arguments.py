@@ -1,0 +1,125 @@
+"""One table finds a handler's arguments by name: in the request, the conversation or the daemon.
+
+A handler such as `terminal_kill(shells, params)` takes parts by the names in `ARGUMENTS`. It knows
+neither `Daemon` nor `Live`, so a test or another frontend can call it as well. A call reads
+`Daemon.shared` here only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from oh_daemon.conversations.following import Followed
+from oh_daemon.conversations.handlers import find_skills
+from oh_daemon.conversations.idempotency import Repeatable
+from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.sub_agents import sub_agents_of
+from oh_daemon.frontends.lsp.daemon import Daemon, changes_of
+from oh_daemon.jsonrpc.dispatch import RequestContext
+from oh_daemon.kernel.journal import History, Journal
+from oh_daemon.protocol.content import Part
+
+
+@dataclass(slots=True)
+class Call:
+    """One request on its way to its handler."""
+
+    daemon: Daemon
+    params: Any
+    """An instance of the model of the method's params."""
+    context: RequestContext
+    request: Repeatable
+    folders: list[Path]
+    """Folders that the client had open when the request came."""
+    conversation_id: str = ""
+    subject: Live | Followed | None = None
+    """The conversation with this id, if the row of the method requires it."""
+
+    @property
+    def live(self) -> Live | None:
+        return self.subject if isinstance(self.subject, Live) else None
+
+
+def _history(call: Call) -> History | None:
+    subject = call.subject
+    return subject.conversation.journal if isinstance(subject, Live) else subject
+
+
+def _journals(call: Call) -> Sequence[Journal]:
+    """Return the journals of the conversation and its sub-agents, or of all that are open."""
+    conversations = call.daemon.conversations
+    if call.live is None:
+        return [each.conversation.journal for each in conversations.all_live()]
+    return [call.live.conversation.journal, *sub_agents_of(conversations, call.live.id)]
+
+
+def _resolve(call: Call) -> Callable[..., Sequence[Part]] | None:
+    """Return what resolves the parts of a message to the conversation; see `Resolver.for_live`."""
+    return call.live and partial(call.daemon.resolver.for_live, call.live, folders=call.folders)
+
+
+CONVERSATION_PARTS: Mapping[str, Callable[[Live], object]] = {
+    "agent": lambda live: live.agent,
+    "changes": changes_of,
+    "conversation": lambda live: live.conversation,
+    "network": lambda live: live.workbench.network,
+    "shells": lambda live: live.workbench.shells,
+    "workbench": lambda live: live.workbench,
+}
+"""Parts of the open conversation; None if the row of the method lets it be closed."""
+
+CALL_PARTS: Mapping[str, Callable[[Call], object]] = {
+    "cancel": lambda call: call.context.cancel,
+    "context": lambda call: call.context,
+    "conversation_id": lambda call: call.conversation_id,
+    "folders": lambda call: call.folders,
+    "history": _history,
+    "journals": _journals,
+    "params": lambda call: call.params,
+    "request": lambda call: call.request,
+    "resolve": _resolve,
+    # The client and its connection.
+    "attachments": lambda call: call.daemon.attachments,
+    "client_tools": lambda call: call.daemon.client_tools,
+    "conversations": lambda call: call.daemon.conversations,
+    "file_names": lambda call: call.daemon.file_names,
+    "find_skills": lambda call: partial(find_skills, call.daemon.conversations),
+    "has_others": lambda call: call.daemon.has_others,
+    "model_secrets": lambda call: call.daemon.models.secrets,
+    "models": lambda call: call.daemon.models,
+    "on_forked": lambda call: call.daemon.publisher.on_forked,
+    "outbox": lambda call: call.daemon.outbox,
+    "publisher": lambda call: call.daemon.publisher,
+    "reconsider": lambda call: call.daemon.reconsider,
+    "resolver": lambda call: call.daemon.resolver,
+    "serial": lambda call: call.daemon.serial,
+    "speaking": lambda call: call.daemon.speaking,
+    "started_at": lambda call: call.daemon.started_at,
+    "workers": lambda call: call.daemon.workers,
+    # Services that all conversations of the daemon share.
+    "command_secrets": lambda call: call.daemon.shared.secrets,
+    "editor": lambda call: call.daemon.shared.editor,
+    "efforts_of": lambda call: call.daemon.shared.efforts_of,
+    "is_sandbox_known": lambda call: call.daemon.shared.is_sandbox_known,
+    "language_servers": lambda call: call.daemon.shared.servers,
+    "masker": lambda call: call.daemon.shared.masker,
+    "sandbox": lambda call: call.daemon.shared.sandbox,
+    "servers": lambda call: call.daemon.shared.mcp,
+    "settings": lambda call: call.daemon.shared.settings,
+    "trust": lambda call: call.daemon.shared.trust,
+}
+
+
+def _of(part: Callable[[Live], object]) -> Callable[[Call], object]:
+    return lambda call: part(call.live) if call.live else None
+
+
+ARGUMENTS: Mapping[str, Callable[[Call], object]] = {
+    **CALL_PARTS,
+    **{name: _of(part) for name, part in CONVERSATION_PARTS.items()},
+}
+"""Parameter name -> function that returns its value for one call, on the handler's thread."""
