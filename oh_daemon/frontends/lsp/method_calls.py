@@ -1,4 +1,4 @@
-"""Calls the handler of a method as its row in `methods` says.
+"""Serves the requests of one connection; `MethodCalls.serve` leads from a request to its answer.
 
 Most handlers are imported at the first request for one. Such an import runs on a worker thread and
 holds nothing up but later requests for the same conversation, or, if they name none, for the same
@@ -7,13 +7,14 @@ module: these run in the order of arrival.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 
+from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.idempotency import Repeatable, new_conversation_id
 from oh_daemon.conversations.message_content import content_of, mentions, refers, with_content
 from oh_daemon.conversations.open_conversation import Live
@@ -26,173 +27,186 @@ from oh_daemon.protocol import methods as protocol
 from oh_daemon.protocol.base import parse_strictly
 from oh_daemon.protocol.errors import StorageError
 
+Wait: TypeAlias = "Callable[[Callable[..., Any]], Any]"
+"""A function that calls its argument when the wait is over, on any thread, and returns the result
+or a future of it, such as `partial(serial.after, conversation_id)`."""
+Steps: TypeAlias = "Generator[Wait, Any, Any]"
+"""The code after a `yield` runs when that wait is over. Returns the answer or a future of it."""
+
 
 def bind(daemon: Daemon) -> dict[str, Method]:
     """Return what serves each method of the registry."""
-    imports, messages = Serial(daemon.workers), Serial(OwnThreads())
+    calls = MethodCalls(daemon)
     registry = {each.name: each for each in protocol.REQUESTS}
-    bound = {
-        name: _Bound(daemon, imports, messages, module, registry[name], needs)
+    handlers = [
+        _Handler(module, registry[name], needs)
         for module, rows in METHODS.items()
         for name, needs in rows.items()
-    }
-    for method in bound.values():
-        if method.module in AT_ONCE:
-            method.load()
-    return {name: method.call for name, method in bound.items()}
+    ]
+    for handler in handlers:
+        if handler.module in AT_ONCE:
+            handler.load()
+    return {handler.method.name: partial(calls.call, handler) for handler in handlers}
 
 
 @dataclass(slots=True)
-class _Bound:
-    """One method of this daemon."""
+class _Handler:
+    """The handler of one method."""
 
-    daemon: Daemon
-    imports: Serial
-    messages: Serial
-    """Those whose texts are still to be taken, and later ones for the same conversation."""
     module: str
     method: protocol.Method
     needs: Needs
     is_loaded: bool = False
-    handler: Callable[..., Any] = field(init=False)
-    takes: tuple[str, ...] = field(init=False)
+    function: Callable[..., Any] = field(init=False)
+    parameters: tuple[str, ...] = field(init=False)
+    """Names, each of them in `ARGUMENTS`."""
 
     def load(self) -> None:
         # The model is built here too, since that takes as long as an import.
         self.method.params.model_rebuild()
         module = import_module(f"oh_daemon.{self.module}")
-        self.handler = vars(module)[protocol.function_name(self.method.name)]
-        code = self.handler.__code__
-        self.takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        self.function = vars(module)[protocol.function_name(self.method.name)]
+        code = self.function.__code__
+        self.parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         self.is_loaded = True
 
-    def call(self, params: Json, context: RequestContext) -> Any:
-        """Serve a request. Called on the main loop."""
-        named = self._named(params)
-        key = self.module if named is None or self._overtakes(named) else named
-        begin = partial(self._begin, params, context)
-        if not self.is_loaded:
-            return self.imports.run(key, lambda: self.load() or begin())
-        return self.imports.after(key, lambda _failure: begin())
 
-    def _named(self, params: Json) -> str | None:
-        """Return the id of the conversation that the request is for, None if it names none."""
-        if self.needs.conversation == "asking":
-            asking = self.daemon.find_asking(_question(params))
-            return asking and asking.id
-        named = params.get("conversationId")
-        return None if named is None else str(named)
+class MethodCalls:
+    """The calls of one connection."""
 
-    def _overtakes(self, conversation_id: str) -> bool:
-        """Who interrupts something does not wait for what else was asked of it, but what opens it.
+    def __init__(self, daemon: Daemon) -> None:
+        self._daemon = daemon
+        self._imports = Serial(daemon.workers)
+        self._messages = Serial(OwnThreads())
+        """Messages whose mentioned texts are being read, and later ones for the conversation."""
 
-        That may itself wait for an import, unless the conversation is open and stays so. An answer
-        of the user waits too, for the mode that was set before it.
+    def call(self, handler: _Handler, json: Json, context: RequestContext) -> Any:
+        """Return the answer to a request, or a future of it. Called on the main loop."""
+        return _go_on(self.serve(handler, json, context))
+
+    def serve(self, handler: _Handler, json: Json, context: RequestContext) -> Steps:
+        """Serve a request, from the import of its handler to its answer."""
+        needs, queue = handler.needs, self._import_queue(handler, json)
+        if handler.is_loaded:
+            yield partial(self._imports.after, queue)
+        else:
+            yield partial(self._imports.run, queue)
+            handler.load()
+
+        params: Any = parse_strictly(handler.method.params, json)
+        request = Repeatable(handler.method.name, params)
+        call = Call(self._daemon, params, context, request, self._daemon.folders())
+        yield from self._find_conversation(call, needs, json)
+
+        if needs.events == "after":
+            context.hold(call.conversation_id)
+        yield self._thread(call, needs)
+
+        result = request.earlier(call.live.conversation) if needs.is_once and call.live else None
+        if result is None:
+            result = handler.function(
+                **{name: ARGUMENTS[name](call) for name in handler.parameters}
+            )
+        # Other futures have their place among the events already, such as the end of a turn.
+        if is_future(result) and (needs.events == "around" or needs.conversation == "new"):
+            result = yield partial(then, result)
+        if needs.is_durable and not is_future(result):
+            live = call.live or self._daemon.conversations.live(call.conversation_id)
+            return _once_durable(live, result)
+        if needs.events == "around":
+            return context.in_order(call.conversation_id, result)
+        return result
+
+    def _import_queue(self, handler: _Handler, json: Json) -> str:
+        """Return the id of the conversation that the request is for, otherwise its module.
+
+        Urgent requests skip the conversation's queue but still wait until it is open. An answer of
+        the user waits too, for the mode that was set before it.
         """
-        if not self.needs.is_urgent or self.needs.conversation == "asking":
-            return False
-        is_open = self.daemon.conversations.find_live(conversation_id) is not None
-        return is_open and conversation_id not in self.daemon.serial.ids()
+        daemon = self._daemon
+        if handler.needs.conversation == "asking":
+            asking = daemon.find_asking(_question(json))
+            return asking.id if asking else handler.module
+        conversation_id = json.get("conversationId")
+        if conversation_id is None:
+            return handler.module
+        if handler.needs.is_urgent and daemon.conversations.find_live(str(conversation_id)):
+            # What opens it may itself wait for an import.
+            is_being_opened = str(conversation_id) in daemon.serial.ids()
+            return str(conversation_id) if is_being_opened else handler.module
+        return str(conversation_id)
 
-    def _begin(self, json: Json, context: RequestContext) -> Any:
-        params: Any = parse_strictly(self.method.params, json)
-        request = Repeatable(self.method.name, params)
-        call = Call(self.daemon, params, context, request, self.daemon.folders())
-        match self.needs.conversation:
-            case "none":
-                call.conversation_id = json.get("conversationId", "")
-            case "new":
-                call.conversation_id = new_conversation_id(request.id)
-            case "asking":
-                call.subject = self.daemon.asking(_question(json))
-                call.conversation_id = call.subject.id
-            case _ if params.conversation_id is not None:
-                call.conversation_id = params.conversation_id
-                return self._in_turn(call)
-            case _:
-                pass
-        return self._run(call)
+    def _find_conversation(self, call: Call, needs: Needs, json: Json) -> Steps:
+        """Set the conversation of the call, once it is open and earlier messages have gone on."""
+        conversation_id = call.conversation_id = json.get("conversationId") or ""
+        if needs.conversation == "new":
+            call.conversation_id = new_conversation_id(call.request.id)
+        elif needs.conversation == "asking":
+            call.subject = self._daemon.asking(_question(json))
+            call.conversation_id = call.subject.id
+        if needs.conversation in {"none", "new", "asking"} or not conversation_id:
+            return
 
-    def _in_turn(self, call: Call) -> Any:
-        """Go on when the conversation is open and earlier messages have gone on.
+        # Only messages wait for what one mentions: an interrupt or a close does not.
+        if needs.thread == "in order if it refers":
+            if mentions(content_of(call.params)):
+                yield partial(self._messages.run, conversation_id)
+                self._fill(call, needs)
+            else:
+                yield partial(self._messages.after, conversation_id)
 
-        Only messages wait for what one mentions: an interrupt or a close does not.
-        """
+        failure = yield partial(self._daemon.serial.after, conversation_id)
+        call.subject = self._opened(conversation_id, needs, failure)
 
-        def go_on(_failure: BaseException | None = None) -> Any:
-            on_open = partial(self._on_open, call)
-            return self.daemon.serial.after(call.conversation_id, on_open)
+    def _opened(
+        self, conversation_id: str, needs: Needs, failure: BaseException | None
+    ) -> Live | Followed | None:
+        """Return the conversation; `failure` is the error of the last attempt to open it."""
+        conversations = self._daemon.conversations
+        if needs.conversation == "history":
+            followed = conversations.find_followed(conversation_id)
+            if followed is not None:
+                return followed
+        live = conversations.find_live(conversation_id)
+        if live is None and failure is not None:
+            raise failure
+        if live is None and needs.conversation != "open if there":
+            return conversations.live(conversation_id)
+        return live
 
-        if self.needs.thread != "in order if it refers":
-            return go_on()
-        if not mentions(content_of(call.params)):
-            return self.messages.after(call.conversation_id, go_on)
-        return self.messages.run(call.conversation_id, lambda: self._fill(call) or go_on())
-
-    def _fill(self, call: Call) -> None:
-        live = self.daemon.conversations.find_live(call.conversation_id)
-        if live is None or not self.needs.is_once or not call.request.earlier(live.conversation):
-            fill = partial(self.daemon.resolver.filled, folders=call.folders)
+    def _fill(self, call: Call, needs: Needs) -> None:
+        """Read the texts that the message mentions, unless the request was answered before."""
+        live = self._daemon.conversations.find_live(call.conversation_id)
+        if live is None or not needs.is_once or not call.request.earlier(live.conversation):
+            fill = partial(self._daemon.resolver.filled, folders=call.folders)
             call.params = with_content(call.params, partial(fill, cancel=call.context.cancel))
 
-    def _on_open(self, call: Call, failure: BaseException | None) -> Any:
-        conversations, conversation_id = self.daemon.conversations, call.conversation_id
-        followed = conversations.find_followed(conversation_id)
-        if self.needs.conversation == "history" and followed is not None:
-            call.subject = followed
-        else:
-            call.subject = conversations.find_live(conversation_id)
-            if call.subject is None and failure is not None:
-                raise failure
-            if call.subject is None and self.needs.conversation != "open if there":
-                call.subject = conversations.live(conversation_id)
-        return self._run(call)
-
-    def _run(self, call: Call) -> Any:
-        """Run the handler on its thread, and the answer in its place among the events."""
-        if self.needs.events == "after":
-            call.context.hold(call.conversation_id)
-        result = self._on_thread(call, partial(self._handle, call))
-        if self.needs.events != "around":
-            return result
-        in_order = partial(call.context.in_order, call.conversation_id)
-        if is_future(result):
-            return then(result, in_order)
-        return in_order(result)
-
-    def _on_thread(self, call: Call, handle: Callable[[], Any]) -> Any:
-        match self.needs.thread:
+    def _thread(self, call: Call, needs: Needs) -> Wait:
+        """Return the wait for the handler's thread."""
+        in_order = partial(self._daemon.serial.run, call.conversation_id)
+        match needs.thread:
             case "own if it searches" if call.params.texts:
-                return on_own_thread("search", handle)
+                return lambda go_on: on_own_thread("search", go_on)
             case "worker" | "own if it searches":
-                return self.daemon.workers.submit(handle)
+                return self._daemon.workers.submit
             case "own":
-                return on_own_thread(f"aside-{call.conversation_id[:8]}", handle)
+                name = f"aside-{call.conversation_id[:8]}"
+                return lambda go_on: on_own_thread(name, go_on)
             case "in order":
-                return self.daemon.serial.run(call.conversation_id, handle)
+                return in_order
             case "in order if it refers" if refers(call.params):
-                return self.daemon.serial.run(call.conversation_id, handle)
+                return in_order
             case _:
-                return handle()
+                return lambda go_on: go_on()
 
-    def _handle(self, call: Call) -> Any:
-        earlier: Json | None = None
-        if self.needs.is_once and isinstance(call.subject, Live):
-            earlier = call.request.earlier(call.subject.conversation)
-        result: Any = self._result(call) if earlier is None else earlier
-        durable = partial(self._durable, call)
-        if is_future(result):
-            return then(result, durable) if self.needs.conversation == "new" else result
-        return durable(result) if self.needs.is_durable else result
 
-    def _durable(self, call: Call, result: object) -> Future[object]:
-        subject = call.subject
-        is_open = isinstance(subject, Live)
-        live = subject if is_open else self.daemon.conversations.live(call.conversation_id)
-        return _once_durable(live, result)
-
-    def _result(self, call: Call) -> Any:
-        return self.handler(**{name: ARGUMENTS[name](call) for name in self.takes})
+def _go_on(steps: Steps, outcome: Any = None) -> Any:
+    """Run up to the next wait, which goes on from there; `outcome` is that of the last one."""
+    try:
+        wait = steps.send(outcome)
+    except StopIteration as end:
+        return end.value
+    return wait(partial(_go_on, steps))
 
 
 def _question(params: Json) -> str:
