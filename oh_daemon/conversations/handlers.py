@@ -19,7 +19,7 @@ from oh_daemon.conversations.listing import describe_closed, line_in, page_of
 from oh_daemon.conversations.services import Recipe
 from oh_daemon.conversations.sub_agents import agents_in
 from oh_daemon.features.skills.prompts import Skill
-from oh_daemon.features.skills.skills import skills_in
+from oh_daemon.features.skills.skills import SkillFolders
 from oh_daemon.features.subagents.delegate import DelegateTool
 from oh_daemon.jsonrpc.framing import encode
 from oh_daemon.kernel.journal import History
@@ -171,6 +171,7 @@ def find_skills(
     """
     live = conversations.find_live(conversation_id or "")
     if live is None:
-        return skills_in(conversations.shared, folders)
+        shared = conversations.shared
+        return SkillFolders(folders, shared.home, shared.trust).find()
     live.workbench.skills.refresh()
     return live.workbench.skills.all
