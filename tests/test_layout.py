@@ -557,7 +557,7 @@ def _swallows_everything(handler: ast.ExceptHandler) -> bool:
 
 
 def test_every_thread_is_in_the_table_of_threads() -> None:
-    page = (ROOT.parent / "docs/architecture.md").read_text("utf-8")
+    page = (ROOT.parent / "docs/threads.md").read_text("utf-8")
     table = page.partition("| Thread |")[2].partition("\n\n")[0]
     names: dict[str, list[str]] = {}
     for row in table.splitlines():
@@ -567,12 +567,12 @@ def test_every_thread_is_in_the_table_of_threads() -> None:
     starting = {module.name: module.source for module in _modules() if _starts_threads(module)}
     assert names.keys() - starting.keys() == set()
     _check(
-        f"{name}.py starts a thread that is not in the table of docs/architecture.md"
+        f"{name}.py starts a thread that is not in the table of docs/threads.md"
         for name in starting
         if name not in names
     )
     _check(
-        f"{place}.py names no thread {name!r}, as the table of docs/architecture.md says"
+        f"{place}.py names no thread {name!r}, as the table of docs/threads.md says"
         for place, listed in names.items()
         for name in listed
         if f'"{name}' not in starting[place] and name != "asyncio_"

@@ -300,14 +300,6 @@ def test_every_decision_that_is_referred_to_exists_and_is_in_the_index() -> None
     assert wrong == []
 
 
-def test_the_code_map_is_short_and_names_what_exists() -> None:
-    page = _documents()["docs/architecture.md"]
-    rows = page.partition("| To change | open | and then |\n")[2].partition("\n\n")[0].splitlines()
-    assert 1 < len(rows) <= 42  # with the line below the head
-    named = re.findall(r"`([\w*/]+\.\w+)`", "\n".join(rows))
-    assert [path for path in named if not any((ROOT / "oh_daemon").glob(path))] == []
-
-
 FOR_USERS = (
     "README.md",
     "CONTRIBUTING.md",

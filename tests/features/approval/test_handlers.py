@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from core_world import NoContext
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.conversations.services import SystemClock
@@ -21,7 +22,10 @@ from oh_daemon.storage.memory_log import MemoryLog
 def waiting(conversation_id: str) -> Conversation:
     """Return a conversation in which a command of high risk waits for approval."""
     state = State(conversation_id, created_at="2026-01-01T00:00:00Z")
-    conversation = Conversation(state, MemoryLog(), epoch="1", clock=SystemClock(), masker=Masker())
+    clock, masker = SystemClock(), Masker()
+    conversation = Conversation(
+        state, MemoryLog(), NoContext(), epoch="1", clock=clock, masker=masker
+    )
     intent = Intent("rm -rf .", CommandSubject(command="rm -rf .", cwd="/p"), "high")
     options = approval_options(intent.subject, intent.risk, floor=False)
     approval = new_approval(state, "2026-01-01T00:00:00.000Z", "i1", intent, options)
