@@ -96,6 +96,7 @@ def main(daemon: socket.socket, scratch: Path) -> None:
     for number in _ENDS:
         signal.signal(number, signal.SIG_IGN)
     try:
+        daemon.send(b"ready")
         while _serve(daemon, wake):
             pass
     except (BrokenPipeError, ConnectionResetError):
@@ -111,12 +112,12 @@ def main(daemon: socket.socket, scratch: Path) -> None:
 
 def _serve(daemon: socket.socket, wake: int) -> bool:
     """Wait for one request or exit and handle it; false when the daemon has hung up."""
-    readable, _, _ = select.select([daemon, wake], [], [])
+    readable = _readable(daemon.fileno(), wake)
     if wake in readable:
         os.read(wake, 4096)
         for pid, code in _reap():
             daemon.send(b"exit %d %d" % (pid, code))
-    if daemon not in readable:
+    if daemon.fileno() not in readable:
         return True
     # Space for the most descriptors that a request may have: any that do not fit would be lost, of
     # which MSG_CTRUNC tells; see unix(7).
@@ -131,6 +132,14 @@ def _serve(daemon: socket.socket, wake: int) -> bool:
     for fd in fds:
         os.close(fd)
     return bool(request)
+
+
+def _readable(*descriptors: int, wait_s: float | None = None) -> set[int]:
+    # Not by select(2): a reaper has its socket under the daemon's number, which may be above 1023.
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return {found for found, _ in poll.poll(None if wait_s is None else 1000 * wait_s)}
 
 
 def _start(request: bytes, fds: list[int], *, is_cut: bool) -> bytes:
@@ -192,7 +201,7 @@ def _end_all(wake: int) -> None:
         left_s = deadline - time.monotonic()
         if left_s <= 0:
             send_signal(below, signal.SIGKILL)
-        if select.select([wake], [], [], max(left_s, 0.01))[0]:
+        if _readable(wake, wait_s=max(left_s, 0.01)):
             os.read(wake, 4096)
 
 

@@ -35,6 +35,9 @@ RUN_TAG = "OH_DAEMON_RUN"
 GRACE_S = 0.5
 MAX_OUTPUT_BYTES = 64 << 20
 _END_DEADLINE_S = 10.0
+_ANSWER_DEADLINE_S = 60.0
+_MAX_DIGITS = 9
+"""Of a process's number, an exit code, or that of an error."""
 _WAYS_OUT = {
     errno.EAGAIN: "no more processes can be started; end some background commands and try again",
     errno.ENOMEM: "memory is short; end some background commands and try again",
@@ -111,6 +114,8 @@ class Enclosure:
     """Descriptors that `argv` names."""
     needs: Sequence[Path] = ()
     """What `argv` names, and others may remove before it has started."""
+    begin: Callable[[int], None] | None = None
+    """Called with the reaper's number before it starts a program; may raise `OSError`."""
 
 
 class Spawner:
@@ -134,8 +139,10 @@ class Spawner:
         self._n_started = 0
         self._is_closed = False
         self._around = Enclosure(())
-        self._answers = queue.SimpleQueue[Process | OSError]()
+        self._answers = queue.SimpleQueue[Process | OSError | None]()
         """One answer for each request, in order; an error once the reaper has ended."""
+        self._awaited = b""
+        """The tag of the request that has no answer yet; what answers no request is dropped."""
         self._running: dict[int, Process] = {}
 
     @property
@@ -236,14 +243,26 @@ class Spawner:
                     self._socket = None
 
     def _ask(self, packet: bytes, fds: list[int]) -> Process:
-        socket.send_fds(self._socket or self._start_reaper(), [packet], fds)
-        answer = self._answers.get()
+        sock = self._socket or self._start_reaper()
+        self._awaited = packet.partition(b"\0")[0]
+        socket.send_fds(sock, [packet], fds)
+        answer = self._answer()
+        if answer is None:
+            raise OSError(errno.EPROTO, os.strerror(errno.EPROTO))
+        return answer
+
+    def _answer(self) -> Process | None:
+        try:
+            answer = self._answers.get(timeout=_ANSWER_DEADLINE_S)
+        except queue.Empty:
+            reaper.send_signal({self.root or -1}, signal.SIGKILL)
+            answer = OSError(errno.EAGAIN, "the reaper does not answer")
         if isinstance(answer, OSError):
             raise answer
         return answer
 
     def _start_reaper(self) -> socket.socket:
-        self._answers = queue.SimpleQueue[Process | OSError]()
+        self._answers = queue.SimpleQueue[Process | OSError | None]()
         self._around = Enclosure(())
         if self._enclose is not None:
             self._around = self._enclose()
@@ -266,30 +285,47 @@ class Spawner:
             start_thread("reaper", self._read_reports, ours, self._reaper)
             on_failure.pop_all()
         self._socket = ours
+        try:
+            self._awaited = b"ready"
+            self._answer()
+            if self._around.begin is not None and (root := self.root) is not None:
+                self._around.begin(root)
+        except BaseException:
+            with suppress(OSError):
+                ours.shutdown(socket.SHUT_RDWR)
+            raise
         return ours
 
     def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes]) -> None:
         with sock:
             answers = self._answers
             while report := _receive(sock):
-                self._on_report(*report.split())
+                self._on_report(report)
             child.wait()
             answers.put(OSError(errno.EAGAIN, "the reaper ended"))
             self._on_reaper_gone(sock)
 
-    def _on_report(self, verb: bytes, subject: bytes, value: bytes) -> None:
-        if verb == b"exit":
-            process = self._running.pop(int(subject), None)
-            if process:  # Orphans that the reaper inherited have no `Process`.
-                process.exit_code.set_result(int(value))
-            return
-        if verb == b"started":
-            pid = int(value)
-            process = Process(self._number_here(pid), subject.decode())
-            self._running[pid] = process
-            self._answers.put(process)
-        else:
-            self._answers.put(OSError(int(value), os.strerror(int(value))))
+    def _on_report(self, report: bytes) -> None:
+        """Take one report. What runs beside a reaper may have forged it: it is dropped then."""
+        awaited = self._awaited
+        match report.split():
+            case [b"ready"] if awaited == b"ready":
+                self._awaited = b""
+                self._answers.put(None)
+            case [b"exit", pid, code] if _is_number(pid) and _is_number(code.removeprefix(b"-")):
+                # Orphans that the reaper inherited have no `Process`.
+                if process := self._running.pop(int(pid), None):
+                    process.exit_code.set_result(int(code))
+            case [b"started", tag, pid] if tag == awaited and _is_number(pid):
+                self._awaited = b""
+                process = Process(self._number_here(int(pid)), tag.decode())
+                self._running[int(pid)] = process
+                self._answers.put(process)
+            case [b"failed", tag, code] if tag == awaited and _is_number(code):
+                self._awaited = b""
+                self._answers.put(OSError(int(code), os.strerror(int(code))))
+            case _:
+                pass
 
     def _number_here(self, pid: int) -> int:
         """Return the number that a process has here, by its number in the reaper's namespace.
@@ -315,6 +351,10 @@ class Spawner:
         for process in left.values():
             process.signal_tree(signal.SIGKILL)
             process.exit_code.set_result(-signal.SIGKILL)
+
+
+def _is_number(text: bytes) -> bool:
+    return len(text) <= _MAX_DIGITS and text.isdigit()
 
 
 def _receive(sock: socket.socket) -> bytes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import stat
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from oh_daemon.features.sandbox import bwrap, landlock, seccomp
 from oh_daemon.features.sandbox.causes import Failure, facts_for, why_no_landlock, why_no_view
 from oh_daemon.features.sandbox.level_choice import Tried, chosen
-from oh_daemon.features.sandbox.storage import owned, remove
+from oh_daemon.features.sandbox.storage import owned, private_folder, remove
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system.proc import mounts, mounts_below
 from oh_daemon.system.spawner import Process, Spawner, output_file, written_to
@@ -231,7 +230,7 @@ class _Trial:
         """Try a view with its layers at `place`."""
         with ExitStack() as stack:
             try:
-                scratch = _scratch(stack, _own(place))
+                scratch = _scratch(stack, private_folder(place))
             except OSError as exc:
                 return Failure(f"nothing can be kept in {place}: {exc}", is_of_place=True)
             below, outside = scratch / "below", scratch / "outside"
@@ -287,15 +286,6 @@ class _Started:
             self.process.kill_tree()
             return f"the try was ended after {_PATIENCE_S:g} s"
         return written_to(self.output).decode(errors="replace").strip()
-
-
-def _own(folder: Path) -> Path:
-    """Make a folder that nobody else can look into. Raises `OSError` if it is another's."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError("others can reach it")
-    return folder
 
 
 def _scratch(stack: ExitStack, place: Path) -> Path:

@@ -7,6 +7,7 @@ four bytes of length and words joined by NUL, the answer one byte, 0 or the numb
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import select
@@ -20,6 +21,7 @@ _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV = 1, 2, 4  # mount(2)
 _MS_REMOUNT, _MS_BIND, _MNT_DETACH = 32, 4096, 2
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NAME = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 _EMPTY_FOLDER = b"size=4k,mode=0555"
 _GONE = (FileNotFoundError, NotADirectoryError)
 _LOOPBACK = {socket.AF_INET: "127.0.0.1", socket.AF_INET6: "::1"}
@@ -121,12 +123,14 @@ def serve(
     and a port, for a TCP socket of the view's network, bound unless the port is 0.
     """
     ended = os.pidfd_open(pid)
+    links = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    original = os.stat(empty, follow_symlinks=False)  # noqa: PTH116 - bytes.
     enter(pid, n_numbers)
+    covers = Covers(links, places, empty, original)
     daemon.send(b"\0")
     poll = select.poll()
     poll.register(daemon, select.POLLIN)
     poll.register(ended, select.POLLIN)
-    covered: dict[bytes, bytes] = {}
     while ended not in (ready := dict(poll.poll(space.pause_ms))):
         if space.is_used_up():
             signal.pidfd_send_signal(ended, signal.SIGKILL)
@@ -140,8 +144,7 @@ def serve(
             if what == b"socket":
                 _send_socket(daemon, *map(int, words))
                 continue
-            before, covered = covered, dict(zip(words[::2], words[1::2], strict=False))
-            _bring_up_to_date(before, covered, empty, places)
+            covers.bring_up_to_date(dict(zip(words[::2], words[1::2], strict=False)))
             daemon.send(b"\0")
         except OSError as exc:
             daemon.send(bytes([exc.errno or 255]))
@@ -156,43 +159,156 @@ def _send_socket(daemon: socket.socket, family: int, port: int) -> None:
         socket.send_fds(daemon, [b"\0"], [made.fileno()])
 
 
-def _bring_up_to_date(
-    covered: dict[bytes, bytes], places: dict[bytes, bytes], empty: bytes, overlays: list[bytes]
-) -> None:
-    # The kernel keeps what it looked up in an overlay, also that something was not there. A remount
-    # drops that, but not where something is mounted.
-    for place, dependence in covered.items():
-        if places.get(place) != dependence or not _is_listed(place):
-            _libc.umount2(place, _MNT_DETACH)
-    failed = [_libc.mount(None, place, None, _MS_REMOUNT, None) for place in overlays]
-    why = ctypes.get_errno()
-    for place in places:
+class Covers:
+    """The mounts over secrets in one view, of which only those are unmounted that it knows.
+
+    Commands can put a link under every name in a layer, and exchange it at any moment. So each
+    place is opened part by part from the root of its layer, as RESOLVE_NO_SYMLINKS of openat2(2)
+    does, and mounts change at the open descriptor only: the link to it below `/proc/self/fd` leads
+    to exactly what was opened, whatever the names say by then; see proc(5).
+    """
+
+    def __init__(
+        self, own: int, layers: list[bytes], empty: bytes, original: os.stat_result
+    ) -> None:
+        """`own` is `/proc/self`, opened outside: that of the view does not know this process.
+
+        Raises `OSError`, also if a layer or the empty file is not what the view was started with.
+        """
+        self._own = own
+        # mount(2) and umount2(2) take a path; from here, that of a descriptor is its number.
+        os.fchdir(_opened(own, b"fd", _FOLDER))
+        self._root = os.open("/", _NAME)
+        self._layers = {place: _opened(self._root, place, _NAME) for place in layers}
+        kinds = self._kinds_of(self._layers)
+        self._overlays = [at for place, at in self._layers.items() if kinds[place] == b"overlay"]
+        """Those that are not covered as a whole."""
+        self._empty = _opened(self._root, empty, _NAME)
+        if not os.path.samestat(os.fstat(self._empty), original):
+            raise OSError(errno.ESTALE, "the empty file has been moved away")
+        self._known: dict[bytes, tuple[bytes, int]] = {}
+        """By place, what the cover depends on, and the number of its mount."""
+
+    def bring_up_to_date(self, places: dict[bytes, bytes]) -> None:
+        """Cover these places and no others, each given with what it depends on."""
+        # The kernel keeps what it looked up in an overlay, also that something was not there. A
+        # remount drops that, but not where something is mounted.
+        for place, (dependence, number) in [*self._known.items()]:
+            if places.get(place) != dependence or not self._is_listed(place):
+                self._uncover(place, number)
+                del self._known[place]
+        for descriptor in self._overlays:
+            flags = _MS_REMOUNT | _MS_NOSUID | _MS_NODEV
+            _check(_libc.mount(None, b"%d" % descriptor, None, flags, None))
+        for place, dependence in places.items():
+            try:
+                self._known[place] = (dependence, self._cover(place))
+            except _GONE:
+                continue  # Commands removed the folder that it is in, or put a link there.
+
+    def _cover(self, place: bytes) -> int:
+        """Put something empty in the place of a file or a folder, unless that is there already.
+
+        Returns the number of the mount. In place of a link nothing is seen of the disk.
+        """
+        target = self._open(place)
         try:
-            _cover(place, empty)
-        except _GONE:
-            continue  # Commands removed the folder that it is in.
-    if any(failed):
-        raise OSError(why, os.strerror(why))
+            found = os.fstat(target)
+            if stat.S_ISLNK(found.st_mode):
+                raise FileNotFoundError
+            if not self._is_cover(target, found):
+                self._mount_at(target, is_folder=stat.S_ISDIR(found.st_mode))
+                os.close(target)
+                target = self._open(place)
+            return self._mount_of(target)
+        finally:
+            os.close(target)
 
-
-def _cover(place: bytes, empty: bytes) -> None:
-    """Put something empty in the place of a file or a folder, unless that is there already."""
-    if os.path.isdir(place):  # noqa: PTH112 - bytes.
-        # A layer can begin here, too. What covers a folder is the only mount of one block.
-        if os.statvfs(place).f_blocks != 1:
+    def _mount_at(self, target: int, *, is_folder: bool) -> None:
+        at = b"%d" % target
+        if is_folder:
             flags = _MS_RDONLY | _MS_NOSUID | _MS_NODEV
-            _check(_libc.mount(b"tmpfs", place, b"tmpfs", flags, _EMPTY_FOLDER))
-    elif not os.path.samefile(place, empty):  # noqa: PTH121 - bytes.
-        _check(_libc.mount(empty, place, None, _MS_BIND, None))
+            _check(_libc.mount(b"tmpfs", at, b"tmpfs", flags, _EMPTY_FOLDER))
+        else:
+            _check(_libc.mount(b"%d" % self._empty, at, None, _MS_BIND, None))
+
+    def _is_cover(self, target: int, found: os.stat_result) -> bool:
+        if stat.S_ISDIR(found.st_mode):
+            # A layer can begin here, too. What covers a folder is the only mount of one block.
+            return os.fstatvfs(target).f_blocks == 1
+        return os.path.samestat(found, os.fstat(self._empty))
+
+    def _uncover(self, place: bytes, number: int) -> None:
+        """Unmount what covers a place, if it is the mount of that number, as it was made."""
+        try:
+            target = self._open(place)
+        except OSError:
+            return  # The name is gone, and the mount with it.
+        try:
+            if self._mount_of(target) == number:
+                _libc.umount2(b"%d" % target, _MNT_DETACH)
+        finally:
+            os.close(target)
+
+    def _is_listed(self, place: bytes) -> bool:
+        """Whether the folder has that name still; one that was removed below the mount keeps."""
+        above, _, name = place.rpartition(b"/")
+        try:
+            folder = self._open(above)
+            try:
+                listed = os.open(b"%d" % folder, _FOLDER & ~os.O_NOFOLLOW)
+            finally:
+                os.close(folder)
+            try:
+                return os.fsdecode(name) in os.listdir(listed)  # noqa: PTH208 - a descriptor.
+            finally:
+                os.close(listed)
+        except OSError:
+            return False
+
+    def _open(self, place: bytes) -> int:
+        """Open a place from the innermost layer that it is in, without following a link."""
+        layers = (at for at in self._layers if place == at or place.startswith(at + b"/"))
+        innermost = max(layers, key=len, default=b"")
+        return _opened(self._layers.get(innermost, self._root), place[len(innermost) :], _NAME)
+
+    def _mount_of(self, descriptor: int) -> int:
+        """Return the number of the mount that something open lies in; see proc_pid_fdinfo(5)."""
+        told = _content(self._own, b"fdinfo/%d" % descriptor)
+        return int(told.partition(b"mnt_id:")[2].split(None, 1)[0])
+
+    def _kinds_of(self, opened: dict[bytes, int]) -> dict[bytes, bytes]:
+        """Return which kind of mount lies at each place; see proc_pid_mountinfo(5)."""
+        rows = [line.split(b" ") for line in _content(self._own, b"mountinfo").splitlines()]
+        kinds = {(int(row[0]), _unescaped(row[4])): row[row.index(b"-") + 1] for row in rows}
+        try:
+            return {place: kinds[self._mount_of(at), place] for place, at in opened.items()}
+        except KeyError as exc:
+            raise OSError(errno.ESTALE, "a layer has been moved away") from exc
 
 
-def _is_listed(place: bytes) -> bool:
-    """Whether the folder has that name still; one that was removed below is kept by the mount."""
-    folder, name = os.path.split(place)
-    try:
-        return name in os.listdir(folder)  # noqa: PTH208 - bytes.
-    except OSError:
-        return False
+def _opened(root: int, name: bytes, flags: int) -> int:
+    """Open what lies below a folder, part by part: with O_NOFOLLOW, no part can be a link."""
+    at = os.dup(root)
+    parts = [part for part in name.split(b"/") if part]
+    for number, part in enumerate(parts, 1):
+        try:
+            found = os.open(part, flags if number == len(parts) else _NAME, dir_fd=at)
+        finally:
+            os.close(at)
+        at = found
+    return at
+
+
+def _content(folder: int, name: bytes) -> bytes:
+    with open(os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder), "rb") as file:  # noqa: PTH123 - a descriptor.
+        return file.read()
+
+
+def _unescaped(path: bytes) -> bytes:
+    for character in b" \t\n\\":
+        path = path.replace(b"\\%03o" % character, bytes([character]))
+    return path
 
 
 def _read(source: socket.socket, size: int) -> bytes:

@@ -12,12 +12,13 @@ import shutil
 import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from oh_daemon.features.sandbox.bwrap import Layer, Mounts
+from oh_daemon.features.sandbox.layer import OPAQUE
 from oh_daemon.features.sandbox.secret_files import NEEDED, Masks
-from oh_daemon.features.sandbox.storage import CACHES, locked, made
+from oh_daemon.features.sandbox.storage import CACHES, locked, made, mask_folder
 from oh_daemon.features.terminal.shell_command import ShellPlace
 from oh_daemon.system.proc import mounts_below
 
@@ -93,15 +94,21 @@ def cache_places(home: Path, environment: Mapping[str, str]) -> Iterator[tuple[s
 
 def mounts_of(
     ground: Ground, place: Path, shells: ShellPlace, stack: ExitStack
-) -> tuple[Mounts, Sequence[Path]]:
+) -> tuple[Mounts, Sequence[Path], frozenset[Path]]:
     """Return what a view with its layers in `place` sees, and what it covers but for caches.
 
-    `stack` gives back what no other view can use meanwhile.
+    The third part is the secrets that a lower layer hides for as long as the view lives. `stack`
+    gives back what no other view can use meanwhile.
     """
     empty = empty_file(place)
     empty.touch(0o444)
     parts = _Parts()
     layers = [*_layers(ground, place, parts)]
+    # What is mounted above a layer is not hidden by one, and the state of the daemon has the view's
+    # own files, which are mounted there.
+    mounted = [place, *parts.visible]
+    secrets = [path for path in _fixed(ground) if not _meets(path, mounted)]
+    layers, masked = _with_masks(layers, secrets, ground.folders, place)
     overlays = [layer.place for layer in layers]
     caches = _caches(ground, place, parts.visible)
     own = [at for at in caches if at.is_dir() and not mounts_below(at)]
@@ -112,13 +119,14 @@ def mounts_of(
         layers=layers,
         visible=parts.visible,
         shared={at: _lasting(kept) for at, kept in caches.items() if at not in own},
-        hidden=[*hidden, *folders],
-        covered=[*ground.covered(), *single],
+        hidden=[*ground.hidden, *folders],
+        # Nothing inside can move away what is mounted in the folder of all views.
+        covered=[*unmasked(ground.covered(), masked), place.parent, *single],
         empty=empty,
         readable=[shells.spool, empty, *ground.fixed, *parts.needed],
         writable=[shells.state],
     )
-    return mounts, overlays
+    return mounts, overlays, masked
 
 
 def empty_file(place: Path) -> Path:
@@ -146,6 +154,84 @@ def _layers(ground: Ground, place: Path, parts: _Parts) -> Iterator[Layer]:
 def _layer(place: Path, name: str, covered: Path, below: Sequence[Path] = ()) -> Layer:
     upper, work = (made(place / f"{what}-{name}") for what in ("upper", "work"))
     return Layer(covered, upper, work, below)
+
+
+def unmasked(covered: Mapping[Path, str], masked: Collection[Path]) -> Mapping[Path, str]:
+    """Return what must be covered by a mount, since no lower layer hides it."""
+    return {
+        path: dependence
+        for path, dependence in covered.items()
+        if path not in masked and not any(up in masked for up in path.parents)
+    }
+
+
+def _fixed(ground: Ground) -> Sequence[Path]:
+    return ground.masks.fixed_places() if ground.masks else ()
+
+
+def _meets(path: Path, others: Sequence[Path]) -> bool:
+    """Whether one of the others is below a path or above it."""
+    return any(path.is_relative_to(other) or other.is_relative_to(path) for other in others)
+
+
+def _with_masks(
+    layers: Sequence[Layer], secrets: Sequence[Path], folders: Sequence[Path], place: Path
+) -> tuple[list[Layer], frozenset[Path]]:
+    """Hide the table's secrets by a layer between the disk and what commands write.
+
+    It has a mark of the kernel under each name, whether there is a secret now or not. So nothing
+    has to be mounted when one comes, under a name where commands may have put a link. What commands
+    put there themselves they see, and it never lands: open folders have no such layer.
+    """
+    places = [layer.place for layer in layers]
+    at_layer = {path: _innermost(path, places) for path in secrets}
+    result, masked = list[Layer](), set[Path]()
+    for layer in layers:
+        inside = sorted(path for path, at in at_layer.items() if at == layer.place != path)
+        masks = mask_place(place) / _name_of(layer.place) if inside else None
+        if masks is None or layer.place in folders or masks.is_relative_to(layer.place):
+            result.append(layer)
+            continue
+        shutil.rmtree(masks, ignore_errors=True)
+        masks.mkdir(mode=0o700, parents=True)
+        masked |= {path for path in inside if _mask(layer.place, masks, path)}
+        result.append(replace(layer, below=[*(layer.below or [layer.place]), masks]))
+    return result, frozenset(masked)
+
+
+def mask_place(place: Path) -> Path:
+    """Return the folder for the layers that hide secrets in a view. Raises `OSError`."""
+    return mask_folder() / _name_of(place)
+
+
+def _mask(folder: Path, masks: Path, secret: Path) -> bool:
+    """Make a mark in `masks` that hides a path below a folder; return whether that worked.
+
+    Of folders that are not there yet, the uppermost is hidden, so that none appears. A file needs
+    no mark, since nothing below a file is looked up; see overlayfs.rst, and for an ordinary user's
+    whiteouts (Linux 5.8) `vfs_mknod` of fs/namei.c.
+    """
+    at, mask = folder, masks
+    try:
+        for part in secret.relative_to(folder).parts:
+            at, mask = at / part, mask / part
+            if not at.is_dir() or at == secret:
+                break
+            if not mask.exists():
+                mask.mkdir(mode=0o700)
+                shutil.copystat(at, mask)
+        if os.path.lexists(mask):
+            return True
+        if at.is_file():
+            mask.touch(0o400)
+        elif at == secret and at.is_dir():
+            mask.mkdir(mode=0o500)
+            os.setxattr(mask, OPAQUE, b"y")
+        else:
+            os.mknod(mask, stat.S_IFCHR)
+    except OSError:
+        return False  # It is covered by a mount when it comes.
+    return True
 
 
 def _caches(ground: Ground, place: Path, visible: Sequence[Path]) -> Mapping[Path, Path]:

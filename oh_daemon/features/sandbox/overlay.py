@@ -19,7 +19,14 @@ from typing import Protocol
 from oh_daemon.features.sandbox import bwrap, seccomp
 from oh_daemon.features.sandbox import monitor as keeper
 from oh_daemon.features.sandbox.layer import Inside, open_in
-from oh_daemon.features.sandbox.mounts import Ground, empty_file, mounts_of, upper_of
+from oh_daemon.features.sandbox.mounts import (
+    Ground,
+    empty_file,
+    mask_place,
+    mounts_of,
+    unmasked,
+    upper_of,
+)
 from oh_daemon.features.sandbox.storage import (
     LOCK,
     limit,
@@ -95,6 +102,8 @@ class View:
         self._keeper: _Keeper | None = None
         self._overlays: Sequence[Path] = ()
         """What the last run covers, but for caches."""
+        self._masked = frozenset[Path]()
+        """The secrets that a lower layer of the last run hides."""
         self._noted: int | None = None
         """The process 1 of which `holder` knows."""
         self._why_ended = ""
@@ -168,25 +177,30 @@ class View:
     def refresh(self) -> None:
         """Let what was changed below be seen inside; does nothing before the first program."""
         with self._lock:
-            root = self.spawner.root
-            if root is None:
-                return
-            is_new = self._keeper is None or self._keeper.root != root
-            if self._keeper is None or is_new:
-                reserve = reserve_in(self._place)
-                limit(root, self._place, reserve)
-                self._keeper = _Keeper(
-                    self._host, root, reserve, empty_file(self._place), self._overlays
-                )
-                self._why_ended = ""
-            self._keeper.bring_up_to_date(self._ground.covered())
-        if is_new and self._network is not None:
+            if self._keeper is not None and self._keeper.root == self.spawner.root:
+                self._keeper.bring_up_to_date(self._covered())
+
+    def _covered(self) -> Mapping[Path, str]:
+        return unmasked(self._ground.covered(), self._masked)
+
+    def _begin(self, root: int) -> None:
+        """Act in the namespaces of process 1 before it has started anything."""
+        with self._lock:
+            reserve = reserve_in(self._place)
+            limit(root, self._place, reserve)
+            empty = empty_file(self._place)
+            self._keeper = _Keeper(self._host, root, reserve, empty, self._overlays)
+            self._why_ended = ""
+            self._keeper.bring_up_to_date(self._covered())
+        if self._network is not None:
             self._network.begin(self)
 
     def close(self) -> None:
         """End all that runs inside; if they do not outlive it, remove the layers."""
         self.spawner.close()
         self._let_go()
+        if self._masked:
+            remove(mask_place(self._place))
         if not self._outlives:
             remove(self._place)
         with self._lock:
@@ -219,14 +233,18 @@ class View:
         for place in self._ground.folders:
             if found := mounts_below(place):
                 raise ToolError(_MOUNT.format(place, next(iter(found))))
-        mounts, self._overlays = mounts_of(self._ground, self._place, self.shells(), self._open)
+        mounts, self._overlays, self._masked = mounts_of(
+            self._ground, self._place, self.shells(), self._open
+        )
         lock = self._locked()
         self._open.callback(os.close, lock)
         refused = seccomp.memory_file(seccomp.for_view())
         self._open.callback(os.close, refused)
         words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
-        return Enclosure(words, [refused, lock], [*mounts.hidden, *mounts.covered])
+        return Enclosure(
+            words, [refused, lock], [*mounts.hidden, *mounts.covered], begin=self._begin
+        )
 
     def _locked(self) -> int:
         """Return a descriptor that holds the lock; wait for one that is about to be released."""

@@ -61,13 +61,19 @@ class Masks:
                 real: numbers
                 for path, numbers in self._candidates()
                 for real in [Path(os.path.realpath(path))]
-                if self._may_cover(path, real, allowed)
+                if real.exists() and self._may_cover(path, real, allowed)
             }
             known = self._ever.intersection(places)
             secret = known | set(self._untracked(places.keys() - known))
             self._ever |= secret
             outermost = {path for path in secret if secret.isdisjoint(path.parents)}
             return {path: places.get(path, "") for path in sorted(outermost)}
+
+    def fixed_places(self) -> Sequence[Path]:
+        """Return the real paths of the table's places, of which some may come to be only later."""
+        allowed = self._patterns()
+        pairs = [(path, Path(os.path.realpath(path))) for path in self._places]
+        return [real for path, real in pairs if self._may_cover(str(path), real, allowed)]
 
     def without_secrets(self, texts: Mapping[Path, str]) -> Mapping[Path, str]:
         """Leave out what would stand, at a real path, where commands must not see it."""
@@ -93,10 +99,7 @@ class Masks:
                 yield str(place), ""
 
     def _may_cover(self, path: str, real: Path, allowed: Sequence[str]) -> bool:
-        if (
-            any(needed.startswith(f"{str(real).rstrip('/')}/") for needed in self._needed)
-            or not real.exists()
-        ):
+        if any(needed.startswith(f"{str(real).rstrip('/')}/") for needed in self._needed):
             return False
         return not (allowed and (_fits(Path(path), allowed) or _fits(real, allowed)))
 

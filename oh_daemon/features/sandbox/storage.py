@@ -6,12 +6,16 @@ lies in it, and on a file that of what runs. A tree in it may have any depth, an
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import re
 import resource
+import stat
 from contextlib import ExitStack, suppress
+from functools import cache
 from pathlib import Path
+from uuid import uuid4
 
 from oh_daemon.features.sandbox.layer import chmod, entries, is_folder, named, opened, within
 from oh_daemon.system import reaper
@@ -85,6 +89,35 @@ def holder(place: Path) -> int | None:
 
 def made(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def private_folder(folder: Path) -> Path:
+    """Make a folder that nobody else can look into. Raises `OSError` if it is another's."""
+    made(folder)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError("others can reach it")
+    return folder
+
+
+def mask_folder() -> Path:
+    """Return this process's folder for layers that hide secrets. Raises `OSError`.
+
+    They cannot lie below the home folder, since no lower layer may lie in another one; see
+    `ovl_check_layer` of fs/overlayfs/super.c. The lock on the folder, which the process holds to
+    its end, also keeps systemd-tmpfiles(8) from what is in it.
+    """
+    return _mask_folder_of(os.getpid())
+
+
+@cache
+def _mask_folder_of(_pid: int) -> Path:
+    base = private_folder(Path("/var/tmp", f"oh-daemon-{os.getuid()}-masks"))  # noqa: S108 - checked.
+    sweep(base)
+    folder = base / uuid4().hex
+    owned(folder)
+    atexit.register(remove, folder)
     return folder
 
 
