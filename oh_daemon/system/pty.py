@@ -11,11 +11,13 @@ import errno
 import fcntl
 import os
 import platform
+import select
 import signal
 import socket
 import struct
 import subprocess
 import termios
+import tty
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,10 +25,12 @@ from types import FrameType
 
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.system import reaper
-from oh_daemon.system.spawner import refusals
+from oh_daemon.system.spawner import Spawner, refusals
 
 _ROWS, _COLUMNS = 50, 200
 _READ_BYTES = 1 << 16
+_TYPED_BYTES = 1 << 10
+"""Less than a terminal takes at once."""
 # Numbers are from arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h:
 # read; then poll, select, pselect6, ppoll, epoll_wait, epoll_pwait, epoll_pwait2.
 _SYSCALLS = {
@@ -199,29 +203,96 @@ def channel(stack: ExitStack) -> tuple[int, int]:
     return fds
 
 
-def run_attached(
-    argv: Sequence[str],
-    *,
-    cwd: Path,
-    env: Mapping[str, str],
-    fds: Sequence[int] = (),
-    is_deaf: bool = False,
-) -> int:
+def run_attached(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> int:
     """Return the exit code, as a shell gives it: 128 and the number of the signal that ended it.
 
-    What is typed to interrupt it does not interrupt us, nor the program itself if it `is_deaf`.
-    Raises `ToolError` when it cannot start.
+    What is typed to interrupt it does not interrupt us. Raises `ToolError` when it cannot start.
     """
     # A child keeps what is ignored, and not what is handled.
-    handler = signal.SIG_IGN if is_deaf else _do_nothing
-    old = {number: signal.signal(number, handler) for number in _TYPED_TO_INTERRUPT}
+    old = {number: signal.signal(number, _do_nothing) for number in _TYPED_TO_INTERRUPT}
     try:
         with refusals(argv[0]):
-            code = subprocess.run(argv, cwd=cwd, env=env, pass_fds=fds, check=False).returncode
+            code = subprocess.run(argv, cwd=cwd, env=env, check=False).returncode
     finally:
         for number, before in old.items():
             signal.signal(number, before)
+    return _as_in_shell(code)
+
+
+def _as_in_shell(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
 def _do_nothing(_number: int, _frame: FrameType | None) -> None: ...
+
+
+def run_relayed(spawner: Spawner, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> int:
+    """Run a program on a terminal of its own, in the place of the user's; return the exit code.
+
+    Whoever is beside the program can then type into that terminal at most. Streams that are no
+    terminal it gets as they are. Call it on the main thread. Raises `ToolError` and `OSError`.
+    """
+    ours = {number for number in range(3) if os.isatty(number)}
+    with ExitStack() as stack:
+        pty = Pty() if ours else None
+        if pty is not None:
+            stack.callback(pty.close)
+            _imitate(pty, min(ours), stack)
+        fds = [pty.slave if pty and number in ours else number for number in range(3)]
+        process = spawner.spawn(argv, cwd=cwd, env=env, fds=fds)
+
+        def interrupt(number: int, _frame: FrameType | None) -> None:
+            process.signal_tree(number)
+
+        for number in _TYPED_TO_INTERRUPT:
+            stack.callback(signal.signal, number, signal.signal(number, interrupt))
+        end, woken = channel(stack)
+        process.exit_code.add_done_callback(lambda _: os.write(woken, b"\0"))
+        if pty is None:
+            os.read(end, 1)
+        else:
+            _relay(pty, ours, end)
+        return _as_in_shell(process.exit_code.result())
+
+
+def _imitate(pty: Pty, terminal: int, stack: ExitStack) -> None:
+    """Give a terminal the settings and the size of ours, which only passes on what is typed."""
+    settings = termios.tcgetattr(terminal)
+    termios.tcsetattr(pty.slave, termios.TCSANOW, settings)
+
+    def resize(_number: int = 0, _frame: FrameType | None = None) -> None:
+        size = fcntl.ioctl(terminal, termios.TIOCGWINSZ, bytes(8))
+        fcntl.ioctl(pty.slave, termios.TIOCSWINSZ, size)
+
+    resize()
+    stack.callback(signal.signal, signal.SIGWINCH, signal.signal(signal.SIGWINCH, resize))
+    if terminal == 0:
+        stack.callback(termios.tcsetattr, 0, termios.TCSANOW, settings)
+        tty.setraw(0, termios.TCSANOW)  # What was typed ahead stays.
+
+
+def _relay(pty: Pty, ours: set[int], end: int) -> None:
+    """Pass on what is typed and shown until the program has ended and all is shown."""
+    poll = select.poll()
+    for source in (pty.master, end, *(ours & {0})):
+        poll.register(source, select.POLLIN)
+    shown_on = max(ours)
+    while True:
+        ready = {source for source, _ in poll.poll()}
+        if 0 in ready:
+            typed = os.read(0, _TYPED_BYTES)
+            if typed:
+                pty.write(typed)
+            else:
+                poll.unregister(0)
+        if pty.master in ready:
+            _write_all(shown_on, pty.read())
+        if end in ready:
+            while rest := pty.read():
+                _write_all(shown_on, rest)
+            return
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -114,6 +114,8 @@ class Enclosure:
     """Descriptors that `argv` names."""
     needs: Sequence[Path] = ()
     """What `argv` names, and others may remove before it has started."""
+    reaper: Sequence[str] = _REAPER
+    """The words that run the reaper there, before its own arguments."""
     begin: Callable[[int], None] | None = None
     """Called with the reaper's number before it starts a program; may raise `OSError`."""
 
@@ -270,7 +272,7 @@ class Spawner:
         with closing(theirs):
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
             self._reaper = subprocess.Popen(
-                [*self._around.argv, *_REAPER, str(theirs.fileno()), str(self.scratch)],
+                [*self._around.argv, *self._around.reaper, str(theirs.fileno()), str(self.scratch)],
                 pass_fds=[*self._around.fds, theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -57,6 +57,12 @@ class Mounts:
     shared: Mapping[Path, Path] = field(default_factory=dict[Path, Path])
     """Folders like that, by another place at which they are seen, which need not exist."""
 
+    @property
+    def places_to_write(self) -> Sequence[Path]:
+        """Where something can be written at all; the kernel guards its files in `/proc`."""
+        places = [layer.place for layer in self.layers]
+        return [*places, *self.hidden, *self.writable, *self.shared, Path("/dev"), Path("/proc")]
+
 
 def candidates(path: str, outside: Sequence[Path]) -> Iterator[Path]:
     """Yield each program that may be bubblewrap, the bundled one first.

@@ -1,7 +1,8 @@
-"""Puts a command into a view: as a child of process 1 of a new one, or into one that runs already.
+"""Puts a program of the user's into an overlay sandbox that runs already, confined as all there.
 
-Runs by file path: `run COMMAND`, started by bubblewrap, or `join PID FOLDER COMMAND`, with the
-number of a process there. Interrupts typed by a person pass by this process, and reach the command.
+Runs by file path: `join PID FOLDER N PLACE… PROGRAM…`, with the number of process 1 there, and the
+N places where commands can write. The program has no more rights than what the agent runs there,
+and is in a Landlock domain of its own, so that the agent's programs cannot trace it.
 """
 
 from __future__ import annotations
@@ -11,36 +12,34 @@ import fcntl
 import os
 import signal
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 
 _NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 _KINDS = ("mnt", "ipc", "uts", "net", "pid")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def words(*arguments: str) -> list[str]:
-    """Return the words before a command's own that put it there."""
-    return [sys.executable, "-I", "-S", __file__, *arguments]
+def join_words(pid: int, folder: str, places: Sequence[str]) -> list[str]:
+    """Return the words before a program's own that put it there."""
+    facts = ("join", str(pid), folder, str(len(places)), *places)
+    return [sys.executable, "-I", "-S", __file__, *facts]
 
 
 def run(argv: list[str]) -> int:
-    """Run the command and return its exit code as a shell gives it; what it leaves is reaped."""
+    """Run a program, and return its exit code as a shell gives it."""
     child = os.fork()
     if child == 0:
-        _become(argv)
-    while (ended := os.wait())[0] != child:
-        pass
-    code = os.waitstatus_to_exitcode(ended[1])
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        try:
+            os.closerange(3, 1 << 16)
+            os.execvp(argv[0], argv)  # noqa: S606 - its job.
+        except OSError as exc:
+            os.write(2, b"%b: %b\n" % (os.fsencode(argv[0]), str(exc.strerror).encode()))
+        os._exit(127)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     return code if code >= 0 else 128 - code
-
-
-def _become(argv: list[str]) -> None:
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        os.execvp(argv[0], argv)  # noqa: S606 - its job.
-    except OSError as exc:
-        os.write(2, b"%b: %b\n" % (os.fsencode(argv[0]), str(exc.strerror).encode()))
-    os._exit(127)
 
 
 def join(pid: int) -> None:
@@ -63,9 +62,19 @@ def _enter(namespace: int) -> None:
 
 
 if __name__ == "__main__":
-    what, *arguments = sys.argv[1:]
-    if what == "join":
-        join(int(arguments[0]))
-        os.chdir(arguments[1])
-        arguments = arguments[2:]
-    os._exit(run(arguments))
+    number, folder, n_places = sys.argv[2:5]
+    places, program = sys.argv[5 : 5 + int(n_places)], sys.argv[5 + int(n_places) :]
+    terminals = os.open("/dev/pts", os.O_PATH | os.O_CLOEXEC)
+    for typed in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(typed, signal.SIG_IGN)
+    sys.path.append(os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes longer than all this.
+    landlock, seccomp = import_module("landlock"), import_module("seccomp")
+    landlock.refuse_tracing()
+    join(int(number))
+    # Who joins a namespace of users has all rights in it; see user_namespaces(7). Only a child will
+    # be among the processes there, so none of them is ever without the filter.
+    landlock.drop_all_rights()
+    landlock.confine(terminals, places)
+    landlock.filter_calls(seccomp.for_view())
+    os.chdir(folder)
+    os._exit(run(program))

@@ -1,4 +1,6 @@
-"""Becomes a program that only reads: no writes, no network; runs by file path, as a child.
+"""Confines a process for good: with Landlock, a filter of system calls, and fewer rights.
+
+By file path it becomes a program that only reads: no writes, no network.
 
 What it may still write to is what it was given: open descriptors, its terminal, and /dev/null.
 Rights hold for all that the program starts, and cannot be taken back. Numbers are from landlock(7),
@@ -11,21 +13,25 @@ import ctypes
 import errno
 import fcntl
 import os
+import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from importlib import import_module
 
 MIN_ABI = 4
-_SCOPES_ABI = 6
+_REFER_ABI, _TRUNCATE_ABI, _SCOPES_ABI, _SOCKETS_ABI = 2, 3, 6, 9
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _WHICH_ABI, _PATH_BENEATH = 1, 1
-_WRITE_FILE, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 14, 1 << 15
+_WRITE_FILE, _REFER, _TRUNCATE, _IOCTL_DEV = 1 << 1, 1 << 13, 1 << 14, 1 << 15
+_RESOLVE_UNIX = 1 << 16
+"""Connecting to a pathname socket that was made outside the domain."""
 _ALL_WRITES = sum(1 << bit for bit in (1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14))
 """Write, remove, make, refer, truncate; what is read or executed is not among them."""
 _BIND_AND_CONNECT, _ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _BY_FILTER = 38, 22, 2
+_SET_DUMPABLE, _DROP_BOUND = 4, 24
 _CAP_VERSION, _CAP_DAC_READ_SEARCH = 0x20080522, 1 << 2
 _WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -50,7 +56,70 @@ def hold() -> None:
     _drop_capabilities()
     _restrict(version)
     sys.path.insert(0, os.path.dirname(__file__))  # noqa: PTH120 - pathlib takes longer than all this.
-    program = import_module("seccomp").for_landlock(keeps_signals=version >= _SCOPES_ABI)
+    filter_calls(import_module("seccomp").for_landlock(keeps_signals=version >= _SCOPES_ABI))
+
+
+def is_enough_for_overlay() -> bool:
+    """Whether `confine` has an effect: before Linux 5.19, no file could be moved any more."""
+    try:
+        return abi() >= _REFER_ABI
+    except OSError:
+        return False
+
+
+def confine(terminals: int, places: Sequence[str]) -> None:
+    """Let files, pipes and devices be written to below these folders only. Raises `OSError`.
+
+    From Linux 7.1 on, this also holds for sockets with a path. `terminals` is an open folder to be
+    written to, too. A folder that has a link in its path is left out.
+    """
+    if not is_enough_for_overlay():
+        return
+    version = abi()
+    rights = _WRITE_FILE | _REFER
+    rights |= _TRUNCATE if version >= _TRUNCATE_ABI else 0
+    rights |= _RESOLVE_UNIX if version >= _SOCKETS_ABI else 0
+    handled = struct.pack("Q", rights)
+    ruleset = _call(_CREATE_RULESET, handled, len(handled), 0)
+    _allow(ruleset, terminals, rights)
+    # Moving between folders is refused unless it is allowed for both; the rest does not change.
+    for path, allowed in (("/", _REFER), *((path, rights) for path in places)):
+        if os.path.realpath(path) == path and os.path.isdir(path):  # noqa: PTH112 - imports little.
+            descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            _allow(ruleset, descriptor, allowed)
+            os.close(descriptor)
+    _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    _call(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def _allow(ruleset: int, descriptor: int, rights: int) -> None:
+    is_folder = stat.S_ISDIR(os.fstat(descriptor).st_mode)
+    rule = struct.pack("=Qi", rights if is_folder else rights & ~_REFER, descriptor)
+    _call(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+
+
+def refuse_tracing() -> None:
+    """Keep others of the same user from this process and its descriptors, until it is replaced.
+
+    See PR_SET_DUMPABLE in prctl(2): a fork keeps it, an execve resets it.
+    """
+    _checked(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0))
+
+
+def drop_all_rights() -> None:
+    """Give up all capabilities, also those that a program would get. Raises `OSError`."""
+    refuse_tracing()
+    _checked(_libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+    number = 0
+    while _libc.prctl(_DROP_BOUND, number, 0, 0, 0) == 0:
+        number += 1
+    header = struct.pack("=Ii", _CAP_VERSION, 0)
+    _checked(_libc.capset(header, bytes(24)))
+
+
+def filter_calls(program: bytes) -> None:
+    """Refuse system calls by a program of `seccomp` from here on. Raises `OSError`."""
     buffer = ctypes.create_string_buffer(program, len(program))
     given = ctypes.create_string_buffer(
         struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 Level = Literal["view", "landlock", "none"]
 _LASTS_NOT = "it lies in memory: what has not landed is lost when the machine restarts"
+_ONE_WALL = (
+    "Landlock of Linux 5.19 or later is missing: in a view, commands can write to named pipes"
+    " outside of it"
+)
 _EMPTY = "{mount} is mounted, so that {place} is empty in a view"
 _FILES_STAY = "{mount} is mounted, so that files directly in {place} cannot be changed in a view"
 _PATIENCE_S = 5.0
@@ -200,11 +204,17 @@ def _tried_views(
         for place, lasts in where:
             failure = trial.view(program, place)
             if failure is None:
-                yield Row("view", True, program, place, lasts, "" if lasts else _LASTS_NOT)
+                notes = ("" if lasts else _LASTS_NOT, _second_wall())
+                cause = "; ".join(filter(None, notes))
+                yield Row("view", True, program, place, lasts, cause)
                 return
             yield Row("view", False, program, place, lasts, failure.cause, failure.cure)
             if not failure.is_of_place:
                 break
+
+
+def _second_wall() -> str:
+    return "" if landlock.is_enough_for_overlay() else _ONE_WALL
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
-from oh_daemon.features.sandbox import bwrap, seccomp
+from oh_daemon.features.sandbox import bwrap, inside, seccomp
 from oh_daemon.features.sandbox import monitor as keeper
 from oh_daemon.features.sandbox.layer import Inside, open_in
 from oh_daemon.features.sandbox.mounts import (
@@ -33,6 +33,7 @@ from oh_daemon.features.sandbox.storage import (
     locked,
     made,
     n_numbers,
+    note_holder,
     owned,
     remove,
     reserve_in,
@@ -104,6 +105,8 @@ class View:
         """What the last run covers, but for caches."""
         self._masked = frozenset[Path]()
         """The secrets that a lower layer of the last run hides."""
+        self._writable: Sequence[str] = ()
+        """Where commands of the last run can write."""
         self._noted: int | None = None
         """The process 1 of which `holder` knows."""
         self._why_ended = ""
@@ -137,7 +140,7 @@ class View:
         self.spawner.run(words, cwd=Path("/"), timeout_s=_PATIENCE_S)
         if (root := self.spawner.root) is None:
             raise ToolError("the view has ended; try again")
-        (self._place / LOCK).write_text(str(root))
+        note_holder(self._place, root, self._writable)
         self._noted = root
         return root
 
@@ -241,9 +244,18 @@ class View:
         refused = seccomp.memory_file(seccomp.for_view())
         self._open.callback(os.close, refused)
         words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
+        self._writable = [*map(str, mounts.places_to_write)]
+        # Commands can open their standard streams by name, which are terminals of the host.
+        terminals = os.open("/dev/pts", os.O_PATH | os.O_CLOEXEC)
+        self._open.callback(os.close, terminals)
+        first = (sys.executable, "-I", "-S", inside.__file__, str(terminals), *self._writable)
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
         return Enclosure(
-            words, [refused, lock], [*mounts.hidden, *mounts.covered], begin=self._begin
+            words,
+            [refused, lock, terminals],
+            [*mounts.hidden, *mounts.covered],
+            reaper=first,
+            begin=self._begin,
         )
 
     def _locked(self) -> int:
@@ -251,7 +263,7 @@ class View:
         with suppress(BlockingIOError):
             return locked(self._place)
         with ExitStack() as on_failure:
-            lock = os.open(self._place / LOCK, os.O_RDWR | os.O_CLOEXEC)
+            lock = os.open(self._place / LOCK, os.O_RDONLY | os.O_CLOEXEC)
             on_failure.callback(os.close, lock)
             words = (sys.executable, "-I", "-S", "-c", _WAIT_FOR_LOCK)
             env = clean_env(os.environ)

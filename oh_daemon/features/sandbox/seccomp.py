@@ -53,6 +53,7 @@ move_mount 429 429
 move_pages 279 239
 open_by_handle_at 304 265
 open_tree 428 428
+open_tree_attr 467 467
 perf_event_open 298 241
 pidfd_getfd 438 438
 pivot_root 155 41

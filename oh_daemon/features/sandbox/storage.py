@@ -12,6 +12,7 @@ import os
 import re
 import resource
 import stat
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
@@ -50,7 +51,7 @@ def owned(place: Path) -> int:
 def locked(place: Path) -> int:
     """Return a descriptor that holds the lock of a folder. Raises `OSError` if another has it."""
     with ExitStack() as on_failure:
-        descriptor = os.open(place / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(place / LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         on_failure.callback(os.close, descriptor)
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         on_failure.pop_all()
@@ -77,14 +78,23 @@ def remove(place: Path) -> None:
         discard(parent, place.name, trash)
 
 
-def holder(place: Path) -> int | None:
-    """Return the number of process 1 of the view that runs at a place, if one does."""
+def holder(place: Path) -> tuple[int, Sequence[str]] | None:
+    """Return the number of process 1 of the view that runs at a place, if one does.
+
+    The second part is the folders where commands in it can write.
+    """
     with suppress(OSError, ValueError):
         try:
             os.close(locked(place))
         except BlockingIOError:
-            return int((place / LOCK).read_text())
+            number, *writable = (place / LOCK).read_text(errors="surrogateescape").split("\0")
+            return int(number), writable
     return None
+
+
+def note_holder(place: Path, root: int, writable: Sequence[str]) -> None:
+    """Write down what `holder` returns."""
+    (place / LOCK).write_text("\0".join((str(root), *writable)), errors="surrogateescape")
 
 
 def made(folder: Path) -> Path:

@@ -28,7 +28,7 @@ from oh_daemon.frontends.cli.process import say
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.errors import InvalidStateError, ToolError
 from oh_daemon.system.environment import clean_env
-from oh_daemon.system.pty import run_attached
+from oh_daemon.system.pty import run_attached, run_relayed
 from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.paths import paths_from_uris, real_path
 
@@ -103,9 +103,7 @@ def _run_in_view(
 
 def _run_and_list(view: View, folder: Path, command: Sequence[str], env: Mapping[str, str]) -> int:
     with closing(view):
-        around = view.enclose()
-        words = [*around.argv, *entry.words("run"), *command]
-        code = run_attached(words, cwd=folder, env=env, fds=around.fds, is_deaf=True)
+        code = run_relayed(view.spawner, command, cwd=folder, env=env)
         lines = sorted(_changes(view.upper(folder), folder))
     for line in lines[:_MAX_SHOWN]:
         say(f"discarded: {line}")
@@ -148,11 +146,13 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     place = next(filter(Path.is_dir, found), None)
     if place is None:
         raise InvalidStateError("that conversation has changed nothing yet, or its layer is gone")
-    process = holder(place)
-    if process is None:
+    running = holder(place)
+    if running is None:
         return _mounted(place, folders, state_folder, words, env)
-    argv = [*entry.words("join", str(process), str(folders[0])), *words]
-    return run_attached(argv, cwd=Path("/"), env=env, is_deaf=True)
+    root, writable = running
+    with closing(Spawner()) as host:
+        argv = [*entry.join_words(root, str(folders[0]), writable), *words]
+        return run_relayed(host, argv, cwd=Path("/"), env=env)
 
 
 def _summary(folder: Path, start_of_id: str) -> Json:
@@ -175,6 +175,4 @@ def _mounted(
             raise ToolError("there is no view on this machine now; `oh-daemon doctor` says why")
         ground = ground_of(program, folders, Path.home())
         with closing(View(host, ground, place, outlives=True)) as view:
-            around = view.enclose()
-            argv = [*around.argv, *entry.words("run"), *words]
-            return run_attached(argv, cwd=folders[0], env=env, fds=around.fds, is_deaf=True)
+            return run_relayed(view.spawner, words, cwd=folders[0], env=env)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from view_desk import Desk, desk_at
+
+from oh_daemon.features.sandbox import entry
+from oh_daemon.features.sandbox.storage import holder
+from oh_daemon.system import reaper
+from oh_daemon.system.environment import clean_env
+from oh_daemon.system.pty import Pty
+from oh_daemon.system.spawner import Enclosure, Spawner, output_file, written_to
 
 TARGETS = ("/run", "/proc", "/dev/shm")
 
@@ -113,3 +125,123 @@ def test_what_was_mounted_at_the_start_cannot_be_moved_away(desk: Desk, moved: s
     (desk.project / "late.pem").write_text("TOKEN=S3CR3T\n")
     desk.view.refresh()
     assert desk.run("cat late.pem") == ""
+
+
+SEIZE = """
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+for pid in sys.argv[1:]:
+    print(pid, "seized" if libc.ptrace(0x4206, int(pid), 0, 0) == 0 else "refused")
+    for name in ("mem", "environ", "fd/0", "fd/3", "fd/4", "fd/5"):
+        try:
+            os.close(os.open(f"/proc/{pid}/{name}", os.O_RDONLY))
+            print(pid, name, "opened")
+        except OSError:
+            pass
+"""
+
+
+def test_process_1_cannot_be_traced_and_has_nothing_that_commands_can_open(desk: Desk) -> None:
+    (desk.project / "seize.py").write_text(SEIZE)
+    assert desk.run("python3 seize.py 1") == "1 refused\n"
+    for descriptor in Path(f"/proc/{desk.root}/fdinfo").iterdir():
+        place = Path(f"/proc/{desk.root}/fd/{descriptor.name}")
+        if os.access(place.parent, os.R_OK) and stat.S_ISREG(place.stat().st_mode):
+            assert int(descriptor.read_text().split()[3], 8) & os.O_ACCMODE == os.O_RDONLY
+
+
+LIAR = f"""
+import socket, sys
+sys.path.append({os.path.dirname(reaper.__file__)!r})
+import reaper
+from pathlib import Path
+report, number, daemon, scratch = sys.argv[1:]
+sock = socket.socket(fileno=int(daemon))
+class Lying:
+    def __getattr__(self, name):
+        return getattr(sock, name)
+    def send(self, data):
+        for _ in range(int(number)):
+            sock.send(report.encode())
+        return sock.send(data)
+reaper.main(Lying(), Path(scratch))
+"""
+
+
+@pytest.mark.parametrize("n_times", [3, pytest.param(200_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize(
+    "report",
+    [
+        *("x", "?", "a b c d", "ready", "ready 0 0", "started x 7", "started x x", "failed x 5"),
+        *("exit 1 x", "exit 123456789012345678901234567890 1", "failed x 99999999999999999999"),
+    ],
+)
+def test_forged_report_changes_nothing_for_the_next_command(
+    tmp_path: Path, report: str, n_times: int
+) -> None:
+    words = (sys.executable, "-I", "-S", "-c", LIAR, report, str(n_times))
+    spawner = Spawner(lambda: Enclosure(("sh", "-c", '"$@"; exit $?', "sh"), reaper=words))
+    try:
+        for number in range(3):
+            argv = ["sh", "-c", f"echo {number}; exit {number}"]
+            done = spawner.run(argv, cwd=tmp_path, timeout_s=60)
+            assert (done.exit_code, done.stdout) == (number, b"%d\n" % number)
+    finally:
+        spawner.close()
+
+
+def test_pipe_outside_of_the_layers_cannot_be_written_to(desk: Desk, tmp_path: Path) -> None:
+    outside, inside = tmp_path / "pipe", desk.project / "pipe"
+    os.mkfifo(outside)
+    reading = os.open(outside, os.O_RDWR | os.O_NONBLOCK)
+    assert "Permission denied" in desk.run(f"timeout 5 sh -c 'echo x > {outside}' 2>&1")
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+    os.close(reading)
+    told = desk.run(f"mkfifo {inside}; cat {inside} & echo x > {inside}; wait $!; mkdir a b")
+    assert told.startswith("x\n")
+    assert desk.run("echo y > a/y; mv a/y b/; ln b/y a/; cat a/y > /dev/stdout") == "y\n"
+
+
+ABOUT = "grep -E '^(Seccomp|NoNewPrivs|CapBnd|CapEff):' /proc/self/status; exec python3 seize.py"
+
+
+def test_program_that_joins_is_confined_and_cannot_be_traced(desk: Desk) -> None:
+    (desk.project / "seize.py").write_text(SEIZE)
+    desk.run("sleep 1000 & echo $! > pid")
+    pid = desk.run("cat pid").strip()
+    desk.view.start()
+    running = holder(desk.home / "state/views/one")
+    assert running is not None
+    root, writable = running
+    with ExitStack() as stack:
+        joined = entry.join_words(root, str(desk.project), writable)
+        out = output_file(stack)
+        argv = [*joined, "sh", "-c", f"touch joined; sleep 1000 & echo $!; {ABOUT} {pid} 1"]
+        env = clean_env(os.environ)
+        process = desk.host.spawn(argv, cwd=Path("/"), env=env, fds=[None, out, out])
+        assert process.wait(60) == 0
+        theirs, *status = written_to(out).decode().splitlines()
+    zero = f"{0:016x}"
+    facts = [f"CapEff:\t{zero}", f"CapBnd:\t{zero}", "NoNewPrivs:\t1", "Seccomp:\t2"]
+    assert status == [*facts, f"{pid} refused", "1 refused"]
+    assert desk.run(f"ls joined; python3 seize.py {theirs}; kill {theirs}").startswith(
+        f"joined\n{theirs} refused\n"
+    )
+
+
+def test_program_of_the_user_in_a_sandbox_has_a_terminal_of_its_own(tmp_path: Path) -> None:
+    pty = Pty()
+    argv = (sys.executable, "-m", "oh_daemon", "sandbox", "--level", "view", "--folder")
+    env = {**os.environ, "HOME": str(tmp_path / "home")}
+    (tmp_path / "home/project").mkdir(parents=True)
+    see = "test -t 0 && readlink /proc/self/fd/0 > seen; read typed; echo $typed >> seen; cat seen"
+    words = [*argv, str(tmp_path / "home/project"), "--", "sh", "-c", see]
+    os.write(pty.master, b"typed\n")
+    process = subprocess.Popen(words, env=env, stdin=pty.slave, stdout=pty.slave)
+    assert process.wait(60) == 0
+    terminal, typed = pty.read().decode().split()[-2:]
+    assert terminal.startswith("/dev/pts/")
+    assert terminal != os.ttyname(pty.slave)
+    assert typed == "typed"
+    pty.close()

@@ -1,0 +1,24 @@
+"""Process 1 of an overlay sandbox: it confines itself, and then is the reaper of what runs there.
+
+Runs by file path: `TERMINALS PLACE… SOCKET SCRATCH`, with the descriptor of the folder that has the
+terminals of the host, and the places where commands can write.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from importlib import import_module
+from pathlib import Path
+
+if __name__ == "__main__":
+    terminals, *places, number, scratch = sys.argv[1:]
+    here = Path(__file__).parent
+    # At the end: modules of the standard library come first, whatever lies beside ours.
+    sys.path += [str(here), str(here.parents[1] / "system")]
+    landlock = import_module("landlock")
+    landlock.confine(int(terminals), places)
+    os.close(int(terminals))
+    landlock.refuse_tracing()
+    import_module("reaper").main(socket.socket(fileno=int(number)), Path(scratch))
