@@ -82,7 +82,7 @@ def desk_at(
     caches = dict(cache_places(home, {"PATH": str(place / "bin")}))
     ground = Ground(program, [project], [home], [Path("/run")], caches, masks, scratch=scratch)
     view = View(host, ground, home / "state/views" / name)
-    shells = Shells(view.spawner, project, os.environ, view=view)
+    shells = Shells(host, project, os.environ, view=view)
     yield Desk(project, home, view, shells, host)
     shells.close()
     view.close()

@@ -31,7 +31,8 @@ _ALL_WRITES = sum(1 << bit for bit in (1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14))
 """Write, remove, make, refer, truncate; what is read or executed is not among them."""
 _BIND_AND_CONNECT, _ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
 _SET_NO_NEW_PRIVS, _SET_SECCOMP, _BY_FILTER = 38, 22, 2
-_SET_DUMPABLE, _DROP_BOUND = 4, 24
+_SET_DEATH_SIGNAL, _SET_DUMPABLE, _DROP_BOUND = 1, 4, 24
+_SIGKILL = 9
 _CAP_VERSION, _CAP_DAC_READ_SEARCH = 0x20080522, 1 << 2
 _WRITABLE = ("/dev/null", "/dev/zero", "/dev/full", "/dev/tty")
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -105,6 +106,11 @@ def refuse_tracing() -> None:
     See PR_SET_DUMPABLE in prctl(2): a fork keeps it, an execve resets it.
     """
     _checked(_libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0))
+
+
+def end_with_parent() -> None:
+    """Have this process killed when its parent ends; a change of its rights resets that."""
+    _checked(_libc.prctl(_SET_DEATH_SIGNAL, _SIGKILL, 0, 0, 0))
 
 
 def drop_all_rights() -> None:

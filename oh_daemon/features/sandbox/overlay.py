@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Protocol
 
-from oh_daemon.features.sandbox import bwrap, inside, seccomp
+from oh_daemon.features.sandbox import bwrap, entry, inside, seccomp
 from oh_daemon.features.sandbox import monitor as keeper
 from oh_daemon.features.sandbox.layer import Inside, open_in
 from oh_daemon.features.sandbox.mounts import (
@@ -123,6 +123,16 @@ class View:
             if self._ownership is None and not self._outlives:
                 self._ownership = owned(self._place)
         return ShellPlace(made(self._place / "given"), made(self._place / "kept"))
+
+    def words_apart(self, folder: Path) -> Sequence[str]:
+        """Return the words before a program of the host's that put it inside, where none sees it.
+
+        It begins in a folder, if that is there. Raises `OSError` and `ToolError`.
+        """
+        network = self._network.variables if self._network else dict[str, str]()
+        variables = [f"{name}={value}" for name, value in network.items()]
+        words = entry.apart_words(self.start(), str(folder), self._writable)
+        return [*words, "env", *variables]
 
     def upper(self, folder: Path) -> Path:
         """Return where what commands change below an open folder lies."""

@@ -57,6 +57,13 @@ class ShellView(Protocol):
         """Return where their files lie. Raises `OSError`."""
         ...
 
+    def words_apart(self, folder: Path) -> Sequence[str]:
+        """Return the words before a shell that starts beside the daemon and runs there unseen.
+
+        It begins in the folder. Raises `OSError` and `ToolError`.
+        """
+        ...
+
 
 class Shells:
     """The named shells of one conversation. Safe from any thread."""
@@ -118,15 +125,34 @@ class Shells:
         It starts in the folder of that other shell.
         """
         with self._lock, refusals("bash"):
-            names = ("reading" if n == 1 else f"reading-{n}" for n in count(1))
-            name = next(n for n in names if n not in self._shells or self._shells[n].is_idle)
-            if old := self._shells.get(name):
-                old.kill(0)
-            elif len(self._shells) >= MAX_SHELLS:
-                self._end_idle()
+            name = self._name_for_one("reading")
             place = replace(self._own_place(), words=self._reader)
             self._shells[name] = self._bash(name, self._spawner, place, self.cwd(folder_of))
             return name, self._shells[name]
+
+    def open_apart(self, folder_of: str) -> tuple[str, Bash]:
+        """Start a shell in the view for one command that gets secrets; return its name too.
+
+        Nothing of what ran there before sees it or is its parent. It starts in the folder of that
+        other shell.
+        """
+        with self._lock, refusals("bash"):
+            if self._view is None:
+                raise ToolError("there is no sandbox; run the command in another terminal")
+            name, folder = self._name_for_one("secret"), self.cwd(folder_of)
+            place = replace(self._view.shells(), words=self._view.words_apart(folder))
+            self._shells[name] = self._bash(name, self._spawner, place, folder, self._view)
+            return name, self._shells[name]
+
+    def _name_for_one(self, kind: str) -> str:
+        """Return the name of a new shell for one command; an old one of that name ends."""
+        names = (kind if n == 1 else f"{kind}-{n}" for n in count(1))
+        name = next(n for n in names if n not in self._shells or self._shells[n].is_idle)
+        if old := self._shells.get(name):
+            old.kill(0)
+        elif len(self._shells) >= MAX_SHELLS:
+            self._end_idle()
+        return name
 
     def existing(self, name: str) -> Bash:
         """Return the shell of that name, dead or alive. Raises `ToolError` when there is none."""

@@ -223,6 +223,9 @@ class TerminalTool:
         if context.confinement == READS:
             terminal_id, shell = self._shells.open_reader(terminal_id)
             ended = None
+        elif self._is_apart(args):
+            terminal_id, shell = self._shells.open_apart(terminal_id)
+            ended = None
         else:
             ended = self._shells.take_ended(terminal_id)
             shell = self._shell(args, terminal_id)
@@ -247,6 +250,11 @@ class TerminalTool:
         if unsaved is None:
             return result
         return replace(result, content=(for_model(self._masker.mask(unsaved)), *result.content))
+
+    def _is_apart(self, args: Json) -> bool:
+        """Whether the command gets a secret, where commands run that nobody approved."""
+        is_inside = self._shells.are_held and args.get("outside") is None
+        return is_inside and bool(self._named(args))
 
     def _shell(self, args: Json, terminal_id: str) -> Bash:
         if args.get("is_input"):
@@ -300,7 +308,8 @@ class TerminalTool:
         rating = self._rate(command, cwd)
         if named := self._named(args):
             # Whatever the command does with the secrets cannot be undone.
-            reasons = (f"it gets the secret {', '.join(named)}", *rating.reasons)
+            gets = f"it gets the secret {', '.join(named)}, which it can store or send itself"
+            reasons = (gets, *rating.reasons)
             rating = rating._replace(risk="high", reasons=reasons)
         if is_input and rating.risk == "low":
             typed = ("it is typed into a running program",)

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from view_desk import Desk, desk_at
 
+from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.sandbox import entry
 from oh_daemon.features.sandbox.storage import holder
 from oh_daemon.system import reaper
@@ -152,7 +154,7 @@ def test_process_1_cannot_be_traced_and_has_nothing_that_commands_can_open(desk:
 
 LIAR = f"""
 import socket, sys
-sys.path.append({os.path.dirname(reaper.__file__)!r})
+sys.path.append({str(Path(reaper.__file__).parent)!r})
 import reaper
 from pathlib import Path
 report, number, daemon, scratch = sys.argv[1:]
@@ -245,3 +247,67 @@ def test_program_of_the_user_in_a_sandbox_has_a_terminal_of_its_own(tmp_path: Pa
     assert terminal != os.ttyname(pty.slave)
     assert typed == "typed"
     pty.close()
+
+
+SPY = """
+import os
+open("begun", "w").close()
+while not os.path.exists("stop"):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        for name in ("environ", "cmdline", "mem"):
+            try:
+                with open(f"/proc/{pid}/{name}", "rb") as file:
+                    if b"S3CR3T" in file.read(1 << 16):
+                        open("found", "a").write(name)
+            except OSError:
+                pass
+"""
+TOKEN = {"DEPLOY_TOKEN": "S3CR3T"}
+ABOUT_APART = """
+ls /proc | grep -c '^[0-9]'
+sh -c 'echo x > /proc/sys/kernel/domainname' 2>&1
+grep -E '^(Seccomp|CapBnd):' /proc/self/status
+env | grep -c S3CR3T
+"""
+USES = {
+    "variable": "echo ${#DEPLOY_TOKEN}; sleep 0.5",
+    "variable of a child": "sh -c 'echo ${#DEPLOY_TOKEN}; sleep 0.5'; true",
+    "a child that stays": "sleep 1000 & echo ${#DEPLOY_TOKEN}; sleep 0.5",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+def test_exposed_secret_cannot_be_read_by_programs_of_earlier_commands(
+    desk: Desk, use: str
+) -> None:
+    spy = "export PATH=$PWD:$PATH BASH_ENV=$PWD/x; sleep() { env > notes; }; export -f sleep"
+    desk.run(f"{spy}; mkdir deep; cd deep")
+    desk.run("cd ..")
+    wait_in_background(desk, SPY)
+    desk.view.start()
+    name, shell = desk.shells.open_apart("main")
+    shell.begin(USES[use], variables=TOKEN)
+    outcome = shell.wait(timeout_s=60, cancel=CancelToken())
+    assert (outcome.exit_code, outcome.output.head) == (0, "6\n")
+    assert desk.run("touch stop; wait; ls found 2>&1").endswith("No such file or directory\n")
+    assert desk.run("grep -s S3CR3T notes") == ""
+    apart = desk.shells.existing(name).run(ABOUT_APART, timeout_s=60, cancel=CancelToken())
+    told = apart.output.head
+    assert int(told.split()[0]) < 8
+    assert "Read-only file system" in told
+    assert f"CapBnd:\t{0:016x}\nSeccomp:\t2\n0\n" in told
+
+
+def test_shell_apart_is_interrupted_and_ends_with_all_that_it_started(desk: Desk) -> None:
+    desk.run("true")
+    _, shell = desk.shells.open_apart("main")
+    begun = threading.Event()
+    job = "sleep 1000 & echo begun; sleep 1000; echo not reached"
+    shell.begin(job, lambda _text: begun.set(), variables=TOKEN)
+    assert begun.wait(60)
+    cancel = CancelToken()
+    cancel.cancel()
+    outcome = shell.wait(timeout_s=60, cancel=cancel)
+    assert outcome.exit_code == 130
+    assert "begun\n" in outcome.output.head
+    assert "not reached" not in outcome.output.head

@@ -36,10 +36,10 @@ def shells(tmp_path: Path) -> Iterator[Shells]:
     shells = Shells(spawner, tmp_path, os.environ, view=view)
     yield shells
     shells.close()
-    wait_until_gone(tagged(spawner.run_id))
     if view is not None:
         wait_until_gone(tagged(view.spawner.run_id))
-        view.close()
+        view.close()  # Its monitor runs outside, as long as the view does.
+    wait_until_gone(tagged(spawner.run_id))
     spawner.close()
 
 
