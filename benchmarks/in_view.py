@@ -18,8 +18,8 @@ from scripted_editor import ScriptedEditor
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import Masker
 from oh_daemon.features.language.language import unwatched
-from oh_daemon.features.pending_changes.apply import LandingTool
-from oh_daemon.features.pending_changes.overlay_sync import CommandStart, Exchange
+from oh_daemon.features.pending_changes.pending_changes import PendingChanges
+from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
 from oh_daemon.features.sandbox import bwrap
 from oh_daemon.features.sandbox.mounts import Ground
 from oh_daemon.features.sandbox.overlay import View
@@ -52,11 +52,11 @@ class _Desk:
     project: Path
     editor: ScriptedEditor
     documents: Documents
-    step: Exchange
+    pending: PendingChanges
     shells: Shells
 
     def run(self, command: str) -> None:
-        self.step.begin()
+        self.pending.begin()
         self.shells.open().run(command, timeout_s=600, cancel=CancelToken())
 
 
@@ -70,10 +70,11 @@ def _desk(host: Spawner) -> Generator[_Desk]:
         documents = Documents(folders, editor, history, PathLocks())
         program = next(bwrap.candidates(os.environ["PATH"], [project]))
         view = View(host, Ground(program, [project], [], [Path("/run")]), Path(place, "views/one"))
-        step = Exchange(view, documents, host, CommandStart(), Path(place, "aside"))
         shells = Shells(view.spawner, project, os.environ, view=view)
+        overlay, replaced = SharedOverlay(view), Path(place, "replaced")
+        pending = PendingChanges(overlay, shells, documents, unwatched, host, replaced)
         try:
-            yield _Desk(project, editor, documents, step, shells)
+            yield _Desk(project, editor, documents, pending, shells)
         finally:
             shells.close()
             view.close()
@@ -118,7 +119,7 @@ def view_buffers() -> Iterator[Figure]:
         for n in range(9):
             for path in paths:
                 desk.editor.type(path, f"x = {n}\n" * 100)
-            times.append(timed(desk.step.begin))
+            times.append(timed(desk.pending.begin))
         floor = timed(lambda: [path.write_text("x = 1\n" * 100) for path in paths])
     host.close()
     yield Figure("50 unsaved buffers put in", ms(p50(times)), "< 40 ms", f"write them {ms(floor)}")
@@ -133,16 +134,12 @@ def view_landing() -> Iterator[Figure]:
             path.write_text("".join(f"x{line} = {line}\n" for line in range(20)))
         desk.run("find . -name '*.py' | xargs sed -i 's/ = /=/'")
         started = time.perf_counter()
-        planned = desk.step.plan({"content": []})
-        desk.step.settle()
+        plans: list[LandingPlanned] = []
+        desk.pending.collect({"exitCode": 0, "content": []}, lambda plan: not plans.append(plan))
         kept_s = time.perf_counter() - started
-        logged = (planned or LandingPlanned(changes=(), observed={})).model_dump_json(
-            by_alias=True, exclude_none=True
-        )
+        logged = plans[0].model_dump_json(by_alias=True, exclude_none=True)
         started = time.perf_counter()
-        tool = LandingTool(
-            desk.documents, unwatched, orjson.loads(logged), lambda _git: None, asks=True
-        )
+        tool = desk.pending.tool(orjson.loads(logged), asks=True)
         tool.plan({})
         tool.run({}, ToolContext("c", "i", CancelToken(), lambda _: None, Masker()))
         landed_s = time.perf_counter() - started

@@ -13,8 +13,8 @@ from typing import Literal, get_args
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import LentSecrets
-from oh_daemon.conversations.isolation import ApartTool, NoLandings, files_of
-from oh_daemon.conversations.sandboxes import LiveText, SharedView, ViewLandings
+from oh_daemon.conversations.isolation import files_of
+from oh_daemon.conversations.sandboxes import SharedView
 from oh_daemon.conversations.services import Recipe, Shared
 from oh_daemon.features.browser.browser import Browser
 from oh_daemon.features.budget.budget import Budget
@@ -25,11 +25,12 @@ from oh_daemon.features.edit.edit import LOOK_SPEC, SEEN, VIEW_SPEC, EditTool
 from oh_daemon.features.edit.rename import RenameTool
 from oh_daemon.features.instructions.agent_files import ContextFiles
 from oh_daemon.features.instructions.machine import Machine
+from oh_daemon.features.isolation.isolated_tools import ApartTool, NoLandings
 from oh_daemon.features.language.language import Problems, Watch, language_tools, unwatched
 from oh_daemon.features.mcp.servers import ServerTools
 from oh_daemon.features.memory.memory import PROJECT_FOLDER, Memory
 from oh_daemon.features.memory.notes import Notes
-from oh_daemon.features.pending_changes.overlay_sync import Exchange
+from oh_daemon.features.pending_changes.pending_changes import PendingChanges
 from oh_daemon.features.review.file_history import with_texts
 from oh_daemon.features.risk.rating import Rating, rate_command
 from oh_daemon.features.sandbox import landlock
@@ -97,7 +98,7 @@ class Workbench:
             self.folders.for_programs(folders[0]) if folders else Path.home(),
             shared.environment,
             shared.masker,
-            view=shared_view and shared_view.view,
+            view=shared_view and shared_view.overlay.view,
             reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
             on_job_end=conversation.journal.wake if conversation else bool,
         )
@@ -107,7 +108,9 @@ class Workbench:
         self.spawners = Spawners(shared.spawner, shared_view.spawner if shared_view else None)
         self._at_the_end = ExitStack()
         self.landings = self._landings(shared, log, shared_view)
-        self._finder = shared_view.view.spawner if shared_view and self.keep else shared.spawner
+        self._finder = (
+            shared_view.overlay.view.spawner if shared_view and self.keep else shared.spawner
+        )
         if shared_view is not None and shared.views is not None:
             self._at_the_end.callback(shared.views.leave, owner_id, self.shells)
         self.checkpoints = None
@@ -183,32 +186,25 @@ class Workbench:
 
     def _landings(
         self, shared: Shared, log: EventLog, shared_view: SharedView | None
-    ) -> ViewLandings | NoLandings | None:
+    ) -> PendingChanges | NoLandings | None:
         """Join the view, and return what brings changes in it further, if anything does."""
         watch = self._watch(shared)
         if self.keep is not None:
             if shared_view is not None:
-                shared_view.shells.append(self.shells)
+                shared_view.overlay.shells.append(self.shells)
             return NoLandings(self.keep, self.disk, watch)
         if shared_view is None:
             return None
         kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
-        step = Exchange(
-            shared_view.view,
-            self.documents,
-            shared.spawner,
-            shared_view.command_start,
-            kept / "replaced",
-        )
         documents, host = self.documents, shared.spawner
         documents.commands_see_buffers = True
-        landings = ViewLandings(shared_view, self.shells, step, documents, watch, host)
-        view = shared_view.view
-        live = LiveText(lambda: view.is_running, landings.show)
-        documents.history.listen(live.changed)
+        pending = PendingChanges(
+            shared_view.overlay, self.shells, documents, watch, host, kept / "replaced"
+        )
+        documents.history.listen(pending.text_changed)
         if shared.editor is not None:
-            self._at_the_end.callback(shared.editor.listen(live.changed))
-        return landings
+            self._at_the_end.callback(shared.editor.listen(pending.text_changed))
+        return pending
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
         """Offer these tools, our own and those of features; return whether any changed.

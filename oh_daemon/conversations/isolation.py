@@ -1,29 +1,20 @@
-"""Where the files of a conversation are: on the disk or, if it is isolated, apart from it.
-
-What the tools of an isolated conversation change stays there, so nobody is asked.
-"""
+"""Where the files of a conversation are: on the disk or, if it is isolated, apart from it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from oh_daemon.conversations.sandboxes import SharedView
 from oh_daemon.conversations.services import Recipe, Shared
-from oh_daemon.features.isolation.isolated_files import CHANGES_APART, IsolatedFiles
+from oh_daemon.features.isolation.isolated_files import IsolatedFiles
 from oh_daemon.features.isolation.isolated_worktree import Worktree, has_commit
-from oh_daemon.features.language.language import Watch
 from oh_daemon.features.network.command_network import ViewNetwork
-from oh_daemon.features.pending_changes.apply import LandingTool, no_git
-from oh_daemon.features.pending_changes.offers import LeftInside
 from oh_daemon.features.sandbox.levels import Row, Sandbox
 from oh_daemon.features.settings.places import Places
-from oh_daemon.kernel.extension_points import MakeDurable
-from oh_daemon.kernel.ports import EventLog, Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
-from oh_daemon.protocol import plain
+from oh_daemon.kernel.ports import EventLog
 from oh_daemon.protocol.errors import InvalidStateError, ToolError
 from oh_daemon.protocol.status import Isolation
 from oh_daemon.storage.event_log import LogFile
@@ -136,65 +127,3 @@ def _why_no_view(sandbox: Sandbox | None) -> str:
 
 def _refuse(refusal: str, _folder: Path) -> int:
     raise ToolError(refusal)
-
-
-@dataclass(frozen=True, slots=True)
-class NoLandings:
-    """Implements `kernel.extension_points.Landings` where the user lands changes, not the turn."""
-
-    keep: IsolatedFiles
-    documents: Documents
-    watch: Watch
-
-    def begin(self) -> None:
-        """Let commands see what has changed outside. Raises `ToolError`."""
-        try:
-            self.keep.begin(self.documents)
-        except OSError as exc:
-            raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
-
-    def collect(self, observed: Json, keep: MakeDurable) -> bool:  # noqa: ARG002 - nothing lands.
-        with suppress(OSError, ToolError):  # It is noted with the next command.
-            self.keep.end(self.documents)
-        return False
-
-    has_news = False
-
-    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:  # noqa: ARG002
-        return False
-
-    def left_inside(self) -> Sequence[LeftInside]:
-        return ()
-
-    def keep_whole(self, uri: str) -> None:
-        raise ToolError(f"{uri!r} stays in the conversation until the user lands it")
-
-    def drop(self) -> None: ...
-
-    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
-        return LandingTool(self.documents, self.watch, landing, no_git, asks=asks)
-
-
-@dataclass(frozen=True, slots=True)
-class ApartTool:
-    """A tool that changes files, in an isolated conversation: nobody needs to be asked."""
-
-    tool: Tool
-    landings: NoLandings
-
-    @property
-    def spec(self) -> ToolSpec:
-        return self.tool.spec
-
-    def plan(self, args: Json) -> Intent:
-        intent = self.tool.plan(args)
-        return (
-            replace(intent, confinement=CHANGES_APART, outside_floor=False)
-            if intent.footprint.writes
-            else intent
-        )
-
-    def run(self, args: Json, context: ToolContext) -> ToolResult:
-        if context.confinement:
-            self.landings.begin()
-        return self.tool.run(args, context)

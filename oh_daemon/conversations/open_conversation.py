@@ -29,7 +29,6 @@ from oh_daemon.features.edit import apply_patch
 from oh_daemon.features.hooks.hooks import HookPoints
 from oh_daemon.features.isolation.isolated_changes import IsolatedChanges
 from oh_daemon.features.language.language import unwatched
-from oh_daemon.features.pending_changes.apply_git import GitLanding
 from oh_daemon.features.stuck.stuck import find_stuck
 from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.context import NOTHING
@@ -290,9 +289,8 @@ class Live:
             raise InvalidStateError(bench.refusal)
         if bench.keep is None:
             return None
-        own, watch = bench.documents, unwatched
-        git = GitLanding(self._shared.spawner, bench.disk.history.blobs.read_blob)
-        return IsolatedChanges(bench.keep, self.conversation, bench.disk, own, watch, git.land)
+        own, host = bench.documents, self._shared.spawner
+        return IsolatedChanges(bench.keep, self.conversation, bench.disk, own, unwatched, host)
 
     def begin_isolation(self) -> None:
         """Log what an isolated conversation works in, if it has to be known."""

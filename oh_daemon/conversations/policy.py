@@ -16,6 +16,7 @@ from oh_daemon.features.approval.judgement import NO_POLICY, Policy
 from oh_daemon.features.hooks.hooks import NO_HOOKS, Hooks
 from oh_daemon.features.hooks.process import HookProcesses
 from oh_daemon.features.pending_changes.offers import Offers
+from oh_daemon.features.pending_changes.pending_changes import PendingChanges
 from oh_daemon.features.project_programs.listing import hashes, runs_in, self_running_in, subject_of
 from oh_daemon.features.project_programs.question import Novelties, counted
 from oh_daemon.features.trust.trust import TrustBook, hook_hash, may_run
@@ -92,9 +93,10 @@ def questions_of(
         shared.trust,
         tell=lambda notice: journal.append(e.ItemCompleted(item=notice)),
     )
+    pending = bench.landings if isinstance(bench.landings, PendingChanges) else None
     return (
         Novelties(journal, running, shared.can_ask),
-        Offers(journal, bench.landings, shared.can_ask),
+        Offers(journal, pending, shared.can_ask),
     )
 
 

@@ -34,7 +34,7 @@ def tool_at(place: Path) -> LandingTool:
     history = EditHistory(Folders((place / "project",)), Kept(place / "blobs"))  # type: ignore[arg-type]
     documents = Documents(history._folders, None, history, PathLocks())
     landing = json.loads((place / "landing.json").read_text())
-    return LandingTool(documents, unwatched, landing, lambda _git: None, asks=True)
+    return LandingTool(documents, unwatched, landing, None, asks=True)
 
 
 def land(place: Path) -> ToolResult:

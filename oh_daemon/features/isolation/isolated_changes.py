@@ -5,7 +5,7 @@ Changes land as those of commands do. What has landed is then as on the disk, fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,6 @@ from oh_daemon.kernel.editor_ports import TextEdit
 from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.ports import ToolContext
 from oh_daemon.kernel.turns import BUSY
-from oh_daemon.protocol import plain
 from oh_daemon.protocol.branches import (
     ChangesDiffResult,
     ChangesListResult,
@@ -34,6 +33,7 @@ from oh_daemon.protocol.events import ChangesReviewed, ItemCompleted
 from oh_daemon.protocol.forms import plain_form
 from oh_daemon.protocol.items import FileChange, Hunk, NoticeItem
 from oh_daemon.protocol.messages import Conflict
+from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite, choose_hunks, hunks_of
 from oh_daemon.workspace.paths import uri_from_path
@@ -79,8 +79,7 @@ class IsolatedChanges:
     own: Documents
     """The same folders as the conversation has them."""
     watch: Watch
-    land_git: Callable[[Sequence[RepositoryLanding]], None]
-    """See `LandingTool`."""
+    host: Spawner
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult:
         waiting = self.keep.waiting(self.disk)
@@ -161,10 +160,6 @@ class IsolatedChanges:
             self.keep.take_out(waiting.git_names)
         return self._log_review("reverted", [changes[uri] for uri in selection], conflicts, gone)
 
-    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
-        """Return what lands such changes on the disk."""
-        return LandingTool(self.disk, self.watch, landing, self.land_git, asks=asks)
-
     def _by_uri(self, waiting: Waiting) -> dict[str, _WaitingFile]:
         return {each.change.uri: each for each in self._changes(waiting.changes)}
 
@@ -177,7 +172,7 @@ class IsolatedChanges:
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
             return f"{self.disk.folders.name(missing[0])}{more} did not land"
-        tool = self.tool(_landing((), waiting.git.landings), asks=asks)
+        tool = self._tool(asks=asks, git=waiting.git.landings)
         if tool.protected and not asks:
             return f"{tool.protected[0]} in it is protected; name the repository to land it"
         why_not = tool.land_git()
@@ -243,7 +238,7 @@ class IsolatedChanges:
         context = ToolContext(conversation.id, new_id(), cancel, lambda _text: None, masker)
         changes = [each.change for each in parts]
         try:
-            landed = self.tool(_landing(changes), asks=asks).land({}, context)
+            landed = self._tool(changes, asks=asks).land({}, context)
         except ToolError as exc:
             why = exc.message.partition("\n")[0]
             return [], dict.fromkeys((change.uri for change in changes), why)
@@ -254,6 +249,16 @@ class IsolatedChanges:
             for each in parts
         }
         return done, {uri: why for uri, why in reasons.items() if uri not in done}
+
+    def _tool(
+        self,
+        changes: Sequence[FileChange] = (),
+        *,
+        asks: bool,
+        git: Sequence[RepositoryLanding] = (),
+    ) -> LandingTool:
+        planned = LandingPlanned(changes=tuple(changes), git=tuple(git), observed={})
+        return LandingTool(self.disk, self.watch, plain_form(planned), self.host, asks=asks)
 
     def _log_review(
         self,
@@ -294,12 +299,6 @@ def require_rest(conversation: Conversation) -> None:
 def _reviewed(decision: Literal["accepted", "reverted"], change: FileChange) -> ChangesReviewed:
     now = change.sha256_after if decision == "accepted" else change.sha256_before
     return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
-
-
-def _landing(
-    changes: Sequence[FileChange], git: Sequence[RepositoryLanding] = ()
-) -> plain.LandingPlanned:
-    return plain_form(LandingPlanned(changes=tuple(changes), git=tuple(git), observed={}))
 
 
 def _shown(waiting: Waiting) -> frozenset[str]:

@@ -1,13 +1,14 @@
-"""Lands what a command changed in its view: the second part of that command's action.
+"""Asks for, applies and reports the planned changes of one command; see `pending_changes`.
 
-Texts land as edits do, all of them or none: in open buffers, with undo, and merged with what the
-user has typed since. Other files follow one by one, and commits once all files have landed. The
-model does not see this tool.
+Texts are applied as edits are, all of them or none: in open buffers, with undo, and merged with
+what the user has typed since. Other files follow one by one, and commits once all files are there.
+The model does not see this tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path, PurePath
@@ -15,6 +16,8 @@ from pathlib import Path, PurePath
 from oh_daemon.common.cancel import Cancelled
 from oh_daemon.features.edit.file_changes import FileChanges, Step
 from oh_daemon.features.language.language import Watch
+from oh_daemon.features.pending_changes.apply_git import apply_git
+from oh_daemon.features.pending_changes.shared_overlay import CommandStart
 from oh_daemon.kernel.pending_changes import TOOL, ended_with, without_landing
 from oh_daemon.kernel.ports import Footprint, Intent, Json, ToolContext, ToolResult, ToolSpec
 from oh_daemon.protocol import plain
@@ -23,6 +26,7 @@ from oh_daemon.protocol.checkpoints import RepositoryLanding
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.forms import model_of
 from oh_daemon.protocol.items import FileChange, GitChange, Location, Risk
+from oh_daemon.system.spawner import Spawner
 from oh_daemon.workspace.documents import Documents
 from oh_daemon.workspace.hunks import Rewrite, Wanted, forced, merged
 from oh_daemon.workspace.paths import path_from_uri, real_path
@@ -77,11 +81,6 @@ class Landed:
     """The same of what has landed, for the model."""
 
 
-def no_git(_landings: Sequence[RepositoryLanding]) -> None:
-    """Stand in for what lands commits where nothing has any."""
-    raise ToolError("what git keeps does not land from here")
-
-
 class LandingTool:
     """Implements `kernel.ports.Tool` for the changes of one command."""
 
@@ -92,24 +91,25 @@ class LandingTool:
         documents: Documents,
         watch: Watch,
         landing: plain.LandingPlanned,
-        land_git: Callable[[Sequence[RepositoryLanding]], None],
+        host: Spawner | None,
         *,
         asks: bool,
-        on_end: Callable[[], None] = lambda: None,
+        start: CommandStart | None = None,
     ) -> None:
         """If nobody is asked, protected files are left out and named.
 
-        `land_git` brings what the command did to repositories onto the disk, or raises `ToolError`.
+        `host` runs git outside the sandbox; without it, only files are applied. `start` is told
+        the time of the last change.
         """
         self._documents = documents
         self._folders = documents.folders
         self._raw = RawFiles(documents)
         self._changes = FileChanges(documents, watch, splits=len(landing["changes"]) <= MAX_SHOWN)
         self._landing = landing
-        self._land_git = land_git
+        self._host = host
         self._git = [model_of(RepositoryLanding, each) for each in landing.get("git", ())]
         self._asks = asks
-        self._on_end = on_end
+        self._start = start
 
     def plan(self, args: Json) -> Intent:
         plan = self._plan
@@ -157,7 +157,8 @@ class LandingTool:
         try:
             return self._run(args, context)
         finally:
-            self._on_end()
+            if self._start is not None:
+                self._start.landed_ns = time.time_ns()
 
     def _run(self, args: Json, context: ToolContext) -> ToolResult:
         plan = self._plan
@@ -220,8 +221,10 @@ class LandingTool:
 
     def land_git(self) -> str | None:
         """Bring commits and what is staged onto the disk; return why not, if something is amiss."""
+        if self._host is None:
+            return "what git keeps does not land from here."
         try:
-            self._land_git(self._git)
+            apply_git(self._host, self._documents.history.blobs.read_blob, self._git)
         except ToolError as exc:
             return f"{exc}. {self._where_commits_are()}"
         return None

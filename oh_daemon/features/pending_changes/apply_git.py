@@ -11,7 +11,6 @@ import stat
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from oh_daemon.features.pending_changes.git_repositories import is_git_dir
@@ -38,30 +37,25 @@ from oh_daemon.system.spawner import Spawner
 _REASON = "landed from the sandbox"
 
 
-@dataclass(frozen=True, slots=True)
-class GitLanding:
-    """What one command did to repositories."""
+def apply_git(
+    host: Spawner, read_blob: Callable[[str], bytes], landings: Sequence[RepositoryLanding]
+) -> None:
+    """Apply the changes of one command. Raises `ToolError` if some of them do not fit any more.
 
-    host: Spawner
-    read_blob: Callable[[str], bytes]
-
-    def land(self, landings: Sequence[RepositoryLanding]) -> None:
-        """Bring all of it onto the disk. Raises `ToolError` if some of it does not fit any more.
-
-        Then nothing has moved, but the new objects are there: their commits can be picked.
-        """
-        ones = [_One(self.host, landing, self.read_blob) for landing in landings]
-        with ExitStack() as stack:
-            for one in ones:
-                one.import_objects()
-            for one in ones:
-                stack.enter_context(one.locked())
-            for one in ones:
-                one.require_unmoved()
-            for one in ones:
-                one.prepare_index()
-            for one in ones:
-                one.move()
+    Then nothing has moved, but the new objects are there: their commits can be picked.
+    """
+    ones = [_One(host, landing, read_blob) for landing in landings]
+    with ExitStack() as stack:
+        for one in ones:
+            one.import_objects()
+        for one in ones:
+            stack.enter_context(one.locked())
+        for one in ones:
+            one.require_unmoved()
+        for one in ones:
+            one.prepare_index()
+        for one in ones:
+            one.move()
 
 
 class _One:

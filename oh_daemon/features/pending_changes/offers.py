@@ -5,10 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable
 
+from oh_daemon.features.pending_changes.pending_changes import LeftInside, PendingChanges
 from oh_daemon.kernel.approval_requests import approval_options, never_asks, new_approval
 from oh_daemon.kernel.extension_points import OpenQuestions
 from oh_daemon.kernel.journal import Journal, new_id
@@ -20,43 +19,6 @@ from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.items import FileChange, NoticeItem
 from oh_daemon.system.git import CACHES
 
-
-@dataclass(frozen=True, slots=True)
-class LeftInside:
-    """A folder or a file that git ignores, and that differs in the view."""
-
-    uri: str
-    name: str
-    n_files: int
-    op: Literal["add", "modify", "delete"]
-    is_folder: bool
-    protected: str | None
-    """Why it is asked about in any case, if it is."""
-
-    @property
-    def title(self) -> str:
-        if self.op == "delete":
-            return f"the deletion of {self.name}"
-        files = "1 file" if self.n_files == 1 else f"{self.n_files:,} files"
-        return f"{self.name} ({files})" if self.is_folder else self.name
-
-    @property
-    def question(self) -> str:
-        return f"Keep {self.title}{'' if self.op == 'delete' else ' in the project'}?"
-
-
-class Leftovers(Protocol):
-    """The files that git ignores in the view of a conversation."""
-
-    def left_inside(self) -> Sequence[LeftInside]:
-        """Return those that differ from the disk, as the turn's last collection found them."""
-        ...
-
-    def keep_whole(self, uri: str) -> None:
-        """Give the disk what the view has there. Raises `ToolError` and `OSError`."""
-        ...
-
-
 _GONE = "the sandbox that had it has ended; run the command again"
 
 
@@ -64,10 +26,11 @@ class Offers(OpenQuestions):
     """The offers of one conversation."""
 
     def __init__(
-        self, journal: Journal, leftovers: Leftovers | None, can_ask: Callable[[], bool]
+        self, journal: Journal, pending: PendingChanges | None, can_ask: Callable[[], bool]
     ) -> None:
+        """Without `pending`, there is no overlay; earlier offers are then answered all the same."""
         self._journal = journal
-        self._leftovers = leftovers
+        self._pending = pending
         self._can_ask = can_ask
         self._offers = set[str]()
         """The URIs of what was offered or refused."""
@@ -79,10 +42,10 @@ class Offers(OpenQuestions):
     def ask_at_rest(self) -> None:
         """Keep or offer what only the view has."""
         options = self._journal.state.options_now
-        if self._leftovers is None or options["mode"] == "plan":
+        if self._pending is None or options["mode"] == "plan":
             return
         is_silent = never_asks(options) or options["mode"] == "autoEdit"
-        for leftover in self._leftovers.left_inside():
+        for leftover in self._pending.left_inside():
             name = leftover.name.rpartition("/")[2]
             if leftover.uri in self._offers or name in CACHES:
                 continue
@@ -109,10 +72,10 @@ class Offers(OpenQuestions):
             self._say(notice.model_copy(update={"settles": item_id}))
 
     def _keep(self, uri: str, title: str) -> tuple[str, str | None]:
-        if self._leftovers is None:
+        if self._pending is None:
             return f"Not kept: {title}", _GONE
         try:
-            self._leftovers.keep_whole(uri)
+            self._pending.keep_whole(uri)
         except FileNotFoundError:
             return f"Not kept: {title}", _GONE
         except (ToolError, OSError) as exc:

@@ -13,7 +13,7 @@ from git_projects import git, repository
 from view_desk import Desk, desk_at
 
 from oh_daemon.features.pending_changes import git_plan
-from oh_daemon.features.pending_changes.apply_git import GitLanding
+from oh_daemon.features.pending_changes.apply_git import apply_git
 from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
 from oh_daemon.protocol.checkpoints import RepositoryLanding
 from oh_daemon.protocol.errors import ToolError
@@ -57,7 +57,7 @@ class Bench:
         landings = [
             RepositoryLanding.model_validate_json(x.model_dump_json()) for x in planned.landings
         ]
-        GitLanding(self.desk.host, self.blobs.__getitem__).land(landings)
+        apply_git(self.desk.host, self.blobs.__getitem__, landings)
         self.desk.view.refresh()
         return [row.title for landing in landings for row in landing.shown]
 

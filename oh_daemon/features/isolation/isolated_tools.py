@@ -1,0 +1,74 @@
+"""The tools of an isolated conversation: their changes stay there, so nobody is asked.
+
+`NoLandings` stands for `PendingChanges`: nothing is applied before the user says so.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from oh_daemon.features.isolation.isolated_files import CHANGES_APART, IsolatedFiles
+from oh_daemon.features.language.language import Watch
+from oh_daemon.features.pending_changes.apply import LandingTool
+from oh_daemon.kernel.extension_points import MakeDurable
+from oh_daemon.kernel.ports import Intent, Json, Tool, ToolContext, ToolResult, ToolSpec
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.workspace.documents import Documents
+
+
+@dataclass(frozen=True, slots=True)
+class NoLandings:
+    """Implements `kernel.extension_points.Landings`; the user applies changes, not the turn."""
+
+    keep: IsolatedFiles
+    documents: Documents
+    watch: Watch
+
+    def begin(self) -> None:
+        """Let commands see what has changed outside. Raises `ToolError`."""
+        try:
+            self.keep.begin(self.documents)
+        except OSError as exc:
+            raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
+
+    def collect(self, observed: Json, keep: MakeDurable) -> bool:  # noqa: ARG002 - nothing lands.
+        with suppress(OSError, ToolError):  # It is noted with the next command.
+            self.keep.end(self.documents)
+        return False
+
+    has_news = False
+
+    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:  # noqa: ARG002
+        return False
+
+    def drop(self) -> None: ...
+
+    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
+        return LandingTool(self.documents, self.watch, landing, None, asks=asks)
+
+
+@dataclass(frozen=True, slots=True)
+class ApartTool:
+    """A tool that changes files, in an isolated conversation: nobody needs to be asked."""
+
+    tool: Tool
+    landings: NoLandings
+
+    @property
+    def spec(self) -> ToolSpec:
+        return self.tool.spec
+
+    def plan(self, args: Json) -> Intent:
+        intent = self.tool.plan(args)
+        return (
+            replace(intent, confinement=CHANGES_APART, outside_floor=False)
+            if intent.footprint.writes
+            else intent
+        )
+
+    def run(self, args: Json, context: ToolContext) -> ToolResult:
+        if context.confinement:
+            self.landings.begin()
+        return self.tool.run(args, context)

@@ -1,0 +1,470 @@
+"""Brings the changes that commands made in the overlay into the open folders: start reading here.
+
+The changes of each command go through these steps; the functions below have the same order.
+
+1. Begin: before the command, the overlay shows the disk and the editor's unsaved texts above it.
+2. Collect and plan: describe each change, with both contents as blobs (`collect`).
+3. Make durable: the kernel logs the plan, which then outlives the overlay and the daemon.
+   The overlay shows the disk again.
+4. Ask, apply and report: the tool from `tool` is the second part of the command's action. It asks
+   for approval, applies files and then git's changes, and reports to the model (`apply`).
+5. Offer: files that git ignores stay in the overlay until the user wants them (`offers`).
+6. Discard: `drop` removes changes that were refused before they were planned.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Literal
+
+from oh_daemon.features.language.language import Watch
+from oh_daemon.features.pending_changes.apply import LandingTool
+from oh_daemon.features.pending_changes.apply_folders import keep_whole
+from oh_daemon.features.pending_changes.changed_files import (
+    Layers,
+    cannot_land,
+    content,
+    content_on_disk,
+    described,
+)
+from oh_daemon.features.pending_changes.git_plan import GitPlanned, Repositories
+from oh_daemon.features.pending_changes.shared_overlay import SharedOverlay
+from oh_daemon.features.pending_changes.upper_layer import SLACK_NS, Change, Collected
+from oh_daemon.features.sandbox.layer import (
+    is_folder,
+    is_whiteout,
+    names_below,
+    opened,
+    status,
+    within,
+)
+from oh_daemon.features.terminal.shell import Shells
+from oh_daemon.kernel.extension_points import MakeDurable
+from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol import plain
+from oh_daemon.protocol.checkpoints import LandingPlanned
+from oh_daemon.protocol.errors import ToolError
+from oh_daemon.protocol.items import FileChange
+from oh_daemon.system.proc import held_open
+from oh_daemon.system.spawner import Spawner, start_thread
+from oh_daemon.workspace.concurrent_edits import for_each
+from oh_daemon.workspace.documents import Documents
+from oh_daemon.workspace.files import sha256_of
+from oh_daemon.workspace.paths import path_from_uri, real_path, uri_from_path
+
+logger = logging.getLogger(__name__)
+
+_MAX_NAMES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class LeftInside:
+    """A folder or a file that git ignores, and that differs in the overlay."""
+
+    uri: str
+    name: str
+    n_files: int
+    op: Literal["add", "modify", "delete"]
+    is_folder: bool
+    protected: str | None
+    """Why it is asked about in any case, if it is."""
+
+    @property
+    def title(self) -> str:
+        if self.op == "delete":
+            return f"the deletion of {self.name}"
+        files = "1 file" if self.n_files == 1 else f"{self.n_files:,} files"
+        return f"{self.name} ({files})" if self.is_folder else self.name
+
+    @property
+    def question(self) -> str:
+        return f"Keep {self.title}{'' if self.op == 'delete' else ' in the project'}?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    folder: Path
+    collected: Collected
+    unfinished: frozenset[Path]
+    """Files that a process holds open for writing."""
+
+
+class PendingChanges:
+    """Implements `kernel.extension_points.Landings` for a conversation, or one of its sub-agents.
+
+    Blocks. Safe from any thread. Raises `OSError` and `ToolError` unless a method says otherwise.
+    """
+
+    def __init__(
+        self,
+        overlay: SharedOverlay,
+        shells: Shells,
+        documents: Documents,
+        watch: Watch,
+        host: Spawner,
+        replaced: Path,
+    ) -> None:
+        """`replaced` is a folder for the files that the disk loses when a whole folder is kept."""
+        # The first is the owner: its turns outlast its sub-agents', so it collects what they left.
+        self._is_owner = not overlay.shells
+        overlay.shells.append(shells)
+        self._overlay = overlay
+        self._view = overlay.view
+        self._start = overlay.start
+        self._shells = shells
+        self._documents = documents
+        self._watch = watch
+        self._host = host
+        self._replaced = replaced
+        self._layers = Layers(overlay.view, host, documents.folders.roots)
+        self._repositories = Repositories.of(overlay.view.spawner, host, documents)
+        self._jobs = frozenset[bytes]()
+        """The jobs that ran when changes were collected last."""
+        self._planned: list[tuple[Path, list[Path]]] = []
+        self._has_taken_out = False
+        """Whether the overlay does not show the disk yet where something was taken out."""
+        self._ignored: dict[Path, int] = {}
+        """Names that git ignores, with the number of files, when they were collected last."""
+        self._changed_texts: set[Path] = set()
+        self._is_showing = False
+        self._texts_lock = threading.Lock()
+        """Guards `_changed_texts` and `_is_showing`."""
+
+    # 1. Begin
+
+    def begin(self) -> None:
+        """Let the overlay show the disk with the unsaved texts above it; call before a command.
+
+        Raises `ToolError`.
+        """
+        try:
+            with self._overlay.changing:
+                self._bring_up_to_date()
+        except OSError as exc:
+            raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
+
+    def _bring_up_to_date(self) -> None:
+        encoded = self._documents.encoded
+        unsaved = self._view.without_secrets(self._documents.unsaved_texts())
+        contents = {path: encoded(path, text) for path, text in unsaved.items()}
+        for path, data in self._start.handed_in.items():
+            if path in contents:
+                continue
+            if self._is_as_on_disk(path, data):
+                contents[path] = data  # Watchers in the view would take it for deleted.
+            else:
+                folder, name = self._layers.split(path)
+                self._take_out(folder, [name])
+        self._view.refresh()
+        for path, data in contents.items():
+            if self._layers.read(path) != data:
+                self._layers.write(path, data)
+        start = self._start
+        # What landed a moment ago is no change of somebody else.
+        start.at_ns = max(time.time_ns(), start.landed_ns + SLACK_NS)
+        start.handed_in = contents
+        start.open_texts, start.shown_over = self._documents.open_texts(), {}
+
+    def _is_as_on_disk(self, path: Path, data: bytes) -> bool:
+        try:
+            modes = {place.lstat().st_mode for place in (path, self._layers.place(path))}
+        except OSError:
+            return False
+        return len(modes) == 1 and data == content_on_disk(path) == self._layers.read(path)
+
+    def text_changed(self, path: Path) -> None:
+        """Let programs see the new text at a real path, on a thread. Raises nothing."""
+        if not self._view.is_running:
+            return
+        with self._texts_lock:
+            self._changed_texts.add(path)
+            if self._is_showing:
+                return
+            self._is_showing = True
+        try:
+            start_thread("live-text", self._show_texts)
+        except OSError:
+            with self._texts_lock:
+                self._is_showing = False
+
+    def _show_texts(self) -> None:
+        while True:
+            with self._texts_lock:
+                paths, self._changed_texts = self._changed_texts, set()
+                self._is_showing = bool(paths)
+            if not paths:
+                return
+            try:
+                with self._overlay.changing:
+                    self._show(paths)
+            except (OSError, ToolError) as exc:
+                logger.warning("texts that changed are not seen in the view yet: %s", exc)
+
+    def _show(self, paths: Collection[Path]) -> None:
+        """Put texts in as they are now, on disk or unsaved, unless a command has changed them.
+
+        While a command runs in front, only where it is known what it began with, so that what it
+        makes of that text can be merged.
+        """
+        if not self._view.is_running:
+            return
+        is_busy = self._overlay.is_busy
+        handed_in = {**self._start.handed_in}
+        unsaved = self._documents.unsaved_texts()
+        # The usual case is one more keystroke in a text that is in the view already.
+        known = [path for path in paths if path in handed_in and path in unsaved]
+        others = [path for path in paths if path not in known]
+        if others:
+            self._view.refresh()
+        inside = [path for path in others if self._documents.folders.contains(path)]
+        for path in (*known, *self._view.without_secrets(dict.fromkeys(inside, ""))):
+            text = unsaved.get(path)
+            data = content_on_disk(path) if text is None else self._documents.encoded(path, text)
+            is_shown = data == handed_in.get(path) == self._layers.read(path)
+            before = handed_in.get(path) or self._began_with(path, is_unsaved=text is not None)
+            if data is None or is_shown or (is_busy and before is None):
+                continue
+            if self._is_untouched(path):
+                self._layers.write(path, data)
+                handed_in[path] = data
+                if before is not None:
+                    self._start.shown_over.setdefault(path, before)
+        self._start.handed_in = handed_in
+
+    def _began_with(self, path: Path, *, is_unsaved: bool) -> bytes | None:
+        """Return what the last command began with of a text that was not handed in, if known."""
+        if path in self._start.open_texts:
+            return self._documents.encoded(path, self._start.open_texts[path])
+        return content_on_disk(path) if is_unsaved else None
+
+    def _is_untouched(self, path: Path) -> bool:
+        """Return whether the view has what was handed in or what the disk has."""
+        if os.path.lexists(self._layers.place(path)):
+            return self._layers.read(path) == self._start.handed_in.get(path, b"")
+        folder, name = self._layers.split(path)
+        was_deleted = os.path.lexists(path) and not self._view.inside(folder).has(name)
+        return not was_deleted
+
+    # 2. Collect and plan, 3. make durable
+
+    def collect(self, observed: Json, keep: MakeDurable) -> bool:
+        if observed.get("exitCode") is None:
+            self._jobs |= self._shells.jobs
+            return False  # It still runs, so it is a job.
+        return self._collect(observed, keep, with_unfinished=False)
+
+    @property
+    def has_news(self) -> bool:
+        return not (self._jobs <= self._shells.jobs or self._overlay.is_busy)
+
+    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:
+        if not (self.has_news or (ends_turn and (self._is_owner or self._shells.jobs))):
+            return False
+        return self._collect(observed, keep, with_unfinished=ends_turn)
+
+    def _collect(self, observed: Json, keep: MakeDurable, *, with_unfinished: bool) -> bool:
+        with self._overlay.changing:
+            if self._overlay.is_busy:
+                return False  # Its changes are collected together, when the last command has ended.
+            self._jobs = self._shells.jobs
+            try:
+                planned = self._plan(observed, with_unfinished=with_unfinished)
+                if planned is None:
+                    self._show_disk()
+                    return False
+            except (ToolError, OSError) as exc:
+                logger.warning("the changes of a command cannot be collected: %s", exc)
+                left_out = {"what the command changed": f"it cannot be collected: {exc}"}
+                planned = LandingPlanned(changes=(), left_out=left_out, observed=observed)
+            if not keep(planned):
+                self.drop()
+                return False
+            self._show_disk()
+            return True
+
+    def _plan(self, observed: Json, *, with_unfinished: bool) -> LandingPlanned | None:
+        """Keep the changes since the last call as blobs; None when nothing has changed.
+
+        Files that a process holds open for writing are left out, or else planned as they are now,
+        and stay in the overlay.
+        """
+        changes: list[FileChange] = []
+        left_out: dict[str, str] = {}
+        self._planned = []
+        self._ignored = {}
+        findings = [*self._collected(with_unfinished=with_unfinished)]
+        for finding in findings:
+            folder, collected = finding.folder, finding.collected
+            all_planned = for_each(partial(self._planned_change, folder), collected.changes)
+            for change, planned in zip(collected.changes, all_planned, strict=True):
+                if change.name in finding.unfinished:
+                    changes += self._new_of_unfinished(folder / change.name, planned)
+                elif isinstance(planned, str):
+                    left_out[str(change.name)] = planned
+                else:
+                    changes.append(planned)
+            self._ignored |= {folder / name: n for name, n in collected.ignored.items()}
+            names = [c.name for c in collected.changes if c.name not in finding.unfinished]
+            self._planned.append((folder, names))
+        git = self._git_planned(findings)
+        if not (changes or left_out or git.landings or git.notes):
+            return None
+        return LandingPlanned(
+            changes=tuple(changes),
+            left_out=left_out,
+            git=tuple(git.landings),
+            notes=tuple(git.notes),
+            observed=observed,
+        )
+
+    def _collected(self, *, with_unfinished: bool = False) -> Iterator[_Found]:
+        root = self._view.spawner.root
+        if root is None:
+            return
+        handed_in = {path: sha256_of(data) for path, data in self._start.handed_in.items()}
+        for folder in self._documents.folders.roots:
+            held = cache(partial(held_open, root, folder))
+            collected = self._layers.collect(
+                folder, handed_in, self._start.at_ns, tuple if with_unfinished else held
+            )
+            self._has_taken_out |= bool(collected.same)
+            yield _Found(folder, collected, held() if collected.changes else frozenset())
+
+    def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
+        """Return the change with its contents kept, or why it cannot land."""
+        path = folder / change.name
+        if why := cannot_land(change):
+            return why
+        before = self._before(path, change)
+        after = content(self._view.upper(folder), change.name, change.after)
+        return described(self._documents, path, change, before, after)
+
+    def _before(self, path: Path, change: Change) -> bytes | None:
+        """Return what the command began with; of what changed meanwhile it is not known."""
+        for known in (self._start.shown_over, self._start.handed_in):
+            if path in known:
+                return known[path]
+        if change.is_stale and path in self._start.open_texts:
+            return self._documents.encoded(path, self._start.open_texts[path])
+        if change.is_stale and not self._is_landed(path):
+            return None
+        return content(path.parent, Path(path.name), change.before)
+
+    def _is_landed(self, path: Path) -> bool:
+        """Return whether the disk has what a process that goes on writing had written before."""
+        planned = self._start.unfinished.get(path)
+        return planned is not None and planned == sha256_of(content_on_disk(path) or b"")
+
+    def _new_of_unfinished(self, path: Path, planned: FileChange | str) -> Sequence[FileChange]:
+        """Return what a process has written since it was planned the last time."""
+        if isinstance(planned, str) or self._start.unfinished.get(path) == planned.sha256_after:
+            return ()
+        self._start.unfinished[path] = planned.sha256_after or ""
+        return (planned,)
+
+    def _git_planned(self, all_found: Sequence[_Found]) -> GitPlanned:
+        changed = [(found.folder, found.collected.git) for found in all_found]
+        if any(changes for _, changes in changed):
+            self._view.refresh()
+        planned = self._repositories.plan(changed, self._start.at_ns)
+        self._planned += [(folder, [*names]) for folder, names in planned.removals.items()]
+        return planned
+
+    def _show_disk(self) -> None:
+        """Take what was planned out of the overlay, which then shows the disk again."""
+        for folder, names in self._planned:
+            self._take_out(folder, names)
+            for name in names:
+                self._start.shown_over.pop(folder / name, None)
+        self._planned = []
+        if self._has_taken_out:
+            self._has_taken_out = False
+            self._view.refresh()
+
+    def _take_out(self, folder: Path, names: Sequence[Path]) -> None:
+        root = self._view.spawner.root
+        if root is not None and names:
+            self._has_taken_out = True
+            self._layers.take_out(folder, names)
+
+    # 4. Ask, apply and report
+
+    def tool(self, landing: plain.LandingPlanned, *, asks: bool) -> LandingTool:
+        return LandingTool(
+            self._documents, self._watch, landing, self._host, asks=asks, start=self._start
+        )
+
+    # 5. Offer
+
+    def left_inside(self) -> Sequence[LeftInside]:
+        """Return the ignored files that differ from the disk, as they were collected last."""
+        if not self._is_owner:
+            return ()
+        ignored = self._ignored.items()
+        return [
+            self._left(path, n, stands) for path, n in ignored if (stands := self._stands(path))
+        ]
+
+    def _stands(self, path: Path) -> Literal["folder", "file", "deleted"] | None:
+        """Return what the overlay has there, if it is not as on the disk."""
+        folder, name = self._layers.split(path)
+        with (
+            suppress(OSError),
+            opened(self._view.upper(folder)) as root,
+            within(root, str(name.parent)) as above,
+        ):
+            found = status(above, name.name)
+            if found and is_whiteout(above, name.name, found):
+                return "deleted" if os.path.lexists(path) else None
+            return found and ("folder" if is_folder(found) else "file")
+        return None
+
+    def _left(
+        self, path: Path, n_files: int, stands: Literal["folder", "file", "deleted"]
+    ) -> LeftInside:
+        folders = self._documents.folders
+        try:
+            folders.resolve(str(path), writing=True)
+            protected = folders.is_protected(path)
+        except ToolError as exc:
+            protected = str(exc)
+        return LeftInside(
+            uri=uri_from_path(folders.as_opened(path)),
+            name=folders.name(path),
+            n_files=n_files,
+            op="delete" if stands == "deleted" else "modify" if path.is_dir() else "add",
+            is_folder=path.is_dir() if stands == "deleted" else stands == "folder",
+            protected=protected,
+        )
+
+    def keep_whole(self, uri: str) -> None:
+        """Give the disk what the overlay has there, and take it out of the overlay."""
+        opened_path = path_from_uri(uri)
+        if opened_path is None:
+            raise ToolError("it is no file of this machine")
+        path = real_path(opened_path.parent) / opened_path.name
+        self._documents.folders.resolve(str(path), writing=True)
+        with self._overlay.changing:
+            folder, name = self._layers.split(path)
+            upper = self._view.upper(folder)
+            keep_whole(upper, folder, str(name), self._replaced)
+            self._take_out(folder, [name, *names_below(upper, name, _MAX_NAMES)])
+            self._view.refresh()
+
+    # 6. Discard
+
+    def drop(self) -> None:
+        with self._overlay.changing:
+            for found in self._collected():
+                changes = (*found.collected.changes, *found.collected.git)
+                self._take_out(found.folder, [change.name for change in changes])
+            self._repositories.forget()
+            self._view.refresh()
