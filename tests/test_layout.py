@@ -579,6 +579,77 @@ def test_every_thread_is_in_the_table_of_threads() -> None:
     )
 
 
+MAX_STEPS = 16
+"""The most functions that one of the four trips may list."""
+
+
+def test_the_four_trips_lead_through_functions_that_do_more_than_forward() -> None:
+    page = (ROOT.parent / "docs/architecture.md").read_text("utf-8")
+    trips = page.partition("\n## Four trips\n")[2].partition("\n## ")[0].split("\n### ")[1:]
+    trees = {module.name: module.tree for module in _modules()}
+    problems: list[str] = []
+    for trip in trips:
+        rows = re.findall(
+            r"^(\d+)\. \[`([\w.]+)`\]\(\.\./oh_daemon/([\w/]+)\.py\): ", trip, re.MULTILINE
+        )
+        assert [int(number) for number, *_ in rows] == list(range(1, len(rows) + 1))
+        assert (
+            len(rows) == len(re.findall(r"^\d+\. ", trip, re.MULTILINE)) in range(1, MAX_STEPS + 1)
+        )
+        for _, name, module in rows:
+            function = _function(trees[module], name) if module in trees else None
+            if function is None:
+                problems.append(f"{module}.py has no {name}: correct docs/architecture.md")
+            elif _only_forwards(function):
+                problems.append(f"{module}.py: {name} only forwards: remove it, call what it calls")
+    assert len(trips) == 4
+    _check(problems)
+
+
+def _function(tree: ast.Module, name: str) -> ast.FunctionDef | None:
+    """Return a function, or a method such as "Class.method", if the module defines it."""
+    body: list[ast.stmt] = tree.body
+    owner, _, last = name.rpartition(".")
+    if owner:
+        body = [
+            statement
+            for node in tree.body
+            if isinstance(node, ast.ClassDef) and node.name == owner
+            for statement in node.body
+        ]
+    functions = (node for node in body if isinstance(node, ast.FunctionDef) and node.name == last)
+    return next(functions, None)
+
+
+def _only_forwards(function: ast.FunctionDef) -> bool:
+    """Return whether its whole body is one call that gets nothing but its own parameters."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    match body:
+        case [ast.Return(value=ast.Call() as call) | ast.Expr(value=ast.Call() as call)]:
+            parts = [*call.args, *(keyword.value for keyword in call.keywords)]
+            names = [part.value if isinstance(part, ast.Starred) else part for part in parts]
+            parameters = {node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)}
+            return all(isinstance(name, ast.Name) and name.id in parameters for name in names)
+        case _:
+            return False
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("def f(self, a, *b): return self._other.g(a, *b)", True),
+        ("def f(self, a):\n    'Doc.'\n    g(x=a)", True),
+        ("def f(self, a): return self._other.g(a, 2)", False),
+        ("def f(self, a): return g(self.state, a)", False),
+        ("def f(self, a):\n    check(a)\n    return g(a)", False),
+    ],
+)
+def test_a_function_that_only_forwards_is_found(source: str, expected: bool) -> None:
+    [function] = ast.parse(source).body
+    assert isinstance(function, ast.FunctionDef)
+    assert _only_forwards(function) == expected
+
+
 def _starts_threads(module: Module) -> bool:
     calls = (node for node in module.nodes if isinstance(node, ast.Call))
     is_helper = module.name == "jsonrpc/serial"  # Its callers give the name.

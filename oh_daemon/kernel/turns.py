@@ -101,10 +101,6 @@ class Turns:
             paused = self.status_event("paused", reason)
             self._journal.append(e.TurnPaused(reason=reason), paused, cause=cause)
 
-    def ended(self, message_id: str, turn_id: str | None) -> Future[plain.Turn]:
-        """See `turn_end`."""
-        return turn_end(self._journal, message_id, turn_id)
-
 
 def turn_end(history: History, message_id: str, turn_id: str | None) -> Future[plain.Turn]:
     """Resolve with the turn that answers this message, once it has completed or paused.

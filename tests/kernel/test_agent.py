@@ -43,6 +43,7 @@ from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.extension_points import Gate
 from oh_daemon.kernel.function_tool import FunctionTool
 from oh_daemon.kernel.ports import Footprint, Intent, ToolContext, ToolResult, ToolSpec
+from oh_daemon.kernel.turns import turn_end
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import Decision
 from oh_daemon.protocol.errors import StorageError, ToolError
@@ -393,7 +394,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         again.start()
         with conversation.journal.changed:
             resumed = conversation.resume()
-            ended = conversation.turns.ended(sent["messageId"], resumed["turnId"])
+            ended = turn_end(conversation.journal, sent["messageId"], resumed["turnId"])
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
         again.close(DEADLINE_S)
         [item] = work.items("toolCall")
@@ -517,7 +518,7 @@ def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allow
         work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
         conversation.pause("step")
         answer(work, "allow")
-        ended = conversation.turns.ended(sent["messageId"], sent["turnId"])
+        ended = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
         conversation.resume()
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
@@ -588,7 +589,7 @@ def test_a_message_steers_a_running_turn_at_its_next_step():
     gate = threading.Event()
     with at_work([call("wait"), say("Done.")], gated(gate)) as work:
         sent = begin(work)
-        ended = work.conversation.turns.ended(sent["messageId"], sent["turnId"])
+        ended = turn_end(work.conversation.journal, sent["messageId"], sent["turnId"])
         assert work.conversation.send(text("be quick"))["disposition"] == "steered"
         gate.set()
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
@@ -599,7 +600,7 @@ def test_a_message_that_comes_with_the_last_answer_is_still_answered():
     gate = threading.Event()
     with at_work([held(say("First."), gate, after=1), say("Second.")]) as work:
         sent = work.conversation.send(text("go"))
-        ended = work.conversation.turns.ended(sent["messageId"], sent["turnId"])
+        ended = turn_end(work.conversation.journal, sent["messageId"], sent["turnId"])
         work.llm.wait_for_requests(1)
         work.conversation.send(text("one more"))
         gate.set()
@@ -611,7 +612,7 @@ def test_a_queued_message_gets_a_turn_of_its_own():
     with at_work([call("wait"), say("First."), say("Second.")], gated(gate)) as work:
         begin(work)
         sent = work.conversation.send(text("then this"), delivery="queue")
-        ended = work.conversation.turns.ended(sent["messageId"], None)
+        ended = turn_end(work.conversation.journal, sent["messageId"], None)
         gate.set()
         assert ended.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("message.dequeued")["outcome"] == "started"
@@ -623,7 +624,7 @@ def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
         work.llm.wait_for_requests(1)
         with work.conversation.journal.changed:
             sent = work.conversation.send(text("no, this"), delivery="interrupt")
-            ended = work.conversation.turns.ended(sent["messageId"], None)
+            ended = turn_end(work.conversation.journal, sent["messageId"], None)
         assert ended.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("turn.completed")["turn"]["status"] == "interrupted"
 
@@ -645,7 +646,7 @@ def test_a_failure_that_time_may_heal_holds_the_turn(status: int, reason: str):
     with at_work([error(status), error(status), say("Done.")]) as work:
         assert work.run()["status"] == "paused"
         assert work.conversation.state.status_reason == reason
-        ended = work.conversation.turns.ended("none", work.conversation.state.turn_id)
+        ended = turn_end(work.conversation.journal, "none", work.conversation.state.turn_id)
         work.conversation.resume()
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
@@ -657,7 +658,7 @@ def test_a_lasting_failure_ends_the_turn_and_says_why():
         assert work.conversation.state.status == "error"
         with work.conversation.journal.changed:
             resumed = work.conversation.resume()
-            ended = work.conversation.turns.ended("none", resumed["turnId"])
+            ended = turn_end(work.conversation.journal, "none", resumed["turnId"])
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
 
 
@@ -691,7 +692,7 @@ def test_a_full_disk_stops_the_agent_and_resume_goes_on():
         log.is_full = False
         with work.conversation.journal.changed:
             work.conversation.resume()
-            ended = work.conversation.turns.ended(sent["messageId"], sent["turnId"])
+            ended = turn_end(work.conversation.journal, sent["messageId"], sent["turnId"])
         assert ended.result(DEADLINE_S).get("finalText") == "Done."
         [item] = work.items("toolCall")
         assert item["reason"] == "outcomeUnknown"

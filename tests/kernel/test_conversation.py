@@ -14,7 +14,7 @@ from oh_daemon.kernel.delivery import MAX_QUEUE, plan_delivery
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.recovery import ended_turn, stopping_events
 from oh_daemon.kernel.state import OpenTurn, State
-from oh_daemon.kernel.turns import may_resume
+from oh_daemon.kernel.turns import may_resume, turn_end
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import Approval, Decision, ToolSubject
 from oh_daemon.protocol.errors import (
@@ -296,7 +296,7 @@ def test_the_first_answer_to_an_approval_wins():
 def test_a_message_can_be_taken_from_the_queue_once():
     conversation = running()
     sent = conversation.send(text("later"), delivery="queue")
-    ended = conversation.turns.ended(sent["messageId"], None)
+    ended = turn_end(conversation.journal, sent["messageId"], None)
     conversation.delivery.remove_queued(sent["messageId"])
     with pytest.raises(InvalidStateError, match="taken from the queue"):
         ended.result(0)
@@ -307,7 +307,7 @@ def test_a_message_can_be_taken_from_the_queue_once():
 def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
     conversation = running()
     sent = conversation.send(text("later"), delivery="queue")
-    ended = conversation.turns.ended(sent["messageId"], None)
+    ended = turn_end(conversation.journal, sent["messageId"], None)
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     assert not ended.done()
     conversation.resume()
@@ -324,7 +324,7 @@ def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
 def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_saw_it():
     conversation = running()
     sent = conversation.send(text("one more"))
-    ended = conversation.turns.ended(sent["messageId"], sent["turnId"])
+    ended = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
     assert sent["disposition"] == "steered"
     complete(conversation, "idle")
     assert not ended.done()
@@ -340,7 +340,7 @@ def test_whoever_waits_for_a_message_hears_of_an_end_after_which_it_begins_no_tu
     ):
         conversation = running()
         sent = conversation.send(text("one more"))
-        ended = conversation.turns.ended(sent["messageId"], sent["turnId"])
+        ended = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
         end(conversation)
         assert ended.result(0)["id"] == sent["turnId"]
 
@@ -396,8 +396,8 @@ def test_after_a_full_disk_resume_goes_on_with_the_turn():
     conversation = running()
     queued = conversation.send(text("later"), delivery="queue")
     waiting = [
-        conversation.turns.ended("none", conversation.state.turn_id),
-        conversation.turns.ended(queued["messageId"], None),
+        turn_end(conversation.journal, "none", conversation.state.turn_id),
+        turn_end(conversation.journal, queued["messageId"], None),
     ]
     conversation.journal.halt(StorageError("the disk is full"))
     for each in waiting:

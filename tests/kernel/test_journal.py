@@ -8,6 +8,7 @@ from core_world import SECRET, Heard, new_conversation, records, text
 
 from oh_daemon.kernel.folding import fold
 from oh_daemon.kernel.journal import LiveText
+from oh_daemon.kernel.turns import turn_end
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.errors import StorageError
 from oh_daemon.protocol.items import AgentMessageItem
@@ -102,9 +103,11 @@ def test_one_who_waits_may_ask_again_while_being_told():
     conversation = new_conversation()
     conversation.send(text("go"))
     turn_id = conversation.state.turn_id
-    first = conversation.turns.ended("none", turn_id)
+    first = turn_end(conversation.journal, "none", turn_id)
     seen: list[object] = []
-    first.add_done_callback(lambda _done: seen.append(conversation.turns.ended("none", turn_id)))
+    first.add_done_callback(
+        lambda _done: seen.append(turn_end(conversation.journal, "none", turn_id))
+    )
     conversation.turns.pause("user")
     assert first.done()
     [second] = seen

@@ -27,6 +27,7 @@ from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.extension_points import Gate
 from oh_daemon.kernel.function_tool import FunctionTool
 from oh_daemon.kernel.ports import Intent, ModelAnswer, ModelRequest, Progress, ToolSpec, Traits
+from oh_daemon.kernel.turns import turn_end
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.approvals import TrustSubject
 from oh_daemon.protocol.errors import NetworkError
@@ -54,7 +55,7 @@ def ended(heard: Heard) -> list[str]:
 def test_whoever_waits_for_the_end_of_a_turn_finds_the_conversation_at_rest():
     conversation = new_conversation()
     sent, seen = conversation.send(text("go")), list[str]()
-    done = conversation.turns.ended(sent["messageId"], sent["turnId"])
+    done = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
     done.add_done_callback(lambda _: seen.append(conversation.state.status))
     conversation.turns.pause("user")
     assert (done.result()["status"], seen) == ("paused", ["paused"])
@@ -152,7 +153,7 @@ def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
     model = Unreachable(lambda: stopped.append(conversation.interrupt()))
     agent = AgentLoop(conversation, runtime_of(conversation, lambda _: model))
     sent = conversation.send(text("go"))
-    done = conversation.turns.ended(sent["messageId"], sent["turnId"])
+    done = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
     agent.start()
     try:
         assert done.result(DEADLINE_S)["status"] == "interrupted"

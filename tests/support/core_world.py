@@ -28,6 +28,7 @@ from oh_daemon.kernel.function_tool import FunctionTool
 from oh_daemon.kernel.ports import EventLog, Json, Model, Tool, ToolSpec
 from oh_daemon.kernel.runtime import Runtime, Slots
 from oh_daemon.kernel.state import State
+from oh_daemon.kernel.turns import turn_end
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.content import Part, TextPart
 from oh_daemon.protocol.settings import Condenser
@@ -154,7 +155,7 @@ class Work:
         """Send a message and wait for the end of its turn."""
         with self.conversation.journal.changed:
             sent = self.conversation.send(text(words))
-            ended = self.conversation.turns.ended(sent["messageId"], sent.get("turnId"))
+            ended = turn_end(self.conversation.journal, sent["messageId"], sent.get("turnId"))
         return ended.result(DEADLINE_S)
 
     def switch(self, model: str) -> None:

@@ -62,7 +62,20 @@ class Judge:
 
     def rated(self, spec: ToolSpec, intent: Intent) -> Intent:
         """Return the intent with the rating of the program's own analyzer, if it has one."""
-        return _rated(self._policy.analyzer, spec, intent)
+        analyzer = self._policy.analyzer
+        if analyzer is None:
+            return intent
+        try:
+            risk = analyzer(spec, intent)
+            if risk in RISK_ORDER:
+                return replace(intent, risk=risk)
+            problem = f"{risk!r} is not a risk"
+        # The user must be asked about an action that could not be rated.
+        except Exception as exc:
+            logger.exception("the risk analyzer broke on %s", spec.name)
+            problem = repr(exc)
+        reasons = (f"the risk analyzer gave no rating: {problem}", *intent.reasons)
+        return replace(intent, risk="high", reasons=reasons)
 
     def verdict(self, item: plain.ToolItem, spec: ToolSpec, intent: Intent) -> Verdict:
         """Return what becomes of a rated action."""
@@ -95,23 +108,6 @@ class Judge:
 
     def _is_granted_anywhere(self, key: str) -> bool:
         return self.is_granted(key) or self._policy.is_granted(key)
-
-
-def _rated(analyzer: RiskAnalyzer | None, spec: ToolSpec, intent: Intent) -> Intent:
-    """Return the intent with the analyzer's rating, if there is an analyzer."""
-    if analyzer is None:
-        return intent
-    try:
-        risk = analyzer(spec, intent)
-        if risk in RISK_ORDER:
-            return replace(intent, risk=risk)
-        problem = f"{risk!r} is not a risk"
-    # The user must be asked about an action that could not be rated.
-    except Exception as exc:
-        logger.exception("the risk analyzer broke on %s", spec.name)
-        problem = repr(exc)
-    reasons = (f"the risk analyzer gave no rating: {problem}", *intent.reasons)
-    return replace(intent, risk="high", reasons=reasons)
 
 
 def _ruled(decides: ApprovalPolicy | None, spec: ToolSpec, intent: Intent) -> Ruling | None:

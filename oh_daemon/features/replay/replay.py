@@ -54,7 +54,7 @@ from oh_daemon.kernel.ports import (
 )
 from oh_daemon.kernel.runtime import Runtime, Slots
 from oh_daemon.kernel.state import ENDED, State, is_tool_item
-from oh_daemon.kernel.turns import Rest
+from oh_daemon.kernel.turns import Rest, turn_end
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.approvals import ToolSubject
 from oh_daemon.protocol.content import Part
@@ -227,14 +227,14 @@ class _Replay:
         conversation = self._conversation
         with conversation.journal.changed:
             begun = self._begin(turn)
-            ended = conversation.turns.ended(begun.get("messageId", ""), begun["turnId"])
+            ended = turn_end(conversation.journal, begun.get("messageId", ""), begun["turnId"])
         outcome = _wait(ended)
         while outcome["status"] == "paused" and self._next_seq() < turn.last_seq:
             with conversation.journal.changed:
                 self._take_wishes(self._next_seq(), is_paused=True)
                 if conversation.state.status == "paused":
                     conversation.resume()
-                ended = conversation.turns.ended("", begun["turnId"])
+                ended = turn_end(conversation.journal, "", begun["turnId"])
             outcome = _wait(ended)
         if turn.outcome is None:
             self.report.left_out = self.report.left_out or "the log ends within a turn"

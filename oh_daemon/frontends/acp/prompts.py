@@ -26,7 +26,7 @@ from oh_daemon.jsonrpc.reading import field_in, list_in
 from oh_daemon.jsonrpc.serial import settle
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.ports import Json
-from oh_daemon.kernel.turns import may_resume
+from oh_daemon.kernel.turns import may_resume, turn_end
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.base import problem_in
 from oh_daemon.protocol.content import ImagePart, Part, ResourceLinkPart, ResourcePart
@@ -131,7 +131,7 @@ def _send(session: Session, prompt: Prompt, live: Live) -> None:
     with conversation.journal.changed:
         sent = conversation.send(content, delivery="queue" if is_behind else "auto")
         message_id = sent["messageId"]
-        ended = conversation.turns.ended(message_id, sent.get("turnId"))
+        ended = turn_end(conversation.journal, message_id, sent.get("turnId"))
     _follow(session, prompt, ended, partial(_withdraw, conversation, message_id))
 
 
@@ -153,7 +153,7 @@ def _continue(session: Session, prompt: Prompt, conversation: Conversation) -> N
 
 def _await(session: Session, prompt: Prompt, conversation: Conversation, turn_id: str) -> None:
     """Answer when this turn has ended or paused."""
-    ended = conversation.turns.ended("", turn_id)
+    ended = turn_end(conversation.journal, "", turn_id)
     _follow(session, prompt, ended, conversation.interrupt)
 
 

@@ -34,6 +34,7 @@ from oh_daemon.frontends.library.workspace import CommandResult, Workspace
 from oh_daemon.kernel.context import LOG_SCHEME
 from oh_daemon.kernel.journal import Journal
 from oh_daemon.kernel.ports import Json, Model
+from oh_daemon.kernel.turns import turn_end
 from oh_daemon.protocol import branches
 from oh_daemon.protocol import messages as m
 from oh_daemon.protocol.approvals import Approval, Decision, InputRequest, Subject
@@ -185,7 +186,7 @@ class Conversation(ProgramConversation):
         self.start_thread()
         with conversation.journal.changed:
             begun = begin()
-            ended = conversation.turns.ended(begun.get("messageId", ""), begun.get("turnId"))
+            ended = turn_end(conversation.journal, begun.get("messageId", ""), begun.get("turnId"))
         turn = model_of(Turn, waited(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn

@@ -33,7 +33,7 @@ from oh_daemon.kernel.agent import AgentLoop
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History
 from oh_daemon.kernel.ports import Json
-from oh_daemon.kernel.turns import BUSY
+from oh_daemon.kernel.turns import BUSY, turn_end
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import messages as m
 from oh_daemon.protocol import plain
@@ -267,7 +267,7 @@ def conversation_send_message(
             )
         if params.wait == "accepted":
             return answer
-        ended = conversation.turns.ended(answer["messageId"], answer.get("turnId"))
+        ended = turn_end(conversation.journal, answer["messageId"], answer.get("turnId"))
     context.cancel.on_cancel(conversation.interrupt)
     return then(
         ended, lambda turn: context.in_order(conversation.id, _finished(turn, answer, context))
