@@ -290,17 +290,17 @@ class LentSecrets:
     """The secrets that commands may get. Thread-safe."""
 
     masker: Masker
-    sources: Mapping[str, SecretSource]
-    """Sources by the environment variable that a command gets; may change at any time."""
+    sources: Callable[[], Mapping[str, SecretSource]]
+    """Returns the current sources by the environment variable that a command gets."""
 
     def named_in(self, command: str) -> tuple[str, ...]:
         """Return the names of the secrets that occur as a word anywhere in the command."""
         words = set(re.findall(r"\w+", command, re.ASCII))
-        return tuple(sorted(words.intersection(self.sources)))
+        return tuple(sorted(words.intersection(self.sources())))
 
     def values_of(self, names: Sequence[str]) -> dict[str, str]:
         """Return values by name. Raises `ToolError` for one that is unavailable or not maskable."""
-        return {name: self._value_of(name, self.sources.get(name)) for name in names}
+        return {name: self._value_of(name, self.sources().get(name)) for name in names}
 
     def _value_of(self, name: str, source: SecretSource | None) -> str:
         if source is None:

@@ -15,7 +15,7 @@ from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.masking import LentSecrets
 from oh_daemon.conversations.isolation import files_of
 from oh_daemon.conversations.sandboxes import SharedView
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.features.browser.browser import Browser
 from oh_daemon.features.budget.budget import Budget
 from oh_daemon.features.checkpoints.checkpoints import Checkpoints
@@ -74,7 +74,7 @@ class Workbench:
 
     def __init__(
         self,
-        shared: Shared,
+        context: ConversationContext,
         log: EventLog,
         folders: Sequence[Path],
         recipe: Recipe,
@@ -83,9 +83,10 @@ class Workbench:
         """Without a `conversation`, there is no view: that is enough for a list of the tools."""
         self._conversation = conversation
         owner_id = owner_of(conversation, recipe) if conversation else ""
-        is_own_log = not isinstance(log, LogFile) or shared.own_logs.has(log.folder)
-        sandbox = shared.sandbox(folders) if folders and owner_id else None
-        files = files_of(shared, log, tuple(folders), owner_id, sandbox, recipe.isolated)
+        services, client = context.services, context.client
+        is_own_log = not isinstance(log, LogFile) or services.own_logs.has(log.folder)
+        sandbox = context.user.sandbox.level(folders) if folders and owner_id else None
+        files = files_of(context, log, tuple(folders), owner_id, sandbox, recipe.isolated)
         shared_view = files.shared_view
         self.keep, self.disk = files.keep, files.disk
         """Where an isolated conversation has its changes; the documents of the disk."""
@@ -94,81 +95,84 @@ class Workbench:
         self.documents = files.own
         self.refusal = files.refusal
         self.shells = Shells(
-            shared.spawner,
+            services.spawner,
             self.folders.for_programs(folders[0]) if folders else Path.home(),
-            shared.environment,
-            shared.masker,
+            services.environment,
+            services.masker,
             view=shared_view and shared_view.overlay.view,
             reader=landlock.words() if sandbox and sandbox.level == "landlock" else (),
             on_job_end=conversation.journal.wake if conversation else bool,
         )
         blobs = log.folder / "blobs" if isinstance(log, LogFile) else None
-        self.output = OutputText(shared.masker, log.put_blob_file, blobs)
+        self.output = OutputText(services.masker, log.put_blob_file, blobs)
         self.network = shared_view.network if shared_view else None
-        self.spawners = Spawners(shared.spawner, shared_view.spawner if shared_view else None)
+        self.spawners = Spawners(services.spawner, shared_view.spawner if shared_view else None)
         self._at_the_end = ExitStack()
-        self.landings = self._landings(shared, log, shared_view)
+        self.landings = self._landings(context, log, shared_view)
         self._finder = (
-            shared_view.overlay.view.spawner if shared_view and self.keep else shared.spawner
+            shared_view.overlay.view.spawner if shared_view and self.keep else services.spawner
         )
-        if shared_view is not None and shared.views is not None:
-            self._at_the_end.callback(shared.views.leave, owner_id, self.shells)
+        if shared_view is not None:
+            self._at_the_end.callback(services.views.leave, owner_id, self.shells)
         self.checkpoints = None
         # In a store that came with the folder, git would obey the settings of whoever made it.
         if folders and isinstance(log, LogFile) and is_own_log and self.keep is None:
-            note_saves = shared.editor.note_saves if shared.editor else None
+            note_saves = client.editor.note_saves if client.editor else None
             store = log.folder / "checkpoints"
-            self.checkpoints = Checkpoints(store, self.folders, shared.spawner, note_saves)
+            self.checkpoints = Checkpoints(store, self.folders, services.spawner, note_saves)
         self._patching: Sequence[Tool] = ()
         self._looking: Sequence[Tool] = ()
-        asks: list[Tool] = [AskTool()] if shared.is_attended() else []
+        asks: list[Tool] = [AskTool()] if client.is_attended() else []
         tools: list[Tool] = [*asks, TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
         if folders:
-            tools = [*self._workspace_tools(shared), *tools]
+            tools = [*self._workspace_tools(context), *tools]
         self._filter = recipe.tool_filter
         self._own_tools, self._more_tools = tools, recipe.more_tools
         self.tools: Mapping[str, Tool] = {}
-        self.features = self._make_features(shared, folders, is_own_log=is_own_log)
+        self.features = self._make_features(context, folders, is_own_log=is_own_log)
         """In the order of their tools, texts and notices."""
         self.offer_tools((), by_patch=False, looks=False)
 
     def _make_features(
-        self, shared: Shared, folders: Sequence[Path], *, is_own_log: bool
+        self, context: ConversationContext, folders: Sequence[Path], *, is_own_log: bool
     ) -> Sequence[Feature]:
-        home = folders[0] if folders else None
+        services, home = context.services, folders[0] if folders else None
 
         def settings() -> Settings:
-            return shared.settings(home).settings
+            return context.user.settings.of(home).settings
+
+        def spend(amount_usd: float) -> float:
+            return context.user.decisions.spend(amount_usd)
 
         self.context_files = ContextFiles(self.documents)
         self.skills = Skills(
-            SkillFolders(self.folders.roots, shared.home, shared.trust),
-            shared.mcp,
+            SkillFolders(self.folders.roots, services.home, lambda: context.user.trust),
+            services.mcp,
             self.spawners,
-            shared.masker,
+            services.masker,
             is_own_log=is_own_log,
         )
-        self.budget = Budget(settings, shared.spend, shared.clock)
+        self.budget = Budget(settings, spend, services.clock)
         browser = Browser(
-            shared.mcp,
+            services.mcp,
             settings,
-            lambda: shared.sandbox(folders).refusal if folders else None,
+            lambda: context.user.sandbox.level(folders).refusal if folders else None,
             home or Path.home(),
             self.spawners,
             self._settle_hosts,
         )
         # The user's own servers come last, so that no skill's tool can replace one of theirs.
-        self.servers = ServerTools((self.skills.servers, browser.servers, shared.mcp))
+        self.servers = ServerTools((self.skills.servers, browser.servers, services.mcp))
         self.machine = Machine(
             home,
-            shared.environment,
-            shared.spawner,
-            lambda: home is not None and shared.trust.of(home) == "full",
+            services.environment,
+            services.spawner,
+            lambda: home is not None and context.user.trust.of(home) == "full",
         )
         return (
             self.context_files,
             self.skills,
-            _memory(shared, folders),
+            _memory(context, folders),
             self.budget,
             browser,
             # Skills and the browser have asked for their servers by now.
@@ -185,10 +189,10 @@ class Workbench:
         return self._conversation.cancel if self._conversation else CancelToken()
 
     def _landings(
-        self, shared: Shared, log: EventLog, shared_view: SharedView | None
+        self, context: ConversationContext, log: EventLog, shared_view: SharedView | None
     ) -> PendingChanges | NoLandings | None:
         """Join the view, and return what brings changes in it further, if anything does."""
-        watch = self._watch(shared)
+        watch = self._watch(context)
         if self.keep is not None:
             if shared_view is not None:
                 shared_view.overlay.shells.append(self.shells)
@@ -196,14 +200,14 @@ class Workbench:
         if shared_view is None:
             return None
         kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
-        documents, host = self.documents, shared.spawner
+        documents, host = self.documents, context.services.spawner
         documents.commands_see_buffers = True
         pending = PendingChanges(
             shared_view.overlay, self.shells, documents, watch, host, kept / "replaced"
         )
         documents.history.listen(pending.text_changed)
-        if shared.editor is not None:
-            self._at_the_end.callback(shared.editor.listen(pending.text_changed))
+        if context.client.editor is not None:
+            self._at_the_end.callback(context.client.editor.listen(pending.text_changed))
         return pending
 
     def offer_tools(self, others: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
@@ -222,13 +226,13 @@ class Workbench:
         self.tools = found
         return True
 
-    def _workspace_tools(self, shared: Shared) -> list[Tool]:
+    def _workspace_tools(self, context: ConversationContext) -> list[Tool]:
         folders, documents = self.folders, self.documents
         self._unsaved: frozenset[Path] = frozenset()
         disk = Disk(in_bare_repository, folders.leads_away, os.path.isdir)
 
         def rate(command: str, cwd: Path | None) -> Rating:
-            if refusal := self.refusal or shared.sandbox(folders.folders).refusal:
+            if refusal := self.refusal or context.user.sandbox.level(folders.folders).refusal:
                 raise ToolError(refusal)
             return rate_command(command, folders.roots, cwd, disk)
 
@@ -236,13 +240,13 @@ class Workbench:
             self.shells,
             rate=rate,
             output=self.output,
-            secrets=LentSecrets(shared.masker, shared.secrets),
+            secrets=LentSecrets(context.services.masker, lambda: context.user.secrets),
             before_run=self._before_command,
             network=self.network,
         )
         if self.keep is not None and self.shells.are_held:
             terminal.spec = SPEC_ISOLATED
-        servers, watch = shared.servers, self._watch(shared)
+        servers, watch = context.client.servers, self._watch(context)
         editing: Sequence[Tool] = (
             EditTool(documents, watch),
             apply_patch.PatchTool(documents, watch),
@@ -263,8 +267,8 @@ class Workbench:
             tools.append(RenameTool(documents, servers, self._cancel, watch))
         return tools
 
-    def _watch(self, shared: Shared) -> Watch:
-        servers = shared.servers
+    def _watch(self, context: ConversationContext) -> Watch:
+        servers = context.client.servers
         if servers is None or not servers.can_report or self.keep is not None:
             return unwatched
         return Problems(self.documents, servers).watch
@@ -334,7 +338,7 @@ class Workbench:
                 self.documents.remember(path, (is_known and change.sha256_after) or "")
 
 
-def _memory(shared: Shared, folders: Sequence[Path]) -> Memory:
+def _memory(context: ConversationContext, folders: Sequence[Path]) -> Memory:
     """Return the notes of the first open folder's project, then those of the user.
 
     There are none when the setting is off, when there is no user, or when a folder is not trusted:
@@ -342,13 +346,16 @@ def _memory(shared: Shared, folders: Sequence[Path]) -> Memory:
     """
     project = {"project": folders[0] / PROJECT_FOLDER} if folders else {}
 
-    def is_allowed() -> bool:
-        is_on = shared.settings(folders[0] if folders else None).settings.memory
-        has_user = shared.user_memory is not None
-        return is_on and has_user and all(shared.trust.of(folder) == "full" for folder in folders)
+    user_memory = context.services.user_memory
 
-    notes = Notes({**project, "user": shared.user_memory or Path(os.devnull)})
-    return Memory(notes, is_allowed, lambda: shared.clock.now()[:10])
+    def is_allowed() -> bool:
+        user = context.user
+        is_on = user.settings.of(folders[0] if folders else None).settings.memory
+        is_trusted = all(user.trust.of(folder) == "full" for folder in folders)
+        return is_on and user_memory is not None and is_trusted
+
+    notes = Notes({**project, "user": user_memory or Path(os.devnull)})
+    return Memory(notes, is_allowed, lambda: context.services.clock.now()[:10])
 
 
 def owner_of(conversation: Conversation, recipe: Recipe) -> str:

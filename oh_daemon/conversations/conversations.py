@@ -28,7 +28,7 @@ from oh_daemon.conversations.opening import (
     require_usable,
     working_folders,
 )
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.features.approval.policy import check_options, option_pickers
 from oh_daemon.features.attachments.images import require_sight
 from oh_daemon.kernel.conversation import Conversation
@@ -68,9 +68,11 @@ Equip: TypeAlias = "Callable[[Conversations, Conversation, Sequence[Path], Recip
 class Conversations:
     """Thread-safe. One per client."""
 
-    def __init__(self, shared: Shared, equip: Equip, here: Here | None = None) -> None:
+    def __init__(
+        self, context: ConversationContext, equip: Equip, here: Here | None = None
+    ) -> None:
         """`equip` adds tools to a recipe; with `here`, these are the conversations of others."""
-        self.shared = shared
+        self.context = context
         self._equip = equip
         self.here = here or Here()
         self._lock, self._live, self._followed = self.here.lock, self.here.live, self.here.followed
@@ -88,25 +90,26 @@ class Conversations:
     ) -> Live:
         """Create a conversation and its worker. Raises `UserError` or `StorageError`."""
         self._require_room()
+        user, mask = self.context.user, self.context.services.masker.mask
         for folder in folders:
-            require_usable(folder, self.shared)
-        settings = self.shared.settings(folders[0] if folders else None).settings
-        model = params.options.get("model") or settings.model or self.shared.default_model()
-        require_sight(params.content or (), self.shared.model_for(model))
+            require_usable(folder, user.trust)
+        settings = user.settings.of(folders[0] if folders else None).settings
+        model = params.options.get("model") or settings.model or user.models.require_default()
+        require_sight(params.content or (), user.models.model_for(model))
         defaults = {"mode": settings.mode, "approval": settings.approval, "model": model}
         options = {**defaults, **check_options(params.options)}
         instructions = "\n\n".join(filter(None, (settings.instructions, params.instructions)))
         recipe = recipe or Recipe(
             instructions, params.tools or m.ToolFilter(), result_schema=params.result_schema
         )
-        recipe = with_isolation(recipe, self.shared, folders, isolated=params.isolated)
+        recipe = with_isolation(recipe, self.context, folders, isolated=params.isolated)
         state = State(conversation_id or new_id())
         catalog = None if params.ephemeral else self.catalogs(folders)[0]
-        with new_log(self.shared, catalog, state.conversation_id) as (log, epoch):
+        with new_log(self.context, catalog, state.conversation_id) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
             live.written_out(params.content or ())
             created = e.ConversationCreated(
-                title=params.title or title_of(params.content or (), self.shared.masker.mask),
+                title=params.title or title_of(params.content or (), mask),
                 folders=tuple(uri_from_path(folder) for folder in folders),
                 agent=live.agent_info(options),
                 options=options,
@@ -142,24 +145,25 @@ class Conversations:
                 live.start()
             return live
         self._require_room()
+        services, user = self.context.services, self.context.user
         place = self.place_of(conversation_id, folders)
-        state, is_own = State(conversation_id), self.shared.own_logs.has(place)
+        state, is_own = State(conversation_id), services.own_logs.has(place)
         take = replay_into(state, place, folders, is_own=is_own)
-        opened = open_log(place, self.shared.commit, take, client=self.shared.client_name)
+        opened = open_log(place, services.commit, take, client=self.context.client.name)
         with closed_on_failure(opened.log):
             has_begun = bool(state.created_at)
             if not (state.seq or opened.is_damaged):
                 # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
-            own, moved_from = working_folders(state, place, self.shared, moves=moves)
-            settings = self.shared.settings(own[0] if own else None).settings
+            own, moved_from = working_folders(state, place, services.user_folder, moves=moves)
+            settings = user.settings.of(own[0] if own else None).settings
             recipe = recipe or Recipe(settings.instructions)
             if not is_own:
-                recipe = recipe_for_foreign(recipe, state, settings, self.shared)
+                recipe = recipe_for_foreign(recipe, state, settings, user.models)
             live = self._make(state, opened.log, opened.epoch, own, recipe)
             repairs = opened.repairs
             if not has_begun:
-                model = settings.model or self.shared.default_model()
+                model = settings.model or user.models.require_default()
                 repairs = (*repairs, begin_again(live, place, settings, model))
             live.take_up(moved_from)
         live.repaired = repairs if is_own else (*repairs, FOREIGN)
@@ -180,7 +184,8 @@ class Conversations:
             return self.open(conversation_id, folders)
         except ConversationLockedError as locked:
             owner = locked.owner
-        followed = Followed(self.place_of(conversation_id, folders), owner, self.shared)
+        place, listeners = self.place_of(conversation_id, folders), self.context.client.listeners
+        followed = Followed(place, owner, listeners)
         try:
             # The other process may have released it before we began to watch.
             live = self.open(conversation_id, folders)
@@ -223,7 +228,7 @@ class Conversations:
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
     ) -> Live:
         logged, equip = LogWithState(log, state, epoch), partial(self._equip, self)
-        return Live(self.shared, recipe, logged, folders, equip, self._keep_summary)
+        return Live(self.context, recipe, logged, folders, equip, self._keep_summary)
 
     def _add(self, live: Live, *, at_work: bool) -> Live:
         with self._lock:
@@ -318,7 +323,7 @@ class Conversations:
         for catalog in self.catalogs(folders):
             if catalog.find(conversation_id) is not None:
                 catalog.remove(conversation_id, permanent=permanent)
-                self.shared.own_logs.forget(conversation_id)
+                self.context.services.own_logs.forget(conversation_id)
 
     def cancel_all(self) -> None:
         """Cancel all work under way, without waiting for its end."""
@@ -366,9 +371,9 @@ class Conversations:
 
     def options_of(self, history: History) -> tuple[m.Option, ...]:
         """Return the option pickers of a conversation, with the models that settings offer."""
-        names = self.shared.settings(None).settings.model_names
-        options = history.state.options
-        return option_pickers(options, names, self.shared.efforts_of(options["model"]))
+        user, options = self.context.user, history.state.options
+        names = user.settings.of(None).settings.model_names
+        return option_pickers(options, names, user.models.efforts_of(options["model"]))
 
     def _keep_summary(self, live: Live) -> None:
         """Store the summary that lists show while this is not open, and today's cost."""
@@ -379,7 +384,7 @@ class Conversations:
         self.catalogs(paths_from_uris(summary["folders"]))[0].write_meta(live.id, summary)
 
     def _require_room(self) -> None:
-        limit = self.shared.settings(None).settings.max_open_conversations
+        limit = self.context.user.settings.of(None).settings.max_open_conversations
         with self._lock:
             n_open = len(self._live) + len(self._followed)
         if n_open >= limit:
@@ -390,4 +395,4 @@ class Conversations:
 
     def catalogs(self, folders: Sequence[Path]) -> list[Catalog]:
         """Return the catalogs where logs may be; a new log goes into the first."""
-        return catalogs_of(folders, self.shared.user_folder, self._entries)
+        return catalogs_of(folders, self.context.services.user_folder, self._entries)

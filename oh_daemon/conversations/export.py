@@ -28,7 +28,7 @@ def conversation_export(
         params.conversation_id,
         records,
         params.format,
-        masker=conversations.shared.masker,
+        masker=conversations.context.services.masker,
         read_blob=_blobs_of(conversations, params.conversation_id, folders),
     )
     if len(text) > _MAX_EXPORT_CHARS:

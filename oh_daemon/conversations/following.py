@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from oh_daemon.conversations.services import Shared
 from oh_daemon.kernel.folding import apply
-from oh_daemon.kernel.journal import History
+from oh_daemon.kernel.journal import History, Listener
 from oh_daemon.kernel.ports import Json
 from oh_daemon.kernel.state import State
 from oh_daemon.storage.event_log import follow_log
@@ -27,14 +26,14 @@ logger = logging.getLogger(__name__)
 class Followed(History):
     """Reads on a thread of its own, and tells the listeners that all conversations have."""
 
-    def __init__(self, place: Path, owner: Json, shared: Shared) -> None:
+    def __init__(self, place: Path, owner: Json, listeners: Sequence[Listener]) -> None:
         """`owner` is what the lock says about its holder. Raises like `follow_log`."""
         state = State(place.name)
         self._tail, epoch = follow_log(place, partial(apply, state))
         self._watch = _watch(place / LOG_NAME, owner.get("pid"))
         self.owner = owner
         super().__init__(state, self._tail, epoch=epoch)
-        self.listeners.extend(shared.listeners)
+        self.listeners.extend(listeners)
         self.repaired: tuple[str, ...] = ()
         """Always empty: a reader repairs nothing."""
         self._is_left = False

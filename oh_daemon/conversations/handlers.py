@@ -143,10 +143,10 @@ def tool_list(
 
 
 def _workbench_of_new(conversations: Conversations, folders: Sequence[Path]) -> Workbench:
-    shared = conversations.shared
-    delegate = DelegateTool(lambda: agents_in(shared, folders), lambda _tasks, _context: ())
+    context = conversations.context
+    delegate = DelegateTool(lambda: agents_in(context, folders), lambda _tasks, _context: ())
     recipe = Recipe(more_tools=(delegate,) if folders else ())
-    return Workbench(shared, MemoryLog(), folders, recipe)
+    return Workbench(context, MemoryLog(), folders, recipe)
 
 
 def agent_list(
@@ -156,7 +156,7 @@ def agent_list(
         folders = conversations.live(params.conversation_id).workbench.folders.folders
     elif params.folder is not None:
         folders = [parse_folder(params.folder, "folder")]
-    agents = agents_in(conversations.shared, folders).values()
+    agents = agents_in(conversations.context, folders).values()
     return AgentListResult(
         agents=tuple(AgentSummary.model_validate(a, from_attributes=True) for a in agents)
     )
@@ -171,7 +171,7 @@ def find_skills(
     """
     live = conversations.find_live(conversation_id or "")
     if live is None:
-        shared = conversations.shared
-        return SkillFolders(folders, shared.home, shared.trust).find()
+        context = conversations.context
+        return SkillFolders(folders, context.services.home, lambda: context.user.trust).find()
     live.workbench.skills.refresh()
     return live.workbench.skills.all

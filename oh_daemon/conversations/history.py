@@ -77,9 +77,9 @@ def fork(
             "the conversation is in memory only, so no branch of it can be kept; start one that "
             "is kept, in a folder"
         ) from exc
-    shared = conversations.shared
-    begun = fork_records(records, params, shared.clock.now())
-    forked_id = write_fork(place, begun, shared.commit, shared.own_logs)
+    context = conversations.context
+    begun = fork_records(records, params, context.services.clock.now())
+    forked_id = write_fork(place, begun, context.services.commit, context.services.own_logs)
     return conversations.open(forked_id, [place.parents[2]], at_work=at_work)
 
 

@@ -7,7 +7,7 @@ is read from a project, which could name any host.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from oh_daemon.protocol.items import Scope
 from oh_daemon.workspace.files import read_plain
 
 if TYPE_CHECKING:
-    from oh_daemon.conversations.services import Shared
+    from oh_daemon.conversations.services import ConversationContext
 
 PUBLIC = (
     *("pypi.org", "files.pythonhosted.org"),
@@ -53,29 +53,28 @@ _MAX_BYTES = 1 << 16
 
 
 def host_consent_of(
-    shared: Shared, conversation: Conversation, policy: Policy, home: Path | None
+    context: ConversationContext, conversation: Conversation, policy: Policy, home: Path | None
 ) -> HostConsent:
     """Return what decides about the hosts that a conversation's commands connect to."""
     return HostConsent(
         conversation.journal,
         policy,
-        allowed=lambda: shared.settings(home).settings.hosts,
-        registries=lambda: registries_of(shared.home, shared.environment),
+        allowed=lambda: context.user.settings.of(home).settings.hosts,
+        registries=lambda: registries_of(context.services.home, context.services.environment),
     )
 
 
 def service_gates(
-    shared: Shared,
+    allowed: Sequence[str],
     conversation: Conversation,
-    home: Path,
     is_granted: Callable[[str], bool],
+    save_grant: Callable[[str], None],
     intent: Intent,
 ) -> Iterator[Gate]:
     """Yield a gate for each service of this machine that a command asks for."""
     options = conversation.state.options_now
     if not intent.services or options["mode"] == "full":
         return
-    allowed = shared.settings(home).settings.hosts
     for service in intent.services:
         subject = HostSubject(host=service.name, port=service.port)
         if not is_named(service, allowed) and not is_granted(key_of(subject)):
@@ -83,16 +82,16 @@ def service_gates(
                 subject,
                 f"Let commands connect to {service} on this machine?",
                 required=True,
-                on_allow=partial(_save_grant, shared, home, subject),
+                on_allow=partial(_save_grant, save_grant, subject),
                 refusal=f"Not run: no access to {service}: {UNASKED}"
                 if never_asks(options)
                 else None,
             )
 
 
-def _save_grant(shared: Shared, home: Path, subject: HostSubject, scope: Scope) -> None:
+def _save_grant(save: Callable[[str], None], subject: HostSubject, scope: Scope) -> None:
     if scope in {"folder", "user"}:
-        shared.save_grant(home, key_of(subject))
+        save(key_of(subject))
 
 
 def registries_of(home: Path | None, environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from oh_daemon.conversations.sandboxes import SharedView
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.features.isolation.isolated_files import IsolatedFiles
 from oh_daemon.features.isolation.isolated_worktree import Worktree, has_commit
 from oh_daemon.features.network.command_network import ViewNetwork
@@ -42,7 +42,7 @@ class ConversationFiles:
 
 
 def files_of(
-    shared: Shared,
+    context: ConversationContext,
     log: EventLog,
     folders: tuple[Path, ...],
     owner_id: str,
@@ -50,21 +50,21 @@ def files_of(
     isolated: Isolation | None,
 ) -> ConversationFiles:
     """Find the view of a conversation, if it has one, and its documents."""
-    disk = _documents(shared, log, Folders(folders))
+    services, disk = context.services, _documents(context, log, Folders(folders))
     row = _row(sandbox, isolated)
     shared_view, roots = None, disk.folders.roots
-    if row is not None and shared.views is not None:
+    if row is not None:
         is_apart, outlives = isolated is not None, isinstance(log, LogFile)
-        network = partial(ViewNetwork, shared.environment, shared.tell_ports)
-        shared_view = shared.views.join(
+        network = partial(ViewNetwork, services.environment, context.client.tell_ports)
+        shared_view = services.views.join(
             owner_id, roots, row, network, isolated=is_apart, outlives=is_apart and outlives
         )
     if isolated is None:
         return ConversationFiles(disk, disk, shared_view)
     keep: IsolatedFiles | None = shared_view.isolated if shared_view else None
     if isolated == "worktree":
-        places = Places(shared.environment)
-        keep = Worktree(shared.spawner, roots, places.worktrees / owner_id)
+        places = Places(services.environment)
+        keep = Worktree(services.spawner, roots, places.worktrees / owner_id)
         try:
             keep.begin(disk)
         except OSError as exc:
@@ -72,15 +72,15 @@ def files_of(
     if keep is None:
         refusal = _NO_VIEW.format(_why_no_view(sandbox))
         apart = Apart(partial(_refuse, refusal))
-        own = Documents(Folders(folders, apart), None, disk.history, shared.locks)
+        own = Documents(Folders(folders, apart), None, disk.history, services.locks)
         return ConversationFiles(disk, own, refusal=refusal)
     apart = Apart(partial(keep.open_root, documents=disk), keep.for_programs)
-    own = _documents(shared, log, Folders(folders, apart), has_editor=False)
+    own = _documents(context, log, Folders(folders, apart), has_editor=False)
     return ConversationFiles(disk, own, shared_view, keep)
 
 
 def with_isolation(
-    recipe: Recipe, shared: Shared, folders: Sequence[Path], *, isolated: bool
+    recipe: Recipe, context: ConversationContext, folders: Sequence[Path], *, isolated: bool
 ) -> Recipe:
     """Return the recipe of a new conversation with what isolates it, if it is to be `isolated`.
 
@@ -88,16 +88,16 @@ def with_isolation(
     """
     if recipe.parent is not None:
         return replace(recipe, isolated=recipe.parent.state.isolated)
-    return replace(recipe, isolated=_isolation_in(shared, folders)) if isolated else recipe
+    return replace(recipe, isolated=_isolation_in(context, folders)) if isolated else recipe
 
 
-def _isolation_in(shared: Shared, folders: Sequence[Path]) -> Isolation:
+def _isolation_in(context: ConversationContext, folders: Sequence[Path]) -> Isolation:
     if not folders:
         raise InvalidStateError("without a folder there is nothing to isolate; open a folder")
-    sandbox = shared.sandbox(folders)
-    if shared.views is not None and sandbox.view is not None:
+    sandbox = context.user.sandbox.level(folders)
+    if sandbox.view is not None:
         return "view"
-    if all(map(partial(has_commit, shared.spawner), folders)):
+    if all(map(partial(has_commit, context.services.spawner), folders)):
         return "worktree"
     why = _why_no_view(sandbox)
     raise InvalidStateError(
@@ -114,10 +114,10 @@ def _row(sandbox: Sandbox | None, isolated: Isolation | None) -> Row | None:
 
 
 def _documents(
-    shared: Shared, log: EventLog, folders: Folders, *, has_editor: bool = True
+    context: ConversationContext, log: EventLog, folders: Folders, *, has_editor: bool = True
 ) -> Documents:
-    editor = shared.editor if has_editor else None
-    return Documents(folders, editor, EditHistory(folders, log), shared.locks)
+    editor = context.client.editor if has_editor else None
+    return Documents(folders, editor, EditHistory(folders, log), context.services.locks)
 
 
 def _why_no_view(sandbox: Sandbox | None) -> str:

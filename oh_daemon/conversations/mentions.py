@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.conversations.services import Shared
+from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.features.attachments.web_page import fetch_page
 from oh_daemon.kernel.context import GIT_DIFF
 from oh_daemon.protocol.content import Part, ResourceLinkPart
@@ -39,7 +39,7 @@ _NEW = (*SAFE_GIT, "ls-files", "--others", "--exclude-standard")
 class Mentions:
     """Fills in what messages mention of these folders."""
 
-    shared: Shared
+    context: ConversationContext
     folders: Sequence[Path]
     cancel: CancelToken
     _end: float = field(default_factory=lambda: time.monotonic() + WITHIN_S)
@@ -65,7 +65,8 @@ class Mentions:
         return part.model_copy(update={"text": _cut(text)})
 
     def _changes(self, path: str) -> Iterator[str]:
-        trusted = [folder for folder in self.folders if self.shared.trust.of(folder) == "full"]
+        trust = self.context.user.trust
+        trusted = [folder for folder in self.folders if trust.of(folder) == "full"]
         if not trusted:
             raise InvalidParamsError.at(path, "git is only asked in a folder that you trust")
         heads = {folder: self._head(folder, path) for folder in trusted}
@@ -91,11 +92,11 @@ class Mentions:
         return _output(self._run(command, folder, path), folder, path)
 
     def _run(self, command: Sequence[str], folder: Path, path: str) -> Completed:
-        base = clean_env_without_git(self.shared.environment)
+        base = clean_env_without_git(self.context.services.environment)
         env = {**base, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
         left_s = min(_GIT_WITHIN_S, max(self._end - time.monotonic(), 0))
         try:
-            return self.shared.spawner.run(
+            return self.context.services.spawner.run(
                 command, cwd=folder, timeout_s=left_s, cancel=self.cancel, env=env
             )
         except ToolError as exc:
@@ -108,7 +109,7 @@ class Mentions:
             raise InvalidParamsError.at(path, f"{part.uri!r} is not in a folder that is open")
         if not real.is_dir():
             raise InvalidParamsError.at(path, f"{part.uri!r} is not a folder")
-        names = sorted(list_names(real, self.shared.spawner, self.cancel))
+        names = sorted(list_names(real, self.context.services.spawner, self.cancel))
         more = [f"[… {len(names) - MAX_NAMES:,} more files]"] if len(names) > MAX_NAMES else []
         return "\n".join([*names[:MAX_NAMES], *more]) or "(no files)"
 

@@ -85,7 +85,7 @@ class Resolver:
         elif not any(_refers(part) for part in content):
             return content
         options = live.conversation.state.options_now
-        chosen = self._conversations.shared.model_for(model or options["model"])
+        chosen = self._conversations.context.user.models.model_for(model or options["model"])
         require_sight(content, chosen)
         log, sees = live.conversation.journal.log, chosen.traits.sees_images
         stored = self.stored(content, folders, log)
@@ -109,7 +109,7 @@ class Resolver:
         Reads the disk and the network, for 30 s at most. Raises `Cancelled`, or `UserError` for
         what does not exist.
         """
-        own = Mentions(self._conversations.shared, folders, cancel or CancelToken())
+        own = Mentions(self._conversations.context, folders, cancel or CancelToken())
         return tuple(
             own.filled(self._with_transcript(part, folders), f"content.{n}")
             for n, part in enumerate(content)

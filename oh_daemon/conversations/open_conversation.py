@@ -22,7 +22,7 @@ from oh_daemon.conversations.conversation_runtime import (
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.host_policy import host_consent_of
 from oh_daemon.conversations.policy import hooks_of, policy_of, questions_of
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.features.approval.consent import Consent
 from oh_daemon.features.condensation.condensation import Condensing
 from oh_daemon.features.edit import apply_patch
@@ -70,7 +70,7 @@ class Live:
 
     def __init__(
         self,
-        shared: Shared,
+        context: ConversationContext,
         recipe: Recipe,
         logged: LogWithState,
         folders: Sequence[Path],
@@ -78,26 +78,26 @@ class Live:
         on_idle: Callable[[Live], None],
     ) -> None:
         """`equip` adds tools to the recipe; `on_idle` is called when a turn has come to rest."""
-        self._shared = shared
+        self._context, clock, masker = context, context.services.clock, context.services.masker
         self._on_idle = on_idle
         state = logged.state
         self.conversation = conversation = Conversation(
-            state, logged.log, self, epoch=logged.epoch, clock=shared.clock, masker=shared.masker
+            state, logged.log, self, epoch=logged.epoch, clock=clock, masker=masker
         )
-        conversation.journal.listeners.extend(shared.listeners)
+        conversation.journal.listeners.extend(context.client.listeners)
         recipe = equip(conversation, folders, recipe)
         schema = state.result_schema if recipe.result_schema is None else recipe.result_schema
         self._recipe = recipe = replace(
             recipe, result_schema=schema, isolated=recipe.isolated or state.isolated
         )
         home = folders[0] if folders else None
-        self._settings = shared.settings(home).settings
-        self.workbench = bench = Workbench(shared, logged.log, folders, recipe, conversation)
+        self._settings = context.user.settings.of(home).settings
+        self.workbench = bench = Workbench(context, logged.log, folders, recipe, conversation)
         conversation.journal.listeners.append(bench.budget)
         self.repaired: tuple[str, ...] = ()
-        self._policy = policy_of(shared, recipe, conversation, bench)
+        self._policy = policy_of(context, recipe, conversation, bench)
         if bench.network is not None:
-            consent = host_consent_of(shared, conversation, self._policy, home)
+            consent = host_consent_of(context, conversation, self._policy, home)
             bench.network.members[bench.shells] = consent
 
     @property
@@ -109,19 +109,19 @@ class Live:
         """The worker. Its prompt comes from the log, so the conversation must have begun."""
         conversation, bench = self.conversation, self.workbench
         journal = conversation.journal
-        hooks = HookPoints(journal, hooks_of(self._shared, conversation, bench))
+        hooks = HookPoints(journal, hooks_of(self._context, conversation, bench))
         runtime = Runtime(
             model_for=self._model_finder(),
             toolbox=self,
             features=bench.features,
             approval=Consent(conversation, self._policy, hooks),
             hooks=hooks,
-            questions=questions_of(self._shared, conversation, bench),
+            questions=questions_of(self._context, conversation, bench),
             condenser=Condensing(journal, self._settings.condenser, hooks.before_condensing),
             find_stuck=find_stuck,
             landings=bench.landings,
             watch_files=bench.watch_files,
-            slots=self._shared.slots,
+            slots=self._context.services.slots,
             tool_choice=self._recipe.tool_choice,
             titles=self._settings.titles and self._recipe.parent is None,
             on_idle=lambda: self._on_idle(self),
@@ -130,15 +130,18 @@ class Live:
 
     def start(self) -> None:
         """Start the worker and the user's MCP servers; see `AgentLoop.start`."""
-        self._shared.mcp.begin()
+        self._context.services.mcp.begin()
         self.agent.start()
 
     def _model_finder(self) -> Callable[[str], Model]:
-        find, log = self._shared.model_for, self.conversation.journal.log
+        services, log = self._context.services, self.conversation.journal.log
         if not (self._settings.log_completions and isinstance(log, LogFile)):
-            return find
-        kept = Completions(log.folder, self._shared.masker, self._shared.clock)
-        return lambda name: kept.of(find(name))
+            return self._model
+        kept = Completions(log.folder, services.masker, services.clock)
+        return lambda name: kept.of(self._model(name))
+
+    def _model(self, name: str) -> Model:
+        return self._context.user.models.model_for(name)
 
     def agent_info(
         self, options: Mapping[str, str], earlier: plain.AgentInfo | None = None
@@ -150,7 +153,7 @@ class Live:
         prompt = earlier if earlier and earlier["systemPrompt"] else self._new_prompt(options)
         return e.AgentInfo(
             model=model,
-            label=self._shared.model_for(model).label,
+            label=self._model(model).label,
             system_prompt=prompt["systemPrompt"],
             context_files=tuple(prompt.get("contextFiles") or ()) or None,
             skills=prompt.get("skills"),
@@ -162,16 +165,16 @@ class Live:
         mode = options["mode"]
         if mode == "plan":
             mode = _PLAN.format(_DROPPED if self.workbench.shells.are_held else _READ_ONLY)
-        user = "is here" if self._shared.is_attended() else _NOBODY
+        user = "is here" if self._context.client.is_attended() else _NOBODY
         own = {"mode": mode, "approval": options["approval"], "user": user}
         return {**self.workbench.machine.facts(), **own}
 
     def seen_in_editor(self) -> dict[str, str]:
-        folders, secrets = self.workbench.folders, self._shared.secrets
+        folders, secrets = self.workbench.folders, self._context.user.secrets
         if not folders.folders:
             return {}
         names = ", ".join(f"${name}" for name in sorted(secrets)) or NOTHING
-        return {**self._shared.seen_in_editor(folders), "secrets": names}
+        return {**self._context.client.seen_in_editor(folders), "secrets": names}
 
     def written_out(self, content: Sequence[Part]) -> tuple[Part, ...]:
         return self.workbench.skills.written_out(content)
@@ -262,8 +265,8 @@ class Live:
         """Offer all tools under these options; return whether any changed."""
         owner_id = owner_of(self.conversation, self._recipe)
         # Foreign tools come first, so that they replace none of ours.
-        others = (*self.workbench.servers.latest, *self._shared.client_tools(owner_id))
-        by_patch = self._shared.model_for(options["model"]).edits_by_patch
+        others = (*self.workbench.servers.latest, *self._context.client.tools(owner_id))
+        by_patch = self._model(options["model"]).edits_by_patch
         # Tools come first in a prompt: a change of the mode costs all that the provider cached. So
         # they stay, but who leaves the mode plan of the start must be able to make the change.
         had = self.conversation.state.agent.get("tools", ())
@@ -289,7 +292,7 @@ class Live:
             raise InvalidStateError(bench.refusal)
         if bench.keep is None:
             return None
-        own, host = bench.documents, self._shared.spawner
+        own, host = bench.documents, self._context.services.spawner
         return IsolatedChanges(bench.keep, self.conversation, bench.disk, own, unwatched, host)
 
     def begin_isolation(self) -> None:

@@ -13,7 +13,9 @@ from functools import partial
 from pathlib import Path
 
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import ConversationContext, Recipe
+from oh_daemon.features.models.models import ModelCatalog
+from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.kernel.folding import apply
 from oh_daemon.kernel.journal import new_id
 from oh_daemon.kernel.ports import EventLog
@@ -44,26 +46,28 @@ def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: b
     return lambda record: apply(state, without_authority(record, here))
 
 
-def recipe_for_foreign(recipe: Recipe, state: State, settings: Settings, shared: Shared) -> Recipe:
+def recipe_for_foreign(
+    recipe: Recipe, state: State, settings: Settings, models: ModelCatalog
+) -> Recipe:
     """Return the recipe with the options that replace those of a foreign log."""
     options: dict[str, str] = {"mode": settings.mode, "approval": settings.approval}
     for name, value in options.items():
         if (logged := state.options.get(name)) in CHOICES[name]:
             options[name] = stricter(name, value, logged)
     with suppress(UserError):  # Without a model, the conversation can still be read.
-        options["model"] = settings.model or shared.default_model()
+        options["model"] = settings.model or models.require_default()
     return replace(recipe, options={**options, **recipe.options})
 
 
 def working_folders(
-    state: State, place: Path, shared: Shared, *, moves: bool
+    state: State, place: Path, user_folder: Path, *, moves: bool
 ) -> tuple[list[Path], Path | None]:
     """Return where a conversation works, and from where its folder was moved, if it was.
 
     Raises `InvalidStateError` when it must not move, or cannot since it is isolated.
     """
     folders, home = paths_from_uris(state.folders), place.parents[2]
-    if place.parents[1] == shared.user_folder:
+    if place.parents[1] == user_folder:
         return folders, None
     if not state.created_at:
         return [home], None  # The first event, which would say so, is damaged.
@@ -105,11 +109,11 @@ def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
     return description
 
 
-def require_usable(folder: Path, shared: Shared) -> None:
+def require_usable(folder: Path, trust: TrustBook) -> None:
     """Raises `InvalidParamsError`, and `WorkspaceUntrustedError` if no agent may work there."""
     if problem := unusable(folder):
         raise InvalidParamsError.at("folders", f"{str(folder)!r} {problem}", "not_a_folder")
-    if shared.trust.of(folder) == "none":
+    if trust.of(folder) == "none":
         raise WorkspaceUntrustedError(
             f"no agent may work in {str(folder)!r}; workspace/setTrust changes that"
         )
@@ -117,7 +121,7 @@ def require_usable(folder: Path, shared: Shared) -> None:
 
 @contextmanager
 def new_log(
-    shared: Shared, catalog: Catalog | None, conversation_id: str
+    context: ConversationContext, catalog: Catalog | None, conversation_id: str
 ) -> Generator[tuple[EventLog, str]]:
     """Yield a new log, in memory without a catalog, and its epoch.
 
@@ -128,9 +132,9 @@ def new_log(
         return
     place = catalog.create(conversation_id)
     try:
-        opened = open_log(place, shared.commit, client=shared.client_name, create=True)
+        opened = open_log(place, context.services.commit, client=context.client.name, create=True)
         with closed_on_failure(opened.log):
-            shared.own_logs.add(place)
+            context.services.own_logs.add(place)
             yield opened.log, opened.epoch
     except ConversationLockedError:
         raise

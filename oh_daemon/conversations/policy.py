@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +18,7 @@ from oh_daemon.features.pending_changes.offers import Offers
 from oh_daemon.features.pending_changes.pending_changes import PendingChanges
 from oh_daemon.features.project_programs.listing import hashes, runs_in, self_running_in, subject_of
 from oh_daemon.features.project_programs.question import Novelties, counted
-from oh_daemon.features.trust.trust import TrustBook, hook_hash, may_run
+from oh_daemon.features.trust.trust import hook_hash, may_run
 from oh_daemon.kernel.approval_requests import never_asks
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.extension_points import Gate, OpenQuestions
@@ -32,11 +31,11 @@ from oh_daemon.workspace.paths import shown, uri_from_path
 
 if TYPE_CHECKING:
     from oh_daemon.conversations.conversation_runtime import Workbench
-    from oh_daemon.conversations.services import Recipe, Shared
+    from oh_daemon.conversations.services import ConversationContext, Recipe
 
 
 def policy_of(
-    shared: Shared, recipe: Recipe, conversation: Conversation, bench: Workbench
+    context: ConversationContext, recipe: Recipe, conversation: Conversation, bench: Workbench
 ) -> Policy:
     """Return the policy, which rereads rules, hooks and grants for every action."""
     documents = bench.documents
@@ -45,72 +44,81 @@ def policy_of(
         NO_POLICY,
         analyzer=recipe.risk_analyzer,
         decides=recipe.approval_policy,
-        rules=lambda: shared.settings(home).settings.rules,
-        can_ask=shared.can_ask,
-        can_answer=shared.can_answer,
+        rules=lambda: context.user.settings.of(home).settings.rules,
+        can_ask=context.client.can_ask,
+        can_answer=context.client.can_answer,
     )
     if home is None:
         return policy
     parent = recipe.parent
 
     def is_granted(key: str) -> bool:
-        if shared.is_granted(home, key):
+        if context.user.decisions.is_granted(home, key):
             return True
         return parent is not None and key in parent.state.grants | parent.state.turn_grants
 
+    def save_grant(key: str) -> None:
+        context.user.decisions.add_grant(home, key)
+
     def gates(spec: ToolSpec, intent: Intent) -> Sequence[Gate]:
+        hosts = context.user.settings.of(home).settings.hosts
         return [
-            *_gates(shared, conversation, bench, spec, intent),
-            *service_gates(shared, conversation, home, is_granted, intent),
+            *_gates(context, conversation, bench, spec, intent),
+            *service_gates(hosts, conversation, is_granted, save_grant, intent),
         ]
 
-    save_grant = partial(shared.save_grant, home)
     return replace(policy, gates=gates, is_granted=is_granted, save_grant=save_grant)
 
 
-def hooks_of(shared: Shared, conversation: Conversation, bench: Workbench) -> Hooks:
+def hooks_of(context: ConversationContext, conversation: Conversation, bench: Workbench) -> Hooks:
     """Return the hooks of the user and the project; without a folder, there are none."""
     home = next(iter(bench.folders.folders), None)
     if home is None:
         return NO_HOOKS
+    services = context.services
     log = home / ".openhands" / "conversations" / conversation.id / "events.jsonl"
     return Hooks(
-        table=lambda: shared.settings(home).settings.hooks,
-        may_run=lambda command: may_run(shared.trust, home, hook_hash(command, home)),
-        run=HookProcesses(shared.spawner, home, shared.environment, bench.spawners.inside).run,
+        table=lambda: context.user.settings.of(home).settings.hooks,
+        may_run=lambda command: may_run(context.user.trust, home, hook_hash(command, home)),
+        run=HookProcesses(services.spawner, home, services.environment, bench.spawners.inside).run,
         transcript=str(log),
         cwd=str(home),
     )
 
 
 def questions_of(
-    shared: Shared, conversation: Conversation, bench: Workbench
+    context: ConversationContext, conversation: Conversation, bench: Workbench
 ) -> Sequence[OpenQuestions]:
     """Return what the user is asked about beside the agent's actions."""
     journal = conversation.journal
     running = self_running_in(
         bench.folders.folders,
-        shared.trust,
+        lambda: context.user.trust,
         tell=lambda notice: journal.append(e.ItemCompleted(item=notice)),
     )
     pending = bench.landings if isinstance(bench.landings, PendingChanges) else None
     return (
-        Novelties(journal, running, shared.can_ask),
-        Offers(journal, pending, shared.can_ask),
+        Novelties(journal, running, context.client.can_ask),
+        Offers(journal, pending, context.client.can_ask),
     )
 
 
 def _gates(
-    shared: Shared, conversation: Conversation, bench: Workbench, spec: ToolSpec, intent: Intent
+    context: ConversationContext,
+    conversation: Conversation,
+    bench: Workbench,
+    spec: ToolSpec,
+    intent: Intent,
 ) -> list[Gate]:
     """Return the gates: trust in each folder before a change, saved buffers before a command."""
     acts = intent.footprint.writes or spec.kind == "execute"
     if not acts or spec.read_only:
         return []
     documents = bench.documents
-    doubtful = [f for f in documents.folders.folders if shared.trust.of(f) != "full"]
-    gates = [_trust_gate(shared.trust, folder) for folder in doubtful]
-    can_save = shared.editor is not None and shared.editor.saves_when_asked
+    trust, editor = context.user.trust, context.client.editor
+    doubtful = [folder for folder in documents.folders.folders if trust.of(folder) != "full"]
+    gates = [_trust_gate(context, folder) for folder in doubtful]
+    can_save = editor is not None and editor.saves_when_asked
     is_held = intent.confinement is not None or (bench.landings is not None and not intent.leaves)
     sees_the_disk = spec.name == "terminal" and not is_held
     asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)
@@ -119,10 +127,11 @@ def _gates(
     return gates
 
 
-def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
+def _trust_gate(context: ConversationContext, folder: Path) -> Gate:
     subject = subject_of(folder, runs_in(folder))
 
     def allow(scope: Scope) -> None:
+        trust = context.user.trust
         if trust.of(folder) != "full":
             for_now = scope not in {"folder", "user"}
             trust.decide(folder, "full", for_now=for_now)
@@ -140,7 +149,7 @@ def _trust_gate(trust: TrustBook, folder: Path) -> Gate:
         title,
         required=True,
         on_allow=allow,
-        refusal=None if trust.may_ask(folder) else refusal,
+        refusal=None if context.user.trust.may_ask(folder) else refusal,
     )
 
 

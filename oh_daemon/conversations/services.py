@@ -1,7 +1,8 @@
-"""What all conversations of a process share, and what one of them is made of.
+"""The three records that a conversation works with, and their composition for the user's own files.
 
-The editor's daemon and `oh-daemon run` begin with the user's own files and variables, and add what
-their client brings. The Python API does not: it reads neither files nor variables.
+`DaemonServices` has what the process provides, `UserContext` what the user chose, and
+`ClientConnection` what the client brings. The Python API composes its own: it reads neither the
+user's files nor variables.
 """
 
 from __future__ import annotations
@@ -9,27 +10,27 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from oh_daemon.common.masking import Masker, SecretSource
 from oh_daemon.conversations.sandboxes import Views
 from oh_daemon.features.mcp.connections import Surroundings
 from oh_daemon.features.mcp.servers import McpServers
 from oh_daemon.features.models.logins import Logins
-from oh_daemon.features.models.models import Models
+from oh_daemon.features.models.models import ModelCatalog, Models
 from oh_daemon.features.sandbox.levels import Sandbox
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources, secret_values
-from oh_daemon.features.trust.trust import TrustBook, by_real_path
+from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.editor_ports import Editor, LanguageServers
 from oh_daemon.kernel.journal import Listener
-from oh_daemon.kernel.ports import ApprovalPolicy, Json, Model, Question, RiskAnalyzer, Tool
+from oh_daemon.kernel.ports import ApprovalPolicy, Json, Question, RiskAnalyzer, Tool
 from oh_daemon.kernel.runtime import Slots
 from oh_daemon.protocol.daemon_messages import OpenPort
 from oh_daemon.protocol.messages import ToolFilter
@@ -56,65 +57,128 @@ class SystemClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
-    """What all conversations of a process have in common."""
+class DaemonServices:
+    """Services of a process, the same for all its conversations."""
 
-    settings: Callable[[Path | None], Merged]
-    """The settings in force in a folder."""
-    model_for: Callable[[str], Model]
-    default_model: Callable[[], str]
-    trust: TrustBook
-    user_folder: Path
-    """Where conversations without a folder are stored."""
+    spawner: Spawner
+    masker: Masker
     mcp: McpServers
-    efforts_of: Callable[[str], Sequence[str]] = lambda _model: ()
-    """How much a model can be told to think."""
-    home: Path | None = None
-    """The user's home folder, with agents and skills; None if it must not be used."""
-    user_memory: Path | None = None
-    """The folder with the user's notes; None if there is no long-term memory."""
-    sandbox: Callable[[Sequence[Path]], Sandbox] = lambda _folders: Sandbox("off", "none")
-    """What holds the commands in open folders; the first call waits for the self-test."""
-    is_sandbox_known: Callable[[], bool] = lambda: True
-    """Whether `sandbox` no longer waits for the self-test."""
-    client_name: str = ""
-    own_logs: OwnLogs = field(default_factory=OwnLogs)
-    commit: CommitThread = field(default_factory=CommitThread)
-    spawner: Spawner = field(default_factory=Spawner)
-    masker: Masker = field(default_factory=Masker)
-    locks: PathLocks = field(default_factory=PathLocks)
-    slots: Slots = field(default_factory=Slots)
-    clock: SystemClock = field(default_factory=SystemClock)
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Mapping[str, str]
     """The environment of the agent's shells; variables with secret-looking names are removed."""
-    editor: Editor | None = None
-    servers: LanguageServers | None = None
-    seen_in_editor: Callable[[Folders], dict[str, str]] = lambda _folders: {}
-    """What the user is looking at in these folders, in the words for the model."""
-    client_tools: Callable[[str], Sequence[Tool]] = lambda _conversation_id: ()
-    """The tools that the client itself runs for a conversation."""
-    secrets: MutableMapping[str, SecretSource] = field(default_factory=dict[str, SecretSource])
-    """Secrets by variable; an agent's command gets those that it names."""
-    views: Views | None = None
-    """Where commands run so that they change nothing outside; None if that is not possible here."""
-    tell_ports: Callable[[str, Sequence[OpenPort]], None] = lambda _conversation_id, _ports: None
-    """Tells clients on which ports the commands of a conversation listen in their view."""
-    is_watched: Callable[[str], bool] = lambda _conversation_id: False
-    """Whether a client has opened this conversation by its id."""
-    is_attended: Callable[[], bool] = lambda: True
-    """Whether anybody is there who may answer, if only by the next message."""
-    can_ask: Callable[[], bool] = lambda: False
-    can_answer: Callable[[Question], bool] = lambda _question: False
-    is_granted: Callable[[Path, str], bool] = lambda _folder, _key: False
-    save_grant: Callable[[Path, str], None] = lambda _folder, _key: None
-    spend: Callable[[float], float] = lambda _usd: 0.0
-    """Adds to what the user spent today, and returns the sum."""
-    listeners: Sequence[Listener] = ()
+    views: Views
+    """Sandboxes in which commands change nothing outside."""
+    user_folder: Path
+    """Folder for the logs of conversations without a folder."""
+    home: Path | None
+    """The user's home folder, with agents and skills; None if it must not be used."""
+    user_memory: Path | None
+    """The folder with the user's notes; None if there is no long-term memory."""
+    own_logs: OwnLogs = field(default_factory=OwnLogs)
+    slots: Slots = field(default_factory=Slots)
+    commit: CommitThread = field(default_factory=CommitThread)
+    locks: PathLocks = field(default_factory=PathLocks)
+    clock: SystemClock = field(default_factory=SystemClock)
 
     def close(self) -> None:
         """End every process that is left, and write what waits for the disk."""
         self.spawner.close()
         self.commit.close()
+
+
+class FolderSettings(Protocol):
+    """The settings in force, by folder."""
+
+    def of(self, folder: Path | None) -> Merged: ...
+
+
+class SandboxLevel(Protocol):
+    """The sandbox for commands."""
+
+    def level(self, folders: Sequence[Path]) -> Sandbox:
+        """Return the sandbox of commands in these open folders; the first call may wait."""
+        ...
+
+    def is_known(self) -> bool:
+        """Return whether `level` no longer waits for the self-test."""
+        ...
+
+
+class UserDecisions(Protocol):
+    """Lasting decisions of the user, and their spending; see `UserState`."""
+
+    def is_granted(self, folder: Path, key: str) -> bool: ...
+
+    def add_grant(self, folder: Path, key: str) -> None: ...
+
+    def spend(self, amount_usd: float) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class UserContext:
+    """Choices of the user: their files, completed by what their client sends."""
+
+    settings: FolderSettings
+    trust: TrustBook
+    models: ModelCatalog
+    sandbox: SandboxLevel
+    decisions: UserDecisions
+    secrets: MutableMapping[str, SecretSource]
+    """Secrets by variable; an agent's command gets those that it names."""
+
+
+class ClientConnection:
+    """A client of conversations. This base class stands for no client; each frontend has its own.
+
+    Methods may be called on any thread.
+    """
+
+    def __init__(self, name: str = "", listeners: Sequence[Listener] = ()) -> None:
+        """`name` is for people, such as "Neovim"; `listeners` hear of all its conversations."""
+        self.name = name
+        self.listeners = listeners
+        self.editor: Editor | None = None
+        self.servers: LanguageServers | None = None
+
+    def seen_in_editor(self, folders: Folders) -> dict[str, str]:  # noqa: ARG002 - no editor.
+        """Return what the user looks at in these folders, as text for the model by kind."""
+        return {}
+
+    def tools(self, conversation_id: str) -> Sequence[Tool]:  # noqa: ARG002 - no tools.
+        """Return the tools that the client itself runs for a conversation."""
+        return ()
+
+    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+        """Report on which ports the sandboxed commands of a conversation listen."""
+
+    def is_watched(self, conversation_id: str) -> bool:  # noqa: ARG002 - no subscriptions.
+        """Return whether the client has opened this conversation by its id."""
+        return False
+
+    def is_attended(self) -> bool:
+        """Return whether anybody may answer, if only by the next message."""
+        return True
+
+    def can_ask(self) -> bool:
+        """Return whether the client can show approval requests."""
+        return False
+
+    def can_answer(self, question: Question) -> bool:  # noqa: ARG002 - no user.
+        """Return whether the client can show this question."""
+        return False
+
+
+@dataclass(slots=True)
+class ConversationContext:
+    """The three records of a conversation and its sub-agents.
+
+    When another sender's message begins a turn, `oh-daemon serve` replaces `user` as a whole, and
+    the sender within `client`. So code that outlives one call keeps the context and reads
+    `context.user` in a function, at each call.
+    """
+
+    services: DaemonServices
+    user: UserContext
+    client: ClientConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,117 +204,89 @@ class Recipe:
     """For a sub-agent, the conversation that it works for and whose grants it inherits."""
 
 
-def share_for_user(
+@dataclass(frozen=True, slots=True)
+class TrustedSettings:
+    """Settings of the user and of trusted projects."""
+
+    sources: SettingsSources
+    trust: TrustBook
+
+    def of(self, folder: Path | None) -> Merged:
+        merged = self.sources.merged(folder, lambda folder: self.trust.of(folder) == "full")
+        problem = self.trust.problem
+        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
+
+
+@dataclass(frozen=True, slots=True)
+class MachineSandbox:
+    """The sandbox that settings choose among the levels that passed the self-test."""
+
+    test: SelfTest
+    settings: FolderSettings
+
+    def level(self, folders: Sequence[Path]) -> Sandbox:
+        chosen = self.settings.of(folders[0] if folders else None).settings.sandbox
+        return self.test.sandbox(chosen, folders)
+
+    def is_known(self) -> bool:
+        return self.test.is_known()
+
+
+def compose(
     places: Places,
     trusted: Mapping[Path, bool],
     sources: SettingsSources | None = None,
     self_test: SelfTest | None = None,
-) -> tuple[Shared, Models]:
-    """Return what is shared, and the models; `trusted` is what editor or command line says.
+) -> tuple[DaemonServices, UserContext, Models]:
+    """Return the services of a process, its user's context, and the models of this machine.
 
-    By default, settings come from this process's environment and the user's file.
+    `trusted` is the verdict of the editor or the command line by folder. By default, settings come
+    from this process's environment and the user's file.
     """
     sources = sources or SettingsSources(os.environ, places.settings_file)
-    test = self_test or SelfTest(sources.environment)
-    user_state = UserState(places.decisions_file)
-    trust = TrustBook(user_state, trusted=trusted)
-    settings = _settings_of(sources, trust)
-    masker = Masker(secret_values(sources.environment))
-    models = _models_of(places, sources, settings, masker)
-    spawner = Spawner()
-    tokens = PrivateValues(places.state_folder / "mcp")
-    surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), tokens)
-    shared = Shared(
-        spawner=spawner,
-        views=_views(places, spawner, sources),
-        mcp=_mcp_servers(settings, surroundings),
-        settings=settings,
-        model_for=models.model_for,
-        default_model=models.require_default,
-        efforts_of=models.efforts_of,
-        trust=trust,
-        user_folder=places.state_folder,
-        own_logs=places.own_logs,
-        sandbox=_sandbox_of(test, settings),
-        home=Path.home(),
-        user_memory=places.settings_file.parent / "memory",
-        masker=masker,
-        slots=Slots(settings(None).settings.max_running_turns),
-        environment=sources.environment,
-        is_granted=user_state.is_granted,
-        save_grant=user_state.add_grant,
-        spend=user_state.spend,
-    )
-    return shared, models
-
-
-def share_beside(
-    base: Shared,
-    places: Places,
-    trusted: Mapping[Path, bool],
-    sources: SettingsSources,
-    self_test: SelfTest,
-) -> tuple[Shared, Models]:
-    """Return what the conversations of another client share: all of `base` but what clients say.
-
-    That is trust, settings, models, and secrets.
-    """
-    trust = base.trust.beside(by_real_path(trusted))
-    settings = _settings_of(sources, trust)
-    models = _models_of(places, sources, settings, base.masker)
-    shared = replace(
-        base,
-        trust=trust,
-        settings=settings,
-        sandbox=_sandbox_of(self_test, settings),
-        model_for=models.model_for,
-        default_model=models.require_default,
-        efforts_of=models.efforts_of,
-        secrets={},
-    )
-    return shared, models
-
-
-def _settings_of(sources: SettingsSources, trust: TrustBook) -> Callable[[Path | None], Merged]:
-    def settings(folder: Path | None) -> Merged:
-        merged = sources.merged(folder, lambda folder: trust.of(folder) == "full")
-        problem = trust.problem
-        return replace(merged, problems=(*merged.problems, problem)) if problem else merged
-
-    return settings
-
-
-def _models_of(
-    places: Places,
-    sources: SettingsSources,
-    settings: Callable[[Path | None], Merged],
-    masker: Masker,
-) -> Models:
-    logins = Logins(places.logins_file, masker.add)
-    return Models(lambda: settings(None).settings, sources.environment, masker.add, logins=logins)
-
-
-def _sandbox_of(
-    test: SelfTest, settings: Callable[[Path | None], Merged]
-) -> Callable[[Sequence[Path]], Sandbox]:
-    return lambda folders: test.sandbox(
-        settings(folders[0] if folders else None).settings.sandbox, folders
-    )
-
-
-def _views(places: Places, spawner: Spawner, sources: SettingsSources) -> Views:
-    return Views(
-        spawner,
-        Path.home(),
-        sources.environment,
-        own=places.private,
-        allowed=lambda: sources.merged().settings.sandbox_reads,
-    )
-
-
-def _mcp_servers(
-    settings: Callable[[Path | None], Merged], surroundings: Surroundings
-) -> McpServers:
+    environment = sources.environment
+    test = self_test or SelfTest(environment)
+    decisions, masker = UserState(places.decisions_file), Masker(secret_values(environment))
+    trust = TrustBook(decisions, trusted=trusted)
+    user, models = user_of(sources, test, trust, decisions, masker, places)
     # The package also raises what it logs; without a handler, its log would go to stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
-    return McpServers(run_on_loop, lambda: settings(None).settings.mcp_servers, surroundings)
+    spawner, home, settings = Spawner(), Path.home(), user.settings
+    tokens = PrivateValues(places.state_folder / "mcp")
+    surroundings = Surroundings(spawner, models.variables, masker, Path.cwd(), tokens)
+    services = DaemonServices(
+        spawner=spawner,
+        masker=masker,
+        mcp=McpServers(run_on_loop, lambda: settings.of(None).settings.mcp_servers, surroundings),
+        environment=environment,
+        views=Views(
+            spawner,
+            home,
+            environment,
+            own=places.private,
+            allowed=lambda: sources.merged().settings.sandbox_reads,
+        ),
+        user_folder=places.state_folder,
+        home=home,
+        user_memory=places.settings_file.parent / "memory",
+        own_logs=places.own_logs,
+        slots=Slots(settings.of(None).settings.max_running_turns),
+    )
+    return services, user, models
+
+
+def user_of(
+    sources: SettingsSources,
+    test: SelfTest,
+    trust: TrustBook,
+    decisions: UserDecisions,
+    masker: Masker,
+    places: Places,
+) -> tuple[UserContext, Models]:
+    """Return the context of the user behind one client, and the models of this machine."""
+    settings, logins = TrustedSettings(sources, trust), Logins(places.logins_file, masker.add)
+    models = Models(
+        lambda: settings.of(None).settings, sources.environment, masker.add, logins=logins
+    )
+    sandbox = MachineSandbox(test, settings)
+    return UserContext(settings, trust, models, sandbox, decisions, secrets={}), models

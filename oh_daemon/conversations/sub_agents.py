@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.features.instructions.agent_files import find_agents
 from oh_daemon.features.subagents.agents import (
     NOT_FOR_SUB_AGENTS,
@@ -57,10 +57,10 @@ you found or did, and of what you could not do."""
 _RESULT = "Call `finish` at the end: the other agent gets your report with the `result`."
 
 
-def agents_in(shared: Shared, folders: Sequence[Path]) -> dict[str, NamedAgent]:
+def agents_in(context: ConversationContext, folders: Sequence[Path]) -> dict[str, NamedAgent]:
     """Return by name the agents of trusted folders, those of the user, and the built-in ones."""
-    trusted = [folder for folder in folders if shared.trust.of(folder) == "full"]
-    return choose_agents(find_agents(trusted, shared.home))
+    trusted = [folder for folder in folders if context.user.trust.of(folder) == "full"]
+    return choose_agents(find_agents(trusted, context.services.home))
 
 
 def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Journal]:
@@ -93,11 +93,11 @@ class SubAgents:
     """The parent's recipe, without `delegate`."""
 
     def agents(self) -> Mapping[str, NamedAgent]:
-        return agents_in(self.conversations.shared, self.folders)
+        return agents_in(self.conversations.context, self.folders)
 
     def run(self, tasks: Sequence[Task], context: ToolContext) -> list[tuple[str, Outcome]]:
         """Run all tasks to their end; meanwhile other conversations may use the parent's slot."""
-        with self.conversations.shared.slots.lent(context.cancel):
+        with self.conversations.context.services.slots.lent(context.cancel):
             return _Round(self, tasks, context.cancel).run()
 
     def named(self, task: Task) -> Task:
@@ -181,7 +181,8 @@ class SubAgents:
 
     def close(self, live: Live) -> None:
         """Close a sub-agent, unless a client has it open or has written to it."""
-        if not live.conversation.state.queue and not self.conversations.shared.is_watched(live.id):
+        is_watched = self.conversations.context.client.is_watched(live.id)
+        if not live.conversation.state.queue and not is_watched:
             with suppress(UserError):  # The user or the daemon closed it.
                 self.conversations.close(live.id)
 

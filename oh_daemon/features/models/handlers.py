@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
-
 from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.features.models.capabilities import served_models
-from oh_daemon.features.models.models import LOCAL, Models, greet
-from oh_daemon.kernel.ports import Model
+from oh_daemon.features.models.models import LOCAL, ModelCatalog, Models, greet
 from oh_daemon.protocol import daemon_messages as m
 from oh_daemon.protocol.errors import ModelUnavailableError, RequestCancelledError
 
 
-class ModelCatalog(Protocol):
-    """The models of this machine, or those that a client reaches itself."""
-
-    def listed(self) -> Sequence[m.ModelInfo]: ...
-
-    def default_name(self) -> str | None: ...
-
-    def require_default(self) -> str: ...
-
-    def model_for(self, name: str) -> Model: ...
-
-
-def model_list(
-    models: ModelCatalog, efforts_of: Callable[[str], Sequence[str]]
-) -> m.ModelListResult:
+def model_list(models: ModelCatalog) -> m.ModelListResult:
     infos = (
-        info.model_copy(update={"efforts": tuple(efforts_of(info.id)) or None})
+        info.model_copy(update={"efforts": tuple(models.efforts_of(info.id)) or None})
         for info in models.listed()
     )
     return m.ModelListResult(models=tuple(infos), default=models.default_name())

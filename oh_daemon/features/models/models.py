@@ -13,7 +13,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from operator import is_
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pydantic import SecretStr, ValidationError
 
@@ -58,6 +58,27 @@ _NO_LOGINS: Mapping[str, Login] = {}
 _HELLO = {"role": "user", "content": "Answer with the word yes."}
 _PATIENCE_S = 20
 _HIDDEN = {"apiKey", "api_key", "extraHeaders", "extra_headers"}
+
+
+class ModelCatalog(Protocol):
+    """The models of this machine, or those that a client reaches itself."""
+
+    secrets: dict[str, str]
+    """Keys that the editor exposes to models, by variable, such as `OPENAI_API_KEY`."""
+
+    def listed(self) -> Sequence[ModelInfo]: ...
+
+    def default_name(self) -> str | None: ...
+
+    def require_default(self) -> str:
+        """Return the default model's name. Raises `AuthRequiredError` when there is none."""
+        ...
+
+    def model_for(self, name: str) -> Model: ...
+
+    def efforts_of(self, name: str) -> Sequence[str]:
+        """Return the model's reasoning efforts, such as `("low", "high")`."""
+        ...
 
 
 class Models:

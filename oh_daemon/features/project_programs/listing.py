@@ -64,19 +64,19 @@ def hashes(subject: TrustSubject) -> list[str]:
 
 
 def self_running_in(
-    folders: Sequence[Path], trust: TrustBook, tell: Callable[[NoticeItem], object]
+    folders: Sequence[Path], trust: Callable[[], TrustBook], tell: Callable[[NoticeItem], object]
 ) -> SelfRunning:
     """Return what the core asks with; `tell` shows what counts as decided by trust alone."""
 
     def undecided() -> list[TrustSubject]:
-        trusted = (folder for folder in folders if trust.of(folder) == "full")
-        return [subject for folder in trusted if (subject := _undecided(folder, trust, tell))]
+        trusted = (folder for folder in folders if trust().of(folder) == "full")
+        return [subject for folder in trusted if (subject := _undecided(folder, trust(), tell))]
 
     def decide(subject: TrustSubject, decided: Decided) -> None:
         if (folder := path_from_uri(subject.folder)) is not None:
             is_allowed = decided.effect == "allow"
             for_now = is_allowed and decided.scope not in {"folder", "user"}
-            trust.decide_runs(folder, hashes(subject), may_run=is_allowed, for_now=for_now)
+            trust().decide_runs(folder, hashes(subject), may_run=is_allowed, for_now=for_now)
 
     return SelfRunning(undecided, decide)
 

@@ -54,11 +54,12 @@ class SkillFolders:
     workspace: Sequence[Path]
     home: Path | None
     """The user's home folder; None if it must not be used."""
-    trust: TrustBook
+    trust: Callable[[], TrustBook]
+    """Returns the current trust, which changes with the sender of a turn's message."""
 
     def find(self) -> tuple[Skill, ...]:
         """Return all skills, even unusable ones. Reads the disk."""
-        return find_skills(self.workspace, self.home, lambda each: self.trust.of(each) == "full")
+        return find_skills(self.workspace, self.home, lambda each: self.trust().of(each) == "full")
 
 
 class Skills(Feature):
@@ -232,7 +233,7 @@ class Skills(Feature):
 
     def _why_not(self, skill: Skill, hash_in: Callable[[Path], str]) -> str | None:
         """Return why something that the skill starts may not run now, or None."""
-        trust, folders = self._trust, self._folders
+        trust, folders = self._trust(), self._folders
         if any(trust.of(folder) != "full" for folder in folders):
             return _NOT_TRUSTED
         is_mine = skill.source == "user"

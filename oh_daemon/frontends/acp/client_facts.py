@@ -24,5 +24,6 @@ def client_facts(params: Json) -> ClientFacts:
     """Read what counts for us; whatever has another type than it should counts as absent."""
     name = field_in(params, "clientInfo", "name")
     return ClientFacts(
-        name if isinstance(name, str) else "", object_in(params, "clientCapabilities")
+        name if name and isinstance(name, str) else "an ACP client",
+        object_in(params, "clientCapabilities"),
     )

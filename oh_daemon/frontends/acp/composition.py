@@ -6,10 +6,10 @@ All sessions share the locks, the processes, the logs and the trust of this proc
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from oh_daemon.conversations.daemon_log import log_to
-from oh_daemon.conversations.services import share_for_user
+from oh_daemon.conversations.services import ClientConnection, ConversationContext
+from oh_daemon.conversations.services import compose as compose_services
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
@@ -28,14 +28,10 @@ def compose(server: Server, facts: ClientFacts) -> Service:
     sources = SettingsSources(environment, places.settings_file)
     self_test = SelfTest(environment)
     self_test.start()
-    shared, models = share_for_user(places, {}, sources, self_test)
-    log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
-    shared = replace(
-        shared,
-        client_name=facts.name or "an ACP client",
-        is_sandbox_known=self_test.is_known,
-    )
-    connection = Connection(server.outbox, server.client, facts, server.streams, shared)
+    services, user, models = compose_services(places, {}, sources, self_test)
+    log_to(places.log_file, sources.merged().settings.log_level, services.masker)
+    context = ConversationContext(services, user, ClientConnection(facts.name))
+    connection = Connection(server.outbox, server.client, facts, server.streams, context)
     sessions = Sessions(connection, models)
     prompts = Prompts(sessions)
     return Service(
@@ -43,5 +39,5 @@ def compose(server: Server, facts: ClientFacts) -> Service:
         notifications=prompts.notifications(),
         cancel=sessions.cancel,
         stop=sessions.stop,
-        mask=shared.masker.mask,
+        mask=services.masker.mask,
     )

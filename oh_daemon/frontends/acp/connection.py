@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import partial
 
-from oh_daemon.conversations.services import Shared
+from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.frontends.acp.chunks import SentText
 from oh_daemon.frontends.acp.client_facts import ClientFacts
 from oh_daemon.frontends.acp.projector import Projector
@@ -22,7 +22,8 @@ class Connection:
     client: Client
     facts: ClientFacts
     streams: SentText
-    shared: Shared
+    context: ConversationContext
+    """The context of conversations that no session has open."""
     projector: Projector = field(default_factory=Projector)
 
     @property

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.open_conversation import Live
+from oh_daemon.conversations.services import ClientConnection, ConversationContext
 from oh_daemon.conversations.sub_agents import equipped, sub_agents_of
 from oh_daemon.features.skills.prompts import commands_with
 from oh_daemon.frontends.acp.chunks import UPDATE, chunk, update_params
@@ -33,7 +34,7 @@ from oh_daemon.frontends.acp.updates import (
 from oh_daemon.jsonrpc.framing import encode
 from oh_daemon.jsonrpc.outbox import DeltaStream
 from oh_daemon.kernel.journal import History, Journal, Listener
-from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.ports import Json, Question
 from oh_daemon.kernel.state import ENDED
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.errors import StorageError
@@ -59,7 +60,7 @@ class Prompt:
     future: Future[Json] = field(default_factory=Future[Json])
 
 
-class Session(Listener):
+class Session(ClientConnection, Listener):
     """Thread-safe. `live` is set once, when the conversation has been started or opened."""
 
     def __init__(
@@ -69,34 +70,33 @@ class Session(Listener):
         folders: Sequence[Path],
         servers: Mapping[str, McpServerSettings],
     ) -> None:
+        super().__init__(connection.facts.name, (self,))
         self.id = session_id
         self.folders = folders
         self.prompts: list[Prompt] = []
         """The open ones, oldest first."""
         self._to = connection
         self._announced: set[str] = set()
+        self.editor = self._files()
         self.asker = Asker(connection, session_id, self._is_heard, self.announce)
-        shared = connection.shared
-        self.mcp = shared.mcp.beside(
-            lambda: {**shared.settings(None).settings.mcp_servers, **servers}, folders[0]
+        user, services = connection.context.user, connection.context.services
+        self.mcp = services.mcp.beside(
+            lambda: {**user.settings.of(None).settings.mcp_servers, **servers}, folders[0]
         )
-        self.conversations = Conversations(
-            replace(
-                shared,
-                mcp=self.mcp,
-                editor=self._files(),
-                can_ask=lambda: True,
-                can_answer=self.asker.can_answer,
-                listeners=(self,),
-            ),
-            equipped,
-        )
+        context = ConversationContext(replace(services, mcp=self.mcp), user, self)
+        self.conversations = Conversations(context, equipped)
 
     def _files(self) -> ClientFiles | None:
         to, habits = self._to, habits_of(self._to.facts)
         if not habits.reads_buffers:
             return None
         return ClientFiles(to.client.request, self.id, self.folders, self._is_heard, habits)
+
+    def can_ask(self) -> bool:
+        return True
+
+    def can_answer(self, question: Question) -> bool:
+        return self.asker.can_answer(question)
 
     def _is_heard(self) -> bool:
         return bool(self.prompts)

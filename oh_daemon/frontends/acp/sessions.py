@@ -48,9 +48,9 @@ class Sessions:
     def __init__(self, connection: Connection, models: Models) -> None:
         self._to = connection
         self._models = models
-        self._shared = connection.shared
+        self._services = connection.context.services
         self._open: dict[str, Session] = {}
-        self._closed = Conversations(connection.shared, equipped)
+        self._closed = Conversations(connection.context, equipped)
         """For logs that no session has open."""
         self.serial = Serial(ThreadPoolExecutor(4, thread_name_prefix="session"))
 
@@ -90,7 +90,7 @@ class Sessions:
         self._to.projector.end(_LAST_WORDS_S)
         for session_id in list(self._open):
             self._to.outbox.flush(session_id)
-        self._shared.close()
+        self._services.close()
 
     # Signing in
 
@@ -174,7 +174,7 @@ class Sessions:
     def _servers_in(self, params: Json) -> dict[str, McpServerSettings]:
         """Return the client's MCP servers; what they are given is secret from here on."""
         return {
-            text_in(server, "name"): _server(server, self._shared.masker.add)
+            text_in(server, "name"): _server(server, self._services.masker.add)
             for server in list_in(params, "mcpServers")
         }
 
@@ -205,7 +205,7 @@ class Sessions:
 
     def _known_folders(self) -> list[Path]:
         own = (folder for session in list(self._open.values()) for folder in session.folders)
-        return list(dict.fromkeys([*own, *self._shared.own_logs.projects()]))
+        return list(dict.fromkeys([*own, *self._services.own_logs.projects()]))
 
     def _close(self, params: Json, _context: RequestContext) -> Any:
         session = self.named(params)

@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -17,7 +16,7 @@ from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_quietly_to
 from oh_daemon.conversations.history import conversation_rollback
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import share_for_user
+from oh_daemon.conversations.services import ClientConnection, ConversationContext, compose
 from oh_daemon.conversations.sub_agents import equipped
 from oh_daemon.features.export.transcript import message_text
 from oh_daemon.features.settings.places import Places
@@ -42,9 +41,10 @@ DONE, LEFT_SOME = 0, 1
 def at_rest(folder: Path, start_of_id: str, command: str) -> Generator[Live]:
     """Open the conversation as `command`, and close it at the end. Raises `UserError`."""
     places = Places(os.environ)
-    shared, _ = share_for_user(places, {folder: True})
-    log_quietly_to(places.log_file, shared.settings(folder).settings.log_level, shared.masker)
-    conversations = Conversations(replace(shared, client_name=command), equipped)
+    services, user, _models = compose(places, {folder: True})
+    log_quietly_to(places.log_file, user.settings.of(folder).settings.log_level, services.masker)
+    context = ConversationContext(services, user, ClientConnection(command))
+    conversations = Conversations(context, equipped)
     try:
         ids = [summary["id"] for summary in conversations.listed([folder])]
         yield conversations.open(find_id(ids, start_of_id, folder), [folder], at_work=False)

@@ -20,11 +20,11 @@ from typing import Any, Literal, cast
 import orjson
 from rich.console import Console
 
-from oh_daemon.common.masking import MIN_LENGTH
+from oh_daemon.common.masking import MIN_LENGTH, Masker
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_quietly_to
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import Recipe, Shared, share_for_user
+from oh_daemon.conversations.services import ClientConnection, ConversationContext, Recipe, compose
 from oh_daemon.conversations.sub_agents import equipped
 from oh_daemon.features.attachments.images import read_images, with_images
 from oh_daemon.features.models.models import Models, is_free
@@ -71,12 +71,29 @@ class Request:
     """Nobody looks on: nothing is asked, and a limit of cost that could not hold is refused."""
 
 
+class Terminal(ClientConnection):
+    """The terminal of `oh-daemon run`, whose user answers if there is one."""
+
+    def __init__(self, request: Request, watch: TurnWatch) -> None:
+        super().__init__("oh-daemon run", (watch,))
+        self._request = request
+
+    def is_attended(self) -> bool:
+        return can_ask(self._request)
+
+    def can_ask(self) -> bool:
+        return can_ask(self._request)
+
+    def can_answer(self, question: Question) -> bool:  # noqa: ARG002 - text can answer any.
+        return can_ask(self._request)
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """What is there when the turn has ended, and the conversation is still open."""
 
     live: Live
-    shared: Shared
+    masker: Masker
     turn: plain.Turn | None
     """None when it only paused."""
     code: int
@@ -112,7 +129,7 @@ def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: 
             how = f"oh-daemon land {live.id[:12]}"
             for words in lines_at_end(live.isolated.list(), request.workspace, how):
                 say(words)
-        return at_end(Ended(live, conversations.shared, watch.turn, code))
+        return at_end(Ended(live, conversations.context.services.masker, watch.turn, code))
 
 
 class Signals:
@@ -143,33 +160,23 @@ def _compose(
     places = Places(environment)
     sources = sources_of(request, places)
 
-    def can_answer(_question: Question) -> bool:
-        return can_ask(request)
-
     secrets = secrets_of(request, environment)
-    shared, models = share_for_user(places, {request.workspace: True}, sources)
+    services, user, models = compose(places, {request.workspace: True}, sources)
     # Nobody is watching: better to start late than without a tool that the task may need.
-    shared.mcp.wait_s = threading.TIMEOUT_MAX
+    services.mcp.wait_s = threading.TIMEOUT_MAX
     for value in secrets.values():
-        shared.masker.add(value)
-    shared = replace(
-        shared,
-        secrets=dict(secrets),
-        client_name="oh-daemon run",
-        is_attended=lambda: can_ask(request),
-        can_ask=lambda: can_ask(request),
-        can_answer=can_answer,
-        listeners=(watch,),
-    )
-    merged = shared.settings(request.workspace)
-    log_quietly_to(places.log_file, merged.settings.log_level, shared.masker)
+        services.masker.add(value)
+    user.secrets.update(secrets)
+    merged = user.settings.of(request.workspace)
+    log_quietly_to(places.log_file, merged.settings.log_level, services.masker)
     heed_problems(merged)
     recipe = Recipe(
         merged.settings.instructions,
         tool_choice=request.tool_choice,
         result_schema=request.result_schema,
     )
-    return Conversations(shared, equipped), recipe, models
+    context = ConversationContext(services, user, Terminal(request, watch))
+    return Conversations(context, equipped), recipe, models
 
 
 def sources_of(request: Request, places: Places) -> SettingsSources:
@@ -222,7 +229,7 @@ def _open(
     else:
         require_task(request)
     if resumed is None or "model" in request.options:
-        settings = conversations.shared.settings(request.workspace).settings
+        settings = conversations.context.user.settings.of(request.workspace).settings
         name = settings.model or models.require_default()
         models.check(name)
         if request.is_alone and "maxCostUsd" in request.options:

@@ -14,7 +14,7 @@ from pathlib import Path
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.conversations.daemon_log import log_quietly_to
-from oh_daemon.conversations.services import share_for_user
+from oh_daemon.conversations.services import ClientConnection, ConversationContext, compose
 from oh_daemon.features.mcp.serving import serve_descriptors
 from oh_daemon.features.settings.places import Places
 from oh_daemon.frontends.mcp_server.served_tools import ServedTools, connect
@@ -33,31 +33,32 @@ def serve_mcp(folder: Path) -> int:
     if peer is not None:
         pass_on(peer, inbound, outbound)
         return 0
-    shared, _models = share_for_user(places, {folder: True})
+    services, user, _models = compose(places, {folder: True})
     try:
-        tools = ServedTools(shared, [folder])
+        context = ConversationContext(services, user, ClientConnection())
+        tools = ServedTools(context, [folder])
         run_on_loop(serve_descriptors(inbound, outbound, tools), CancelToken())
     finally:
-        shared.close()
+        services.close()
     return 0
 
 
 def sign_in(name: str) -> None:
     """Sign the user in to a server of the settings. Raises `UserError`."""
     places = Places(os.environ)
-    shared, _models = share_for_user(places, {})
-    settings = shared.settings(None).settings
-    log_quietly_to(places.log_file, settings.log_level, shared.masker)
+    services, user, _models = compose(places, {})
+    settings = user.settings.of(None).settings
+    log_quietly_to(places.log_file, settings.log_level, services.masker)
     if name not in settings.mcp_servers:
         known = ", ".join(sorted(settings.mcp_servers)) or "none"
         raise InvalidParamsError(f"no MCP server {name!r} in the settings; known: {known}")
     # None of the others is started for this.
-    servers = shared.mcp.beside(lambda: {name: settings.mcp_servers[name]}, Path.cwd())
+    servers = services.mcp.beside(lambda: {name: settings.mcp_servers[name]}, Path.cwd())
     try:
         info = servers.sign_in(name, _show)
     finally:
         servers.close()
-        shared.close()
+        services.close()
     sys.stdout.write(f"{name!r} is connected, with {len(info.tools)} tools\n")
 
 

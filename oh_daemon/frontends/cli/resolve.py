@@ -223,7 +223,7 @@ class _Job:
         return run_check(spawner, self.request.check, self.tree.place, timeout_s)
 
     def _write(self, ended: Ended, files: str) -> None:
-        mask, title = ended.shared.masker.mask, self.report["title"]
+        mask, title = ended.masker.mask, self.report["title"]
         page = f"# {'Draft: ' if self.report['draft'] else ''}{title}\n\n{self.report['body']}"
         data = orjson.dumps(self.report, option=orjson.OPT_INDENT_2).decode()
         (self.out / "pr.json").write_text(f"{mask(data)}\n", "utf-8")

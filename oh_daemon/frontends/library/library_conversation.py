@@ -25,7 +25,7 @@ from oh_daemon.features.attachments.images import read_images, with_images
 from oh_daemon.features.export.export import Format, render_export
 from oh_daemon.frontends.library.callbacks import part_of, waited
 from oh_daemon.frontends.library.library_agent import Agent
-from oh_daemon.frontends.library.program import recipe_of, run_held, shared_of
+from oh_daemon.frontends.library.program import context_of, recipe_of, run_held
 from oh_daemon.frontends.library.program_conversation import ProgramConversation, QuestionCallback
 from oh_daemon.frontends.library.remote_conversation import RemoteConversation
 from oh_daemon.frontends.library.remote_workspace import RemoteWorkspace
@@ -88,10 +88,10 @@ class Conversation(ProgramConversation):
         kept = dict(metadata or {})
         params = m.StartParams(ephemeral=not folders, metadata=kept, isolated=isolated)
         super().__init__(on_question)
-        self._shared = shared_of(
+        self._context = context_of(
             agent, workspace, folders, self._calls, answers=on_question is not None
         )
-        self._conversations = Conversations(self._shared, equipped)
+        self._conversations = Conversations(self._context, equipped)
         try:
             self._live = self._begin(conversation_id, params, recipe_of(agent), moves=moved)
         except BaseException:
@@ -157,13 +157,14 @@ class Conversation(ProgramConversation):
         conversation = self._live.conversation
 
         def seeing() -> Model:
-            return self._shared.model_for(model or conversation.state.options_now["model"])
+            name = model or conversation.state.options_now["model"]
+            return self._context.user.models.model_for(name)
 
         content = with_images((part,), read_images(images), seeing, conversation.journal.log)
         return conversation.send(content, delivery=delivery, options=options)
 
     def _check(self, model: str) -> str:
-        self._shared.model_for(model)
+        self._context.user.models.model_for(model)
         return model
 
     def _resume(self) -> Json:
@@ -208,7 +209,7 @@ class Conversation(ProgramConversation):
         An earlier sign-in is forgotten. Raises `UserError` if the server does not run then.
         """
         self._live.conversation.journal.require_open()
-        self._shared.mcp.sign_in(server, show)
+        self._context.services.mcp.sign_in(server, show)
 
     def pause(self) -> None:
         """Pause the turn after its current step; does not wait. Raises `InvalidStateError`."""
@@ -316,7 +317,7 @@ class Conversation(ProgramConversation):
             self.id,
             map(orjson.loads, self._live.conversation.journal.lines()),
             form,
-            masker=self._shared.masker,
+            masker=self._context.services.masker,
             read_blob=self._live.conversation.journal.log.read_blob,
         )
 
@@ -327,8 +328,8 @@ class Conversation(ProgramConversation):
         self._release()
 
     def _release(self) -> None:
-        self._shared.mcp.close()
-        self._shared.close()
+        self._context.services.mcp.close()
+        self._context.services.close()
         self._calls.close()
 
     def __repr__(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from typing import cast
@@ -12,16 +12,22 @@ from typing import cast
 from oh_daemon.common.masking import Masker
 from oh_daemon.conversations.open_conversation import Live
 from oh_daemon.conversations.sandboxes import Views
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import (
+    ClientConnection,
+    ConversationContext,
+    DaemonServices,
+    Recipe,
+    UserContext,
+)
 from oh_daemon.features.mcp.connections import Surroundings
 from oh_daemon.features.mcp.offer import tool_name
 from oh_daemon.features.mcp.servers import McpServers
 from oh_daemon.features.models.models import Models
 from oh_daemon.features.trust.trust import TrustBook
 from oh_daemon.frontends.library.library_agent import LLM, Agent, Tool
-from oh_daemon.frontends.library.workspace import CommandResult, Workspace, run_in, sandbox_of
+from oh_daemon.frontends.library.workspace import CommandResult, Workspace, WorkspaceSandbox, run_in
 from oh_daemon.kernel.journal import Listener
-from oh_daemon.kernel.ports import ApprovalPolicy, RiskAnalyzer
+from oh_daemon.kernel.ports import ApprovalPolicy, Question, RiskAnalyzer
 from oh_daemon.protocol.messages import ToolFilter
 from oh_daemon.protocol.profiles import Profile, Router
 from oh_daemon.protocol.settings import Layer, Merged, Settings, merge_settings
@@ -52,40 +58,78 @@ def recipe_of(agent: Agent) -> Recipe:
     )
 
 
-def shared_of(
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """The settings of an agent, the same in every folder."""
+
+    settings: Settings
+
+    def of(self, folder: Path | None) -> Merged:  # noqa: ARG002 - see `FolderSettings`.
+        return Merged(self.settings, {}, ())
+
+
+class NoDecisions:
+    """Implements `UserDecisions` for a program, which stores none."""
+
+    def is_granted(self, folder: Path, key: str) -> bool:  # noqa: ARG002 - see `UserDecisions`.
+        return False
+
+    def add_grant(self, folder: Path, key: str) -> None:
+        """Store nothing."""
+
+    def spend(self, amount_usd: float) -> float:  # noqa: ARG002 - see `UserDecisions`.
+        return 0.0
+
+
+class Program(ClientConnection):
+    """The program that uses the library."""
+
+    def __init__(self, agent: Agent, listener: Listener, *, answers: bool) -> None:
+        super().__init__("python", (listener,))
+        self._agent = agent
+        self._answers = answers
+
+    def can_ask(self) -> bool:
+        return self._agent.approval != "askNever"
+
+    def can_answer(self, question: Question) -> bool:  # noqa: ARG002 - its callback takes all.
+        return self._answers
+
+
+def context_of(
     agent: Agent,
     workspace: object,
     folders: Sequence[Path],
     listener: Listener,
     *,
     answers: bool,
-) -> Shared:
-    """Return what a program's conversation works with; `answers`: it answers questions."""
+) -> ConversationContext:
+    """Return the context of a program's conversation; `answers`: it answers questions."""
     settings = settings_of(agent)
     own = workspace if isinstance(workspace, Workspace) else None
     environment = own.environment if own else os.environ
     secrets = own.secrets if own else {}
     masker, spawner = Masker([v for v in secrets.values() if isinstance(v, str)]), Spawner()
     surroundings = Surroundings(spawner, environment, masker, [*folders, Path.cwd()][0])
-    return Shared(
-        settings=lambda _folder: Merged(settings, {}, ()),
-        mcp=_servers_of(agent, surroundings),
+    services = DaemonServices(
         spawner=spawner,
-        model_for=models_of(agent, settings, masker.add).model_for,
-        default_model=lambda: agent.main_model,
-        trust=TrustBook(trusted=dict.fromkeys(folders, True)),
-        views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
-        sandbox=sandbox_of(own.sandbox if own else "auto", environment),
-        user_folder=Path(os.devnull),
-        user_memory=agent.memory,
-        client_name="python",
         masker=masker,
-        secrets=secrets,
+        mcp=_servers_of(agent, surroundings),
         environment=environment,
-        can_ask=lambda: agent.approval != "askNever",
-        can_answer=lambda _question: answers,
-        listeners=(listener,),
+        views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
+        user_folder=Path(os.devnull),
+        home=None,
+        user_memory=agent.memory,
     )
+    user = UserContext(
+        settings=AgentSettings(settings),
+        trust=TrustBook(trusted=dict.fromkeys(folders, True)),
+        models=models_of(agent, settings, masker.add),
+        sandbox=WorkspaceSandbox(own.sandbox if own else "auto", environment),
+        decisions=NoDecisions(),
+        secrets=secrets,
+    )
+    return ConversationContext(services, user, Program(agent, listener, answers=answers))
 
 
 def settings_of(agent: Agent) -> Settings:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
@@ -90,7 +90,7 @@ class Workspace:
     @property
     def refusal(self) -> str | None:
         """Why no command of an agent may run here: `sandbox` names a level that is not there."""
-        return sandbox_of(self.sandbox, self.environment)([self.path]).refusal
+        return WorkspaceSandbox(self.sandbox, self.environment).level([self.path]).refusal
 
     def patch_since(self, commit: str) -> str:
         """Return what changed in the files of this clone since a commit, for `git apply`.
@@ -125,14 +125,21 @@ def run_in(shells: Shells, command: str, timeout_s: float | None) -> CommandResu
     return CommandResult(f"{output.head}{cut}{output.tail}", ran.exit_code)
 
 
-def sandbox_of(
-    setting: SandboxSetting, environment: Mapping[str, str]
-) -> Callable[[Sequence[Path]], Sandbox]:
-    """Return what finds the sandbox of the commands; levels are tried when it is first needed."""
-    if setting == "off":
-        return lambda _folders: Sandbox("off", "none")
-    variables = tuple(sorted(environment.items()))
-    return lambda folders: choose(setting, with_mounts(_levels(variables), folders))
+@dataclass(frozen=True, slots=True)
+class WorkspaceSandbox:
+    """The sandbox of agents' commands; levels are tried when it is first needed."""
+
+    setting: SandboxSetting
+    environment: Mapping[str, str]
+
+    def level(self, folders: Sequence[Path]) -> Sandbox:
+        if self.setting == "off":
+            return Sandbox("off", "none")
+        variables = tuple(sorted(self.environment.items()))
+        return choose(self.setting, with_mounts(_levels(variables), folders))
+
+    def is_known(self) -> bool:
+        return True
 
 
 @cache

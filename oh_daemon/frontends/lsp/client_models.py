@@ -87,6 +87,9 @@ class ClientModels:
             return _ClientModel(self, name, name, edits_by_patch(LLMSettings(model=name)))
         return _ClientModel(self, name, offered.label, offered.edits_by_patch)
 
+    def efforts_of(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - no client reports any.
+        return ()
+
     def traits_of(self, name: str) -> Traits:
         """Ask the client at the first use."""
         if name not in self._traits:

@@ -8,17 +8,21 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_to
-from oh_daemon.conversations.services import Shared, share_for_user
+from oh_daemon.conversations.services import (
+    ClientConnection,
+    ConversationContext,
+    DaemonServices,
+    UserContext,
+)
+from oh_daemon.conversations.services import compose as compose_services
 from oh_daemon.conversations.sub_agents import equipped
 from oh_daemon.features.mcp.servers import McpServers as Servers
-from oh_daemon.features.models.models import Models
 from oh_daemon.features.models.warm_up import warm_up
 from oh_daemon.features.sandbox.levels import Sandbox
 from oh_daemon.features.sandbox.self_test import SelfTest
@@ -40,11 +44,11 @@ from oh_daemon.jsonrpc.framing import encode
 from oh_daemon.jsonrpc.main_loop import Service
 from oh_daemon.jsonrpc.reading import object_in
 from oh_daemon.jsonrpc.serial import Serial
-from oh_daemon.kernel.ports import Json
+from oh_daemon.kernel.ports import Json, Question, Tool
 from oh_daemon.protocol.daemon_messages import OpenPort, PortChangedParams
 from oh_daemon.protocol.errors import DaemonError
 from oh_daemon.protocol.mcp import McpServers
-from oh_daemon.workspace.paths import path_from_uri
+from oh_daemon.workspace.paths import Folders, path_from_uri
 
 logger = logging.getLogger(__name__)
 
@@ -57,18 +61,17 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     environment = self_test.environment
     places = Places(environment)
     sources = SettingsSources(environment, places.settings_file, client=facts.settings)
-    shared, models = share_for_user(places, verdicts_of(facts), sources, self_test)
-    log_to(places.log_file, sources.merged().settings.log_level, shared.masker)
+    services, user, _models = compose_services(places, verdicts_of(facts), sources, self_test)
+    log_to(places.log_file, sources.merged().settings.log_level, services.masker)
     if not facts.is_attended:
         # Better late than without a tool that the task may need.
-        shared.mcp.wait_s = threading.TIMEOUT_MAX
-    window = Window.of(server, facts, shared, models)
-    window.shared = replace(window.shared, is_sandbox_known=self_test.is_known)
-    stop_sharing = _share_tools(places, window.shared, window.documents)
+        services.mcp.wait_s = threading.TIMEOUT_MAX
+    window = Window(server, facts, services, user)
     documents = window.documents
+    stop_sharing = _share_tools(places, window.context, documents)
     self_test.verify(lambda: sources.merged().settings, documents.folders, window.tell_level)
-    _connect(shared.mcp, window)
-    daemon = window.daemon(Conversations(window.shared, equipped), Serial(started_pool(4)))
+    _connect(services.mcp, window)
+    daemon = window.daemon(Conversations(window.context, equipped), Serial(started_pool(4)))
 
     def stop(left_s: float) -> None:
         stop_sharing()
@@ -79,70 +82,71 @@ def compose(server: Server, facts: ClientFacts, self_test: SelfTest) -> Service:
     )
 
 
-@dataclass(slots=True)
-class Window:
-    """One client, and what it brings: its documents, its tools, and who asks and tells it."""
+class Window(ClientConnection):
+    """The connection of one LSP client: its documents, its tools, and its user's answers."""
 
-    server: Server
-    facts: ClientFacts
-    documents: OpenDocuments
-    context: EditorContext
-    publisher: Publisher
-    client_tools: ClientTools
-    models: Models | ClientModels
-    shared: Shared
-    """What conversations share in which only this client takes part."""
-
-    @classmethod
-    def of(cls, server: Server, facts: ClientFacts, shared: Shared, models: Models) -> Window:
-        """Add what the client brings to what is shared."""
+    def __init__(
+        self, server: Server, facts: ClientFacts, services: DaemonServices, user: UserContext
+    ) -> None:
+        """The client's own models, if it offers any, take the place of the user's."""
         client = server.client
-        documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
-        context = EditorContext(shared.masker, documents)
-        publisher, tools = Publisher(server.outbox, client, facts), ClientTools(client)
-        shared, own_models = _as_client_is(server, facts, shared, models)
-        shared = replace(
-            shared,
-            client_tools=tools.of,
-            client_name=facts.name,
-            editor=ClientEditor(documents, client, facts),
-            servers=ClientServers(documents, client, facts),
-            seen_in_editor=context.seen_in,
-            is_watched=publisher.is_watched,
-            can_ask=publisher.asker.can_ask,
-            can_answer=publisher.asker.can_answer,
-            tell_ports=partial(_tell_ports, server),
-            listeners=(publisher,),
-        )
-        return cls(server, facts, documents, context, publisher, tools, own_models, shared)
+        if facts.models is not None:
+            models = ClientModels(client, facts.models, user.models.secrets)
+            user = replace(user, models=models)
+        self.publisher = Publisher(server.outbox, client, facts)
+        super().__init__(facts.name, (self.publisher,))
+        self.server = server
+        self.facts = facts
+        self.documents = documents = OpenDocuments(facts.position_encoding, facts.folder_uris)
+        self.editor = ClientEditor(documents, client, facts)
+        self.servers = ClientServers(documents, client, facts)
+        self._editor_context = EditorContext(services.masker, documents)
+        self._client_tools = ClientTools(client)
+        self.context = ConversationContext(services, user, self)
+        """The context of conversations in which only this client takes part."""
+
+    def seen_in_editor(self, folders: Folders) -> dict[str, str]:
+        return self._editor_context.seen_in(folders)
+
+    def tools(self, conversation_id: str) -> Sequence[Tool]:
+        return self._client_tools.of(conversation_id)
+
+    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+        told = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
+        body = encode(told.model_dump(by_alias=True, exclude_none=True))
+        self.server.outbox.notify("port/changed", body)
+
+    def is_watched(self, conversation_id: str) -> bool:
+        return self.publisher.is_watched(conversation_id)
+
+    def is_attended(self) -> bool:
+        return self.facts.is_attended
+
+    def can_ask(self) -> bool:
+        return self.publisher.asker.can_ask()
+
+    def can_answer(self, question: Question) -> bool:
+        return self.publisher.asker.can_answer(question)
 
     def daemon(self, conversations: Conversations, serial: Serial) -> Daemon:
         """Return what the handlers of its methods work with."""
-        return Daemon(
-            self.shared,
-            self.documents,
-            self.server.outbox,
-            self.publisher,
-            self.models,
-            self.client_tools,
-            conversations,
-            serial,
-        )
+        outbox, publisher = self.server.outbox, self.publisher
+        return Daemon(self.documents, outbox, publisher, self._client_tools, conversations, serial)
 
     def service(self, daemon: Daemon, sources: SettingsSources) -> Service:
         """Return what serves it, and what it says itself."""
-        models, documents = self.models, self.documents
+        models, documents = self.context.user.models, self.documents
         return Service(
             methods=_bind(daemon, self.server.client, self.facts),
             notifications={
                 **documents.notifications(),
                 **_configuration(sources, self.facts, self.server, daemon.reconsider),
                 **(models.notifications() if isinstance(models, ClientModels) else {}),
-                "editor/contextChanged": self.context.on_changed,
+                "editor/contextChanged": self._editor_context.on_changed,
                 "window/workDoneProgress/cancel": lambda params: _cancel_turn(daemon, params),
             },
             on_lost_frame=documents.on_lost_frame,
-            mask=self.shared.masker.mask,
+            mask=self.context.services.masker.mask,
         )
 
     def tell_level(self, sandbox: Sandbox) -> None:
@@ -171,42 +175,20 @@ def verdicts_of(facts: ClientFacts) -> dict[Path, bool]:
     return {path: verdict for uri, verdict in facts.trust.items() if (path := _path(uri))}
 
 
-def _as_client_is(
-    server: Server, facts: ClientFacts, shared: Shared, models: Models
-) -> tuple[Shared, Models | ClientModels]:
-    """Return what is shared, and the models: those that the client offers, if it does."""
-    if not facts.is_attended:
-        shared = replace(shared, is_attended=lambda: False)
-    if facts.models is None:
-        return shared, models
-    offered = ClientModels(server.client, facts.models, models.secrets)
-    finds = {"model_for": offered.model_for, "default_model": offered.require_default}
-    return replace(shared, **finds, efforts_of=_no_efforts), offered
-
-
-def _no_efforts(_model: str) -> tuple[str, ...]:
-    """Nothing is known of how much a client's model can be told to think."""
-    return ()
-
-
-def _tell_ports(server: Server, conversation_id: str, ports: Sequence[OpenPort]) -> None:
-    """A command in a view listens, or does no more. Called on any thread."""
-    told = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
-    server.outbox.notify("port/changed", encode(told.model_dump(by_alias=True, exclude_none=True)))
-
-
 def _connect(mcp: Servers, window: Window) -> None:
     mcp.open_page = window.open_page
     mcp.on_change = lambda: window.tell_servers(mcp)
 
 
-def _share_tools(places: Places, shared: Shared, documents: OpenDocuments) -> Callable[[], None]:
+def _share_tools(
+    places: Places, context: ConversationContext, documents: OpenDocuments
+) -> Callable[[], None]:
     """Let the user's other agents use our tools, if the user wants that; return what ends it."""
-    if not shared.settings(None).settings.share_tools:
+    if not context.user.settings.of(None).settings.share_tools:
         return lambda: None
     from oh_daemon.frontends.mcp_server.served_tools import ToolSocket  # noqa: PLC0415 - needed only to share tools.
 
-    tool_socket = ToolSocket(places.tool_sockets, shared, documents.folders)
+    tool_socket = ToolSocket(places.tool_sockets, context, documents.folders)
     try:
         tool_socket.open()
     except (DaemonError, OSError) as exc:

@@ -17,11 +17,9 @@ from pathlib import Path
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.message_content import Resolver
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import Shared
+from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.features.attachments.images import Attachments
-from oh_daemon.features.models.models import Models
 from oh_daemon.features.review.handlers import AgentChanges
-from oh_daemon.frontends.lsp.client_models import ClientModels
 from oh_daemon.frontends.lsp.client_tool_calls import ClientTools
 from oh_daemon.frontends.lsp.publisher import Publisher
 from oh_daemon.frontends.lsp.sync import OpenDocuments
@@ -41,11 +39,9 @@ _ALONE = nullcontext()
 class Daemon:
     """One per client. Its fields are never reassigned once it serves."""
 
-    shared: Shared
     documents: OpenDocuments
     outbox: Outbox
     publisher: Publisher
-    models: Models | ClientModels
     client_tools: ClientTools
     conversations: Conversations
     serial: Serial
@@ -62,7 +58,11 @@ class Daemon:
 
     def __post_init__(self) -> None:
         self.resolver = Resolver(self.conversations, self.attachments)
-        self.file_names = FileNames(self.shared.spawner)
+        self.file_names = FileNames(self.context.services.spawner)
+
+    @property
+    def context(self) -> ConversationContext:
+        return self.conversations.context
 
     @property
     def workers(self) -> Executor:
@@ -100,7 +100,7 @@ class Daemon:
     def stop(self, left_s: float) -> None:
         """End all conversations within about `left_s`, then every process that is left."""
         self.conversations.close_all(max(0.1, left_s - 0.8))
-        self.shared.close()
+        self.context.services.close()
 
 
 def started_pool(n_threads: int) -> ThreadPoolExecutor:

@@ -2,7 +2,7 @@
 
 A handler such as `terminal_kill(shells, params)` takes parts by the names in `ARGUMENTS`. It knows
 neither `Daemon` nor `Live`, so a test or another frontend can call it as well. A call reads
-`Daemon.shared` here only.
+`Daemon.context` here only.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ CALL_PARTS: Mapping[str, Callable[[Call], object]] = {
     "file_names": lambda call: call.daemon.file_names,
     "find_skills": lambda call: partial(find_skills, call.daemon.conversations),
     "has_others": lambda call: call.daemon.has_others,
-    "model_secrets": lambda call: call.daemon.models.secrets,
-    "models": lambda call: call.daemon.models,
+    "model_secrets": lambda call: call.daemon.context.user.models.secrets,
+    "models": lambda call: call.daemon.context.user.models,
     "on_forked": lambda call: call.daemon.publisher.on_forked,
     "outbox": lambda call: call.daemon.outbox,
     "publisher": lambda call: call.daemon.publisher,
@@ -100,17 +100,16 @@ CALL_PARTS: Mapping[str, Callable[[Call], object]] = {
     "speaking": lambda call: call.daemon.speaking,
     "started_at": lambda call: call.daemon.started_at,
     "workers": lambda call: call.daemon.workers,
-    # Services that all conversations of the daemon share.
-    "command_secrets": lambda call: call.daemon.shared.secrets,
-    "editor": lambda call: call.daemon.shared.editor,
-    "efforts_of": lambda call: call.daemon.shared.efforts_of,
-    "is_sandbox_known": lambda call: call.daemon.shared.is_sandbox_known,
-    "language_servers": lambda call: call.daemon.shared.servers,
-    "masker": lambda call: call.daemon.shared.masker,
-    "sandbox": lambda call: call.daemon.shared.sandbox,
-    "servers": lambda call: call.daemon.shared.mcp,
-    "settings": lambda call: call.daemon.shared.settings,
-    "trust": lambda call: call.daemon.shared.trust,
+    # The records of the client's conversations.
+    "command_secrets": lambda call: call.daemon.context.user.secrets,
+    "editor": lambda call: call.daemon.context.client.editor,
+    "is_sandbox_known": lambda call: call.daemon.context.user.sandbox.is_known,
+    "language_servers": lambda call: call.daemon.context.client.servers,
+    "masker": lambda call: call.daemon.context.services.masker,
+    "sandbox": lambda call: call.daemon.context.user.sandbox.level,
+    "servers": lambda call: call.daemon.context.services.mcp,
+    "settings": lambda call: call.daemon.context.user.settings.of,
+    "trust": lambda call: call.daemon.context.user.trust,
 }
 
 

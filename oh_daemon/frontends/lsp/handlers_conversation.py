@@ -363,7 +363,6 @@ _NEEDED = {
 def conversation_set_option(
     conversations: Conversations,
     conversation: Conversation,
-    efforts_of: Callable[[str], Sequence[str]],
     params: m.SetOptionParams,
     request: Repeatable,
 ) -> Json:
@@ -372,7 +371,7 @@ def conversation_set_option(
         values = check_options({named: params.value})
     earlier, journal = request.earlier(conversation), conversation.journal
     if named == "effort" and params.value != "default":
-        efforts = efforts_of(journal.state.options["model"])
+        efforts = conversations.context.user.models.efforts_of(journal.state.options["model"])
         if params.value not in efforts:
             what = f"cannot be {params.value!r} with this model: {', '.join(('default', *efforts))}"
             raise InvalidParamsError.at("value", what, "unknown")

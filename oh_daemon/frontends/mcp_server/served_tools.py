@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.conversations.services import Shared
+from oh_daemon.conversations.services import ConversationContext
 from oh_daemon.features.approval.policy import decide
 from oh_daemon.features.approval.rules import ruling_of
 from oh_daemon.features.edit.edit import EditTool
@@ -43,16 +43,17 @@ _PATIENCE_S = 10.0
 class ServedTools:
     """The tools for one client. Calls run one after the other."""
 
-    def __init__(self, shared: Shared, folders: Sequence[Path]) -> None:
-        self._shared = shared
+    def __init__(self, context: ConversationContext, folders: Sequence[Path]) -> None:
+        self._context, self._masker = context, context.services.masker
         self._folders = folders
         self._lock = threading.Lock()
         self._id = new_id()
-        own, servers = Folders(tuple(folders)), shared.servers
-        documents = Documents(own, shared.editor, EditHistory(own, MemoryLog()), shared.locks)
+        own, client, locks = Folders(tuple(folders)), context.client, context.services.locks
+        documents = Documents(own, client.editor, EditHistory(own, MemoryLog()), locks)
+        servers = client.servers
         watch = Problems(documents, servers).watch if servers and servers.can_report else unwatched
         tools: list[Tool] = [EditTool(documents, watch)]
-        tools += search_tools(documents, own, shared.spawner)
+        tools += search_tools(documents, own, context.services.spawner)
         if servers is not None:
             tools += language_tools(documents, servers)
         self._tools = {tool.spec.name: tool for tool in tools}
@@ -68,29 +69,29 @@ class ServedTools:
             return ToolResult.of(parsed.error or "", is_error=True)
         with self._lock:
             result = self._run(parsed.tool, parsed.args, cancel)
-        text = self._shared.masker.mask(json.dumps(result.content))
+        text = self._masker.mask(json.dumps(result.content))
         return ToolResult(tuple(json.loads(text)), result.is_error)
 
     def _run(self, tool: Tool, args: Json, cancel: CancelToken) -> ToolResult:
         try:
             intent = plan(tool, args)
         except ToolError as exc:
-            return result_of(exc, self._shared.masker)
+            return result_of(exc, self._masker)
         refusal = self._refusal(tool.spec, intent)
         if refusal is not None:
             return ToolResult.of(refusal, is_error=True)
         # Other agents get only whole results.
-        context = ToolContext(self._id, new_id(), cancel, lambda _text: None, self._shared.masker)
+        context = ToolContext(self._id, new_id(), cancel, lambda _text: None, self._masker)
         return run_tool(tool, args, context)
 
     def _refusal(self, spec: ToolSpec, intent: Intent) -> str | None:
-        settings = self._shared.settings(self._folders[0]).settings
+        settings = self._context.user.settings.of(self._folders[0]).settings
         options = {"mode": settings.mode, "approval": "askNever"}
         ruling = ruling_of(settings.rules, (spec.name,), ())
         verdict = decide(spec, intent, options, self_rating=None, ruling=ruling)
         if verdict.effect != "allow":
             return f"This is refused: {verdict.rule}; only the user may do it, in the editor."
-        is_trusted = all(self._shared.trust.of(folder) == "full" for folder in self._folders)
+        is_trusted = all(self._context.user.trust.of(folder) == "full" for folder in self._folders)
         if intent.footprint.writes and not is_trusted:
             return "The user does not trust this folder, so nothing in it may be changed."
         return None
@@ -99,10 +100,12 @@ class ServedTools:
 class ToolSocket:
     """The socket of one daemon; after `close`, no client can connect."""
 
-    def __init__(self, home: Path, shared: Shared, folders: Callable[[], Sequence[Path]]) -> None:
+    def __init__(
+        self, home: Path, context: ConversationContext, folders: Callable[[], Sequence[Path]]
+    ) -> None:
         self._home = home
         self._name = f"{os.getpid()}.sock"
-        self._shared = shared
+        self._context = context
         self._folders = folders
 
     def open(self) -> None:
@@ -124,7 +127,7 @@ class ToolSocket:
             wanted, folders = Path(line.decode().rstrip("\n")), self._folders()
             if any(wanted.is_relative_to(folder.resolve()) for folder in folders):
                 writer.write(_LET_IN)
-                await serve(reader, writer, ServedTools(self._shared, folders))
+                await serve(reader, writer, ServedTools(self._context, folders))
         writer.close()
 
     def close(self) -> None:

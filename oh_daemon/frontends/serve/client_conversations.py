@@ -14,10 +14,9 @@ from typing import Protocol
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.following import Followed
 from oh_daemon.conversations.open_conversation import Live
-from oh_daemon.conversations.services import Recipe, Shared
+from oh_daemon.conversations.services import ConversationContext, Recipe
 from oh_daemon.conversations.sub_agents import equipped
 from oh_daemon.frontends.lsp.composition import Window
-from oh_daemon.frontends.serve.active_client import Acting
 from oh_daemon.kernel.conversation import Conversation
 from oh_daemon.kernel.journal import History
 from oh_daemon.kernel.ports import EventLog, Json
@@ -31,10 +30,9 @@ from oh_daemon.workspace.paths import path_from_uri
 class Host(Protocol):
     """What all clients share."""
 
-    shared: Shared
     conversations: Conversations
 
-    def act(self, conversation_id: str, window: Window) -> Acting: ...
+    def act(self, conversation_id: str, window: Window) -> ConversationContext: ...
 
     def on_deleted(self, history: History, *, but: Window) -> None: ...
 
@@ -45,7 +43,7 @@ class ClientConversations(Conversations):
     """See `Conversations`, all of which are the same for all clients."""
 
     def __init__(self, host: Host, window: Window) -> None:
-        super().__init__(window.shared, equipped, host.conversations.here)
+        super().__init__(window.context, equipped, host.conversations.here)
         self._host = host
         self._window = window
 
@@ -112,9 +110,8 @@ class ClientConversations(Conversations):
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
     ) -> Live:
         """Make it so that whoever sends the message of a turn acts in it."""
-        named = state.conversation_id
-        shared = self._host.act(named, self._window).shared(self._host.shared)
-        own = Conversations(shared, equipped, self._host.conversations.here)
+        context = self._host.act(state.conversation_id, self._window)
+        own = Conversations(context, equipped, self._host.conversations.here)
         return own._make(state, log, epoch, folders, recipe)
 
 

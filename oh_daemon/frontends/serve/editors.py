@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.conversations.services import Shared
 from oh_daemon.frontends.lsp.composition import Window
 from oh_daemon.kernel.editor_ports import (
     ANSWER_DEADLINE_S,
@@ -23,13 +22,18 @@ from oh_daemon.kernel.editor_ports import (
     TextEdit,
 )
 from oh_daemon.kernel.ports import Json
+from oh_daemon.protocol.daemon_messages import OpenPort
 from oh_daemon.protocol.errors import ToolError
 from oh_daemon.protocol.language_servers import Diagnostic
 from oh_daemon.workspace.files import sha256_of
 
 
 class Present(Protocol):
-    """The clients that are there now, and whatever changes in their editors."""
+    """The clients that are connected now; as one, they are the `ClientConnection` of all."""
+
+    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None: ...
+
+    def is_watched(self, conversation_id: str) -> bool: ...
 
     def windows(self) -> Sequence[Window]: ...
 
@@ -41,15 +45,15 @@ class Present(Protocol):
 class EditorOfMany:
     """Implements `kernel.editor_ports.Editor`."""
 
-    def __init__(self, acting: Callable[[], Shared], present: Present) -> None:
-        self._acting = acting
+    def __init__(self, sender: Callable[[], Window], present: Present) -> None:
+        self._sender = sender
         self._present = present
         self.listen = present.listen
 
     def _editors(self) -> list[Editor]:
         """Return all, that of the client that acts first."""
-        first = self._acting().editor
-        editors = [each.shared.editor for each in self._present.windows()]
+        first = self._sender().editor
+        editors = [each.editor for each in self._present.windows()]
         return sorted(filter(None, editors), key=lambda each: each is not first)
 
     def _showing(self, path: Path) -> Editor | None:
@@ -135,7 +139,7 @@ class ServersOfMany:
         self._windows = windows
 
     def _servers(self) -> list[LanguageServers]:
-        return [each.shared.servers for each in self._windows() if each.shared.servers]
+        return [each.servers for each in self._windows() if each.servers]
 
     @property
     def can_report(self) -> bool:

@@ -12,18 +12,18 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from oh_daemon.conversations.conversations import Conversations
 from oh_daemon.conversations.daemon_log import log_to
-from oh_daemon.conversations.services import share_beside, share_for_user
+from oh_daemon.conversations.services import ClientConnection, ConversationContext, compose, user_of
 from oh_daemon.conversations.sub_agents import equipped
 from oh_daemon.features.sandbox.levels import Sandbox
 from oh_daemon.features.sandbox.self_test import SelfTest
 from oh_daemon.features.settings.places import Places
 from oh_daemon.features.settings.sources import SettingsSources
+from oh_daemon.features.trust.trust import by_real_path
 from oh_daemon.frontends.lsp.client_facts import ClientFacts
 from oh_daemon.frontends.lsp.composition import Window, verdicts_of
 from oh_daemon.frontends.lsp.daemon import started_pool
@@ -32,7 +32,7 @@ from oh_daemon.frontends.serve.active_client import Acting
 from oh_daemon.frontends.serve.client_conversations import ClientConversations, sees
 from oh_daemon.jsonrpc.main_loop import Service
 from oh_daemon.jsonrpc.serial import Serial
-from oh_daemon.kernel.journal import History
+from oh_daemon.kernel.journal import History, Listener
 from oh_daemon.kernel.turns import BUSY
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.daemon_messages import OpenPort
@@ -46,26 +46,20 @@ _HELLO_S = 30.0
 _STOP_S = 2.0
 
 
-class Hub:
-    """Thread-safe. Implements `kernel.journal.Listener` for all conversations, and `Present`."""
+class Hub(ClientConnection, Listener):
+    """Thread-safe. Stands for all clients of the process, and implements `Present`."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
+        super().__init__(listeners=(self,))
         self._places = Places(environment)
         self._self_test = SelfTest(environment)
         sources = SettingsSources(environment, self._places.settings_file)
-        shared, _models = share_for_user(self._places, {}, sources, self._self_test)
-        log_to(self._places.log_file, sources.merged().settings.log_level, shared.masker)
-        self.shared = replace(
-            shared,
-            is_watched=self._is_watched,
-            is_sandbox_known=self._self_test.is_known,
-            tell_ports=self._tell_ports,
-            listeners=(self,),
-        )
+        services, user, _models = compose(self._places, {}, sources, self._self_test)
+        log_to(self._places.log_file, sources.merged().settings.log_level, services.masker)
         self._self_test.verify(lambda: sources.merged().settings, tuple, self._tell_level)
-        shared.mcp.open_page = lambda url: any(each.open_page(url) for each in self.windows())
-        shared.mcp.on_change = self._on_servers
-        self.conversations = Conversations(self.shared, equipped)
+        services.mcp.open_page = lambda url: any(each.open_page(url) for each in self.windows())
+        services.mcp.on_change = self._on_servers
+        self.conversations = Conversations(ConversationContext(services, user, self), equipped)
         self.on_quiet: Callable[[], object] = lambda: None
         """Called when a client comes or leaves."""
         self._serial = Serial(started_pool(8))
@@ -139,16 +133,19 @@ class Hub:
         for _, thread in servers:
             thread.join(_STOP_S / 2 / len(servers))
         self.conversations.close_all(_STOP_S / 2)
-        self.shared.close()
+        self.conversations.context.services.close()
 
     def _compose(self, server: Server, facts: ClientFacts) -> Iterator[Service]:
         environment = self._self_test.environment
         sources = SettingsSources(environment, self._places.settings_file, client=facts.settings)
-        shared, models = share_beside(
-            self.shared, self._places, verdicts_of(facts), sources, self._self_test
+        context = self.conversations.context
+        services, user = context.services, context.user
+        trust = user.trust.beside(by_real_path(verdicts_of(facts)))
+        user, _models = user_of(
+            sources, self._self_test, trust, user.decisions, services.masker, self._places
         )
-        window = Window.of(server, facts, shared, models)
-        window.shared = replace(window.shared, listeners=(self,))
+        window = Window(server, facts, services, user)
+        window.listeners = (self,)
         window.publisher.asker.others_can_be_asked = partial(self._has_others, window)
         window.documents.listen(self._on_text)
         daemon = window.daemon(ClientConversations(self, window), self._serial)
@@ -160,22 +157,22 @@ class Hub:
                 self._leaving[server] = daemon.leaving
         yield window.service(daemon, sources)
 
-    def _is_watched(self, conversation_id: str) -> bool:
-        return any(each.publisher.is_watched(conversation_id) for each in self.windows())
+    def is_watched(self, conversation_id: str) -> bool:
+        return any(each.is_watched(conversation_id) for each in self.windows())
 
     def _has_others(self, window: Window, conversation_id: str) -> bool:
         others = (each for each in self.windows() if each is not window)
-        return any(each.publisher.is_watched(conversation_id) for each in others)
+        return any(each.is_watched(conversation_id) for each in others)
 
     # Who is there
 
     def windows(self) -> Sequence[Window]:
         return self._windows
 
-    def act(self, conversation_id: str, window: Window) -> Acting:
-        """Let a client act in a conversation that it begins or opens."""
+    def act(self, conversation_id: str, window: Window) -> ConversationContext:
+        """Let a client act in a conversation that it begins or opens; return its context."""
         acting = self._acting[conversation_id] = Acting(conversation_id, self, window)
-        return acting
+        return acting.context
 
     def _speaking(self, window: Window, conversation_id: str) -> AbstractContextManager[object]:
         acting = self._acting.get(conversation_id)
@@ -228,10 +225,10 @@ class Hub:
     def _seeing(self, history: History) -> list[Window]:
         return [window for window in self.windows() if sees(window, history)]
 
-    def _tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
+    def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
         history = self.conversations.find_history(conversation_id)
         for window in self._seeing(history) if history else ():
-            window.shared.tell_ports(conversation_id, ports)
+            window.tell_ports(conversation_id, ports)
 
     def _tell_level(self, sandbox: Sandbox) -> None:
         for window in self.windows():
@@ -239,4 +236,4 @@ class Hub:
 
     def _on_servers(self) -> None:
         for window in self.windows():
-            window.tell_servers(self.shared.mcp)
+            window.tell_servers(self.conversations.context.services.mcp)

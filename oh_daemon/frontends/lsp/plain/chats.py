@@ -134,7 +134,7 @@ class Chats:
                 if files is None:
                     raise InvalidParamsError.at("uri", "is no chat file of an open folder")
                 files.ensure(path)
-                writer = ChatWriter(path, files, self._daemon.shared.editor)
+                writer = ChatWriter(path, files, self._daemon.context.client.editor)
                 chat = self._by_path[path] = Chat(files, writer)
             self.last = chat
             return chat
@@ -233,7 +233,7 @@ class Chats:
         # The agent works in the first folder, which is where the chat is.
         home = chat.files.folder
         folders = sorted(daemon.folders(), key=lambda folder: folder != home)
-        title = title_of((TextPart(text=words),), daemon.shared.masker.mask)
+        title = title_of((TextPart(text=words),), daemon.context.services.masker.mask)
         daemon.publisher.subscribed.add(conversation_id)
         params = m.StartParams(title=title or None)
         live = daemon.conversations.start(params, folders, conversation_id=conversation_id)

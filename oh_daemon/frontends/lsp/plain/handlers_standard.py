@@ -113,7 +113,8 @@ def _act(
 def _place_part(daemon: Daemon, action: ChosenAction, path: Path | None) -> Json:
     """Return the selected text as the editor shows it, or a link to the place if it is unknown."""
     span = action.range.model_dump(mode="json")
-    document, servers = daemon.documents.document(path) if path else None, daemon.shared.servers
+    document = daemon.documents.document(path) if path else None
+    servers = daemon.context.client.servers
     text = ""
     if document is not None and servers is not None:
         offsets = servers.offsets(document.text)
