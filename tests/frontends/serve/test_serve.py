@@ -55,6 +55,23 @@ def test_two_clients_see_the_same_and_both_write(world: World) -> None:
     assert "of the other" in str(one.events)
 
 
+def test_sender_of_a_message_decides_whose_trust_its_turn_has(world: World) -> None:
+    names = ("by-one", "by-other", "by-one-again")
+    steps = [step for n in names for step in (call("terminal", command=f"touch {n}"), say("Done."))]
+    world.script(*steps)
+    world.serve()
+    one = world.daemon()
+    conversation = world.start(one)
+    world.turn(one)
+    other = world.daemon(trusted=False)
+    other.request("conversation/open", {"conversationId": conversation, "replay": "none"})
+    world.send(other, conversation, "of one who does not trust the folder")
+    world.turn(one, nth=2)
+    world.send(one, conversation, "of one who does")
+    world.turn(one, nth=3)
+    assert [name for name in names if (world.project / name).exists()] == ["by-one", "by-one-again"]
+
+
 def test_an_approval_goes_to_all_and_the_first_answer_counts(world: World) -> None:
     world.script(touch("made"), say("Done."))
     world.serve()
