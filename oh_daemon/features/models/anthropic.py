@@ -194,7 +194,7 @@ def _source(url: str) -> Json:
 
 def _chunks(events: Iterator[Json]) -> Iterator[Json]:
     # A ping, of which nothing becomes, must not count as a piece of the answer.
-    return filter(None, chunks_of(events, _Reader().chunk))
+    return chunks_of(events, _Reader().chunk)
 
 
 class _Reader:
@@ -202,10 +202,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self._usage: Json = {}
-        self._n_calls = 0
-        self._input: Json | None = None
-        """The input of the call under way, unless it comes in pieces."""
-        self._is_call = False
+        self._calls: set[object] = set()
+        """Indexes of the blocks that are calls of our tools; others have input in pieces, too."""
 
     def chunk(self, event: Json) -> Json:
         """Return an event's chunk, empty if not needed. Raises `KeyError` for a broken event."""
@@ -214,11 +212,9 @@ class _Reader:
                 message = event["message"]
                 return {"id": message.get("id"), **self._usage_chunk(message.get("usage"))}
             case "content_block_start":
-                return self._start_block(event["content_block"])
+                return self._start_block(event.get("index", 0), event["content_block"])
             case "content_block_delta":
-                return self._extend_block(event["delta"])
-            case "content_block_stop":
-                return self._end_block()
+                return self._extend_block(event.get("index", 0), event["delta"])
             case "message_delta":
                 end = delta_chunk()
                 end["choices"][0]["finish_reason"] = event["delta"].get("stop_reason")
@@ -226,13 +222,12 @@ class _Reader:
             case _:
                 return {}
 
-    def _start_block(self, block: Json) -> Json:
-        self._is_call = block["type"] == "tool_use"
+    def _start_block(self, index: int, block: Json) -> Json:
         match block["type"]:
             case "tool_use":
-                self._n_calls += 1
-                self._input = block.get("input") or {}
-                return call_chunk(self._n_calls - 1, {"name": block["name"]}, block["id"])
+                self._calls.add(index)
+                function = {"name": block["name"], "arguments": block.get("input")}
+                return call_chunk(index, function, block["id"])
             case "redacted_thinking":
                 return delta_chunk(thinking_blocks=[block])
             case "text" if block.get("text"):
@@ -240,12 +235,12 @@ class _Reader:
             case _:
                 return {}
 
-    def _extend_block(self, delta: Json) -> Json:
+    def _extend_block(self, index: int, delta: Json) -> Json:
         match delta.get("type"):
             case "text_delta":
                 return delta_chunk(content=delta["text"])
-            case "input_json_delta" if self._is_call:
-                return self._arguments(delta["partial_json"])
+            case "input_json_delta" if index in self._calls:
+                return call_chunk(index, {"arguments": delta["partial_json"]})
             case "thinking_delta":
                 text = delta["thinking"]
                 block = {"type": "thinking", "thinking": text}
@@ -255,15 +250,6 @@ class _Reader:
                 return delta_chunk(thinking_blocks=[block])
             case _:
                 return {}
-
-    def _end_block(self) -> Json:
-        left, self._input = self._input, None
-        return {} if left is None else self._arguments(json.dumps(left))
-
-    def _arguments(self, text: str) -> Json:
-        if text:
-            self._input = None
-        return call_chunk(self._n_calls - 1, {"arguments": text})
 
     def _usage_chunk(self, usage: Json | None) -> Json:
         """Return all of the usage so far: later events repeat only some of its figures."""

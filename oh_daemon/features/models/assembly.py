@@ -5,19 +5,19 @@ Invariant: all text that it returns is valid Unicode, so the next request is str
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from json import dumps, loads
-from typing import Any, Literal
-
-from pydantic import InstanceOf, TypeAdapter
-from typing_extensions import TypedDict
+from typing import Any, Literal, cast
 
 from oh_daemon.common.plain_text import well_formed
-from oh_daemon.features.models.stream_events import broken_event
-from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta, ToolCall
+from oh_daemon.features.models.call_pieces import Piece, Tools, as_object, read_calls, read_piece
+from oh_daemon.features.models.failures import unreachable
+from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta
 from oh_daemon.protocol.status import Usage
 
+Channel = Literal["text", "reasoning"]
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", ""]
 _FINISH: Mapping[str, FinishReason] = {
     "tool_calls": "tool_calls",
@@ -35,6 +35,7 @@ _TEXT_OF_BLOCK: Mapping[str, str] = {
     "reasoning.summary": "summary",
 }
 """Kinds of thinking blocks that come in pieces (Anthropic, OpenRouter), with their text's field."""
+_PARSER = "check the server's tool parser, or set `llm.nativeToolCalling` to false"
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
@@ -61,54 +62,27 @@ class _Text:
         return "".join(self.pieces) + ("\ufffd" if self.half else "")
 
 
+_REASONING = ("reasoning_content", "reasoning", "reasoning_text", "thinking")
+"""Fields in which servers send reasoning; some send it in two of them."""
+
+
 @dataclass(slots=True)
-class _Call:
-    id: str
-    name: str = ""
-    arguments: _Text = field(default_factory=_Text)
+class _Choice:
+    """One of the answers in a stream; a server may spread one answer over several."""
 
-
-class _Function(TypedDict, total=False):
-    # pydantic's str refuses half a surrogate pair, which a piece may hold.
-    name: InstanceOf[str] | None
-    arguments: InstanceOf[str] | None
-
-
-class _CallPiece(TypedDict, total=False):
-    index: int | None
-    id: InstanceOf[str] | None
-    function: _Function | None
-
-
-class _Delta(TypedDict, total=False):
-    tool_calls: list[_CallPiece] | None
-    thinking_blocks: list[dict[str, Any]] | None
-    reasoning_details: list[dict[str, Any]] | None
-
-
-class _Choice(TypedDict, total=False):
-    delta: _Delta | None
-    finish_reason: str | None
-
-
-class _Chunk(TypedDict, total=False):
-    choices: list[_Choice] | None
-    usage: dict[str, Any] | None
-
-
-_CHUNK = TypeAdapter(_Chunk)
-"""The form of the fields that `Assembly` reads; other fields may have any form."""
+    texts: dict[Channel, _Text] = field(
+        default_factory=lambda: {"text": _Text(), "reasoning": _Text()}
+    )
+    pieces: list[Piece] = field(default_factory=list[Piece])
+    finish_reason: str | None = None
 
 
 def chunks_of(events: Iterable[Json], translate: Callable[[Json], Json]) -> Iterator[Json]:
-    """Yield what becomes of each event. Raises `broken_event()` for one of another form."""
+    """Yield what becomes of each event; an event that lacks what it is about costs only itself."""
     for event in events:
-        try:
-            chunk = translate(event)
-            _CHUNK.validate_python(chunk)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise broken_event() from None
-        yield chunk
+        with suppress(ValueError, LookupError, TypeError, AttributeError):
+            if chunk := translate(event):
+                yield chunk
 
 
 def delta_chunk(**delta: Any) -> Json:
@@ -121,51 +95,83 @@ def call_chunk(index: int, function: Json, call_id: str | None = None) -> Json:
 
 
 class Assembly:
-    """Feed it every chunk, then call `answer`. `on_delta` gets each piece as it comes."""
+    """Feed it every chunk, then call `answer`. `on_delta` gets each piece as it comes.
 
-    def __init__(self, on_delta: Callable[[ModelDelta], None]) -> None:
+    Whatever has another form than in OpenAI's API is read for what it holds, or skipped.
+    """
+
+    def __init__(self, on_delta: Callable[[ModelDelta], None], tools: Sequence[Json] = ()) -> None:
+        """`tools` are those of the request: they tell which names a stream may mean."""
         self._on_delta = on_delta
-        self._texts: dict[Literal["text", "reasoning"], _Text] = {
-            "text": _Text(),
-            "reasoning": _Text(),
-        }
-        self._calls: list[_Call] = []
-        self._call_by_index: dict[int, _Call] = {}
+        self._tools = Tools(tools)
+        self._choices: dict[object, _Choice] = {}
+        self._shown: dict[Channel, object] = {}
+        """By channel, the choice whose text is shown: the first that had some."""
         self._blocks: list[Json] = []
         self._response_id: str | None = None
         self.usage: Json | None = None
-        self.finish_reason: str | None = None
+
+    @property
+    def finish_reason(self) -> str | None:
+        reasons = (choice.finish_reason for choice in self._choices.values())
+        return next(filter(None, reasons), None)
 
     def feed(self, chunk: Json) -> None:
-        self._response_id = self._response_id or chunk.get("id")
-        self.usage = chunk.get("usage") or self.usage
-        choices = chunk.get("choices")
-        if not choices:
-            return
-        choice = choices[0]
-        delta: Json = choice.get("delta") or {}
-        self._feed_text("reasoning", delta.get("reasoning_content") or delta.get("reasoning"))
-        self._feed_text("text", delta.get("content"))
-        if delta.get("refusal"):
-            self._feed_text("text", delta["refusal"])
-            self.finish_reason = "refusal"
+        match chunk.get("id"):
+            case str(response_id):
+                self._response_id = self._response_id or response_id
+            case _:
+                pass
+        self.usage = as_object(chunk.get("usage")) or self.usage
+        for n, choice in enumerate(_objects(chunk.get("choices"))):
+            key = choice.get("index", n)
+            self._feed_choice(key if isinstance(key, int | str) else n, choice)
+
+    def _feed_choice(self, key: object, fields: Json) -> None:
+        choice = self._choices.setdefault(key, _Choice())
+        for name in ("delta", "message"):
+            if isinstance(fields.get(name), dict):
+                self._feed_delta(key, fields[name], is_whole=name == "message")
+        reason = fields.get("finish_reason")
+        if isinstance(reason, str):
+            choice.finish_reason = choice.finish_reason or reason
+
+    def _feed_delta(self, key: object, delta: Json, *, is_whole: bool) -> None:
+        """Add a piece of an answer, or with `is_whole`, what of the whole has not come yet."""
+        choice = self._choices[key]
+        reasoning = next(filter(None, map(delta.get, _REASONING)), None)
+        refusal = delta.get("refusal")
+        texts: list[tuple[Channel, str]] = [("reasoning", text) for _, text in _texts_in(reasoning)]
+        texts += [*_texts_in(delta.get("content")), *_texts_in(refusal)]
+        channels: tuple[Channel, ...] = ("reasoning", "text")
+        for channel in channels:
+            text = "".join(text for name, text in texts if name == channel)
+            before = choice.texts[channel].whole() if is_whole else ""
+            if text.strip() != before.strip() or not before:
+                self._feed_text(channel, key, text.removeprefix(before))
+        if refusal:
+            choice.finish_reason = "refusal"
         for name in ("thinking_blocks", "reasoning_details"):
-            for block in delta.get(name) or ():
+            for block in _objects(delta.get(name)):
                 self._feed_block(block)
-        for piece in delta.get("tool_calls") or ():
-            self._feed_call(piece)
-        self.finish_reason = self.finish_reason or choice.get("finish_reason")
+        if not (is_whole and choice.pieces):
+            choice.pieces += filter(None, map(read_piece, _entries(delta)))
 
     def answer(self, usage: Usage) -> ModelAnswer:
-        """Return what came; its finish reason is empty when the provider gave none."""
-        calls = tuple(
-            ToolCall(_valid(call.id), _valid(call.name), call.arguments.whole())
-            for call in self._calls
-        )
+        """Return what came; its finish reason is empty when the provider gave none.
+
+        Raises `NetworkError` when it is not clear what the calls in it are.
+        """
         finish = _FINISH.get(self.finish_reason, "stop") if self.finish_reason else ""
+        pieces = next((each.pieces for each in self._choices.values() if each.pieces), None)
+        calls = read_calls(pieces, self._tools, is_cut=finish == "length") if pieces else ()
+        if calls is None:
+            raise unreachable(
+                "the tool calls of the answer came in pieces that do not fit", _PARSER
+            )
         return ModelAnswer(
-            text=self._texts["text"].whole(),
-            reasoning=self._texts["reasoning"].whole(),
+            text=self._text("text"),
+            reasoning=self._text("reasoning"),
             thinking_blocks=_valid_blocks(self._blocks),
             tool_calls=calls,
             finish_reason="tool_calls" if calls and finish == "stop" else finish,
@@ -173,11 +179,15 @@ class Assembly:
             response_id=self._response_id,
         )
 
-    def _feed_text(self, channel: Literal["text", "reasoning"], piece: Any) -> None:
-        if isinstance(piece, str) and piece:
-            clean = self._texts[channel].feed(piece)
-            if clean:
-                self._on_delta(ModelDelta(channel, clean))
+    def _text(self, channel: Channel) -> str:
+        if channel not in self._shown:
+            return ""
+        return self._choices[self._shown[channel]].texts[channel].whole()
+
+    def _feed_text(self, channel: Channel, key: object, piece: str) -> None:
+        clean = self._choices[key].texts[channel].feed(piece) if piece else ""
+        if piece and self._shown.setdefault(channel, key) == key and clean:
+            self._on_delta(ModelDelta(channel, clean))
 
     def _feed_block(self, block: Json) -> None:
         """Add a piece of thinking to the last block, or begin a block, as after a signature."""
@@ -193,21 +203,41 @@ class Assembly:
         text = f"{last.get(name, '')}{block.get(name, '')}"
         self._blocks[-1] = {**last, **block, name: text}
 
-    def _feed_call(self, piece: Json) -> None:
-        function: Json = piece.get("function") or {}
-        call = self._call_at(piece.get("index") or 0, piece.get("id") or "")
-        call.name = call.name or function.get("name") or ""
-        if function.get("arguments"):
-            call.arguments.feed(function["arguments"])
 
-    def _call_at(self, index: int, call_id: str) -> _Call:
-        """Return a piece's call. Some servers use index 0 for all, so a new id is a new call."""
-        call = self._call_by_index.get(index)
-        if call is None or (call_id and call.id not in ("", call_id)):
-            call = self._call_by_index[index] = _Call(call_id)
-            self._calls.append(call)
-        call.id = call.id or call_id
-        return call
+def _objects(value: Any) -> list[Json]:
+    """Return the objects in a list; none if it is something else."""
+    values = cast("list[Any]", value) if isinstance(value, list) else []
+    return list(filter(None, map(as_object, values)))
+
+
+def _entries(delta: Json) -> Sequence[Any]:
+    """Return the calls in a delta, which may be a list, one call, or calls by their number."""
+    entries: Any = delta.get("tool_calls")
+    if isinstance(entries, list):
+        return cast("list[Any]", entries)
+    if not (fields := as_object(entries)):
+        function = as_object(delta.get("function_call"))
+        return [{"function": function}] if function else ()
+    if {"function", "name"} & fields.keys():
+        return [fields]
+    return [{"index": key, **as_object(each)} for key, each in fields.items()]
+
+
+def _texts_in(content: Any) -> Iterator[tuple[Channel, str]]:
+    """Yield the texts of a content: one text, or parts such as Mistral sends while it reasons."""
+    match content:
+        case str(text):
+            yield "text", text
+        case [*parts]:
+            for part in parts:
+                yield from _texts_in(part)
+        case {"thinking": inner} | {"type": "reasoning", "text": inner}:
+            for _, text in _texts_in(inner):
+                yield "reasoning", text
+        case {"text": str(text)}:
+            yield "text", text
+        case _:
+            pass
 
 
 def _valid_blocks(blocks: list[Json]) -> tuple[Json, ...]:
@@ -220,7 +250,3 @@ def _valid_blocks(blocks: list[Json]) -> tuple[Json, ...]:
         return tuple(loads(text.decode("utf-16-le")))
     except UnicodeDecodeError:
         return ()
-
-
-def _valid(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

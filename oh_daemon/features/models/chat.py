@@ -7,17 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from oh_daemon.features.models.assembly import chunks_of
+from oh_daemon.features.models.call_pieces import SIGNATURE
 from oh_daemon.features.models.dialect import Call, Dialect, without_none
 from oh_daemon.features.models.http import bearer_headers
 from oh_daemon.features.models.model_messages import STOP
 from oh_daemon.features.models.openai_models import accepted_chat, is_openai
 from oh_daemon.features.models.providers import Provider
 from oh_daemon.kernel.ports import Json
-
-_SIGNATURE = "__thought__"
-"""Between the id of a call and the signature that Gemini wants back with it, as litellm joins them:
-so a conversation may change between both ways at any time."""
 
 
 def chat_fields(call: Call) -> Json:
@@ -89,13 +85,13 @@ def _with_schema_without(tool: Json, names: Collection[str]) -> Json:
 def _sent(message: Json) -> Json:
     """Leave out an empty `content`, and give Gemini's signatures back where they came from."""
     message = without_none(message)
-    if not any(_SIGNATURE in call["id"] for call in message.get("tool_calls", ())):
+    if not any(SIGNATURE in call["id"] for call in message.get("tool_calls", ())):
         return message
     return {**message, "tool_calls": [_signed(call) for call in message["tool_calls"]]}
 
 
 def _signed(call: Json) -> Json:
-    signature = call["id"].partition(_SIGNATURE)[2]
+    signature = call["id"].partition(SIGNATURE)[2]
     return (
         {**call, "extra_content": {"google": {"thought_signature": signature}}}
         if signature
@@ -104,32 +100,7 @@ def _signed(call: Json) -> Json:
 
 
 def _chunks(events: Iterator[Json]) -> Iterator[Json]:
-    return chunks_of(events, _read)
-
-
-def _read(event: Json) -> Json:
-    for choice in event.get("choices") or ():
-        _read_parts(choice.get("delta") or {})
-    return event
-
-
-def _read_parts(delta: Json) -> None:
-    """Put what some providers send otherwise where OpenAI has it."""
-    for call in delta.get("tool_calls") or ():
-        match call:
-            case {
-                "id": str(call_id),
-                "extra_content": {"google": {"thought_signature": str(seal)}},
-            }:
-                call["id"] = f"{call_id}{_SIGNATURE}{seal}"
-            case _:
-                pass
-    if isinstance(delta.get("content"), list):
-        # Mistral's models that reason send parts, those of the reasoning with texts inside.
-        parts: list[Json] = delta.pop("content")
-        thoughts = [text for part in parts for text in part.get("thinking") or ()]
-        delta["reasoning_content"] = "".join(text.get("text", "") for text in thoughts)
-        delta["content"] = "".join(part.get("text", "") for part in parts)
+    return events
 
 
 CHAT = Dialect("/chat/completions", bearer_headers, _body, "messages", _chunks)

@@ -103,7 +103,7 @@ class RemoteModel:
         settings, can = self._settings, self._capabilities
         has_functions = can.calls_functions
         on_delta = progress.on_delta
-        assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed)
+        assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed, request.tools)
         patience = Patience(settings)
         with closing(self._chunks(request, progress.cancel, patience)) as chunks:
             for chunk in chunks:

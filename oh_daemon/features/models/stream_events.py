@@ -7,6 +7,7 @@ contract: some text is lost then, so the whole answer is dropped.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
@@ -34,14 +35,20 @@ _STATUS_OF_CODE = {
 }
 """Errors inside a stream have no status; codes not listed here count as the server's fault."""
 
+_WHOLE = re.compile(rb'^(data|event):|"choices"\s*:|^\s*\{\s*"error"\s*:')
+"""What tells a completion, or an error, from any other page."""
+
 
 def read_events(
     content_type: str, pieces: Iterator[bytes], settings: LLMSettings
 ) -> Iterator[Json]:
     """Yield the events of a body that comes in `pieces`: JSON objects of any form."""
     if "html" in content_type or "json" in content_type:
-        body = b"".join(pieces).decode("utf-8", "replace")
-        raise not_a_stream(content_type, body, settings)
+        body = b"".join(pieces)
+        # Some servers answer with the whole completion, or call a stream of events JSON.
+        pieces = iter([b"data: " + b" ".join(body.split(b"\n")) if body[:1] == b"{" else body])
+        if "html" in content_type or not _WHOLE.search(body):
+            raise not_a_stream(content_type, body.decode("utf-8", "replace"), settings)
     for line in _lines(pieces):
         event = _parse_event(line)
         if event is None:
@@ -88,9 +95,8 @@ def _parse_event(line: str) -> Json | None:
         event = _loads(value)
     except ValueError:
         raise broken_event() from None
-    if not isinstance(event, dict):
-        raise broken_event()
-    return event  # pyright: ignore[reportUnknownVariableType] - decoded JSON.
+    # Something else than an object holds no part of an answer.
+    return event if isinstance(event, dict) else None  # pyright: ignore[reportUnknownVariableType] - decoded JSON.
 
 
 def _loads(text: str) -> object:

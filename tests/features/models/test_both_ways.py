@@ -250,7 +250,8 @@ OTHER_OUTCOMES: Mapping[tuple[str, str], str] = {
     ("anthropic", "error rate_limit_error"): "to litellm, every error in a stream is the server's",
     ("anthropic", "error invalid_request_error"): "the same, and trying again would not help",
     ("anthropic", "stop None"): "litellm makes up a reason; the model has not said that it is done",
-    ("anthropic", "no pieces of a call"): "litellm loses the braces; both mean no arguments",
+    ("anthropic", "an event that is no object"): "it holds no part of an answer",
+    ("anthropic", "a delta without its text"): "the same; litellm breaks at it",
     ("anthropic", "a call as a whole"): "litellm loses the arguments",
 }
 """The dialect and the name of recorded streams that mean something else each way, and why."""

@@ -232,18 +232,8 @@ def test_text_that_is_no_utf8_or_no_unicode_stays_sendable():
     json.dumps(answer.text, ensure_ascii=False).encode()
 
 
-@pytest.mark.parametrize(
-    "event",
-    [
-        *("[]", "5", '"text"', "null", '{"choices": 1}', '{"choices": [1]}'),
-        '{"choices": [{"delta": 1}]}',
-        *('{"choices": [{"delta": {"tool_calls": 5}}]}', '{"usage": 5, "choices": []}'),
-        '{"choices": [{"delta": {"tool_calls": [5]}}]}',
-        '{"choices": [{"delta": {"tool_calls": [{"index": "x", "function": 5}]}}]}',
-    ],
-)
-def test_an_event_of_the_wrong_form_is_an_error_of_the_model_and_no_bug(event: str):
-    body = f"data: {event}\n\n".encode() + b"".join(stream_parts(say("Hello.")))
+def test_event_that_is_cut_is_a_failed_attempt_since_it_may_hold_a_part_of_a_call():
+    body = b'data: {"choices": [{"del\n\n' + b"".join(stream_parts(say("Hello.")))
     broken = pytest.raises(NetworkError, match="broken event")
     with FakeLLM([raw(body)]) as fake, broken as raised:
         ask(fake)
