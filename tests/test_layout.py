@@ -117,7 +117,7 @@ BUDGETS: dict[str, int] = {
     "features/language": 320,
     "features/mcp": 1210,
     "features/memory": 250,
-    "features/models": 3880,
+    "features/models": 4600,
     "features/network": 640,
     "features/pending_changes": 2150,
     "features/project_programs": 200,

@@ -28,8 +28,12 @@ _HALTS = BUSY - {"interrupting"}
 
 
 def may_resume(state: State) -> bool:
-    """Return whether a turn is paused, or the last one ended early."""
-    ended_early = (state.last_turn or {}).get("status") in {"interrupted", "failed"}
+    """Return whether a turn is paused, or the last one ended before its answer was whole."""
+    last = state.last_turn
+    ended_early = last is not None and (
+        last["status"] in {"interrupted", "failed"}
+        or last.get("stopReason") in {"maxTokens", "noAnswer"}
+    )
     return state.status == "paused" or (state.status in {"idle", "error"} and ended_early)
 
 

@@ -245,12 +245,17 @@ def test_nothing_can_be_paused_when_nothing_runs():
         ("idle", "interrupted", True),
         ("error", "failed", True),
         ("idle", "completed", False),
+        ("idle", "maxTokens", True),
+        ("idle", "noAnswer", True),
+        ("idle", "toolErrors", False),
         ("running", "interrupted", False),
         ("idle", None, False),
     ],
 )
 def test_what_can_be_resumed(status: Any, last: str | None, may: bool):
-    ended: Any = {"status": last} if last else None
+    is_reason = last in {"maxTokens", "noAnswer", "toolErrors"}
+    ended: Any = {"status": "completed", "stopReason": last} if is_reason else {"status": last}
+    ended = ended if last else None
     assert may_resume(State("c1", status=status, last_turn=ended)) is may
 
 

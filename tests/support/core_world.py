@@ -158,6 +158,19 @@ class Work:
             ended = turn_end(self.conversation.journal, sent["messageId"], sent.get("turnId"))
         return ended.result(DEADLINE_S)
 
+    def resume(self) -> Any:
+        """Resume, and wait for the end of the turn."""
+        journal = self.conversation.journal
+        with journal.changed:
+            turn_id = self.conversation.resume()["turnId"]
+
+            def read(record: Any) -> Any:
+                is_end = record["event"]["type"] == "turn.completed"
+                return record["event"]["turn"] if is_end and record["turnId"] == turn_id else None
+
+            ended = journal.await_record(read)
+        return ended.result(DEADLINE_S)
+
     def switch(self, model: str) -> None:
         self.conversation.journal.append(e.OptionsChanged(values={"model": model}))
 

@@ -215,6 +215,8 @@ class _Reader:
                 return self._start_block(event.get("index", 0), event["content_block"])
             case "content_block_delta":
                 return self._extend_block(event.get("index", 0), event["delta"])
+            case "message_stop":
+                return {"done": True}
             case "message_delta":
                 end = delta_chunk()
                 end["choices"][0]["finish_reason"] = event["delta"].get("stop_reason")

@@ -9,26 +9,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from json import dumps, loads
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from oh_daemon.common.plain_text import well_formed
-from oh_daemon.features.models.call_pieces import Piece, Tools, as_object, read_calls, read_piece
+from oh_daemon.features.models.answer_ends import FinishReason, end_of
+from oh_daemon.features.models.call_pieces import Piece, Tools, read_calls, read_piece
+from oh_daemon.features.models.decoded import as_object, objects_in
 from oh_daemon.features.models.failures import unreachable
+from oh_daemon.features.models.thinking_tags import (
+    Channel,
+    ThinkingTags,
+    split_thinking,
+    without_closed_thinking,
+)
 from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta
 from oh_daemon.protocol.status import Usage
 
-Channel = Literal["text", "reasoning"]
-FinishReason = Literal["stop", "tool_calls", "length", "content_filter", ""]
-_FINISH: Mapping[str, FinishReason] = {
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "tool_use": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
-}
 _TEXT_OF_BLOCK: Mapping[str, str] = {
     "thinking": "thinking",
     "reasoning.text": "text",
@@ -36,6 +32,7 @@ _TEXT_OF_BLOCK: Mapping[str, str] = {
 }
 """Kinds of thinking blocks that come in pieces (Anthropic, OpenRouter), with their text's field."""
 _PARSER = "check the server's tool parser, or set `llm.nativeToolCalling` to false"
+_CHANNELS: tuple[Channel, ...] = ("reasoning", "text")
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
@@ -73,8 +70,10 @@ class _Choice:
     texts: dict[Channel, _Text] = field(
         default_factory=lambda: {"text": _Text(), "reasoning": _Text()}
     )
+    tags: ThinkingTags = field(default_factory=ThinkingTags)
     pieces: list[Piece] = field(default_factory=list[Piece])
-    finish_reason: str | None = None
+    ends: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    """What was said of its end: the reason, and that of the provider behind."""
 
 
 def chunks_of(events: Iterable[Json], translate: Callable[[Json], Json]) -> Iterator[Json]:
@@ -109,12 +108,16 @@ class Assembly:
         """By channel, the choice whose text is shown: the first that had some."""
         self._blocks: list[Json] = []
         self._response_id: str | None = None
+        self._is_done = False
+        """Whether the mark of the stream's end came."""
         self.usage: Json | None = None
 
     @property
-    def finish_reason(self) -> str | None:
-        reasons = (choice.finish_reason for choice in self._choices.values())
-        return next(filter(None, reasons), None)
+    def is_complete(self) -> bool:
+        """Whether the provider gave a reason for the end, or ended cleanly after some content."""
+        choices = self._choices.values()
+        has_content = any(choice.pieces or choice.texts["text"].pieces for choice in choices)
+        return any(choice.ends for choice in choices) or (self._is_done and has_content)
 
     def feed(self, chunk: Json) -> None:
         match chunk.get("id"):
@@ -122,8 +125,9 @@ class Assembly:
                 self._response_id = self._response_id or response_id
             case _:
                 pass
+        self._is_done = self._is_done or chunk.get("done") is True
         self.usage = as_object(chunk.get("usage")) or self.usage
-        for n, choice in enumerate(_objects(chunk.get("choices"))):
+        for n, choice in enumerate(objects_in(chunk.get("choices"))):
             key = choice.get("index", n)
             self._feed_choice(key if isinstance(key, int | str) else n, choice)
 
@@ -133,36 +137,41 @@ class Assembly:
             if isinstance(fields.get(name), dict):
                 self._feed_delta(key, fields[name], is_whole=name == "message")
         reason = fields.get("finish_reason")
-        if isinstance(reason, str):
-            choice.finish_reason = choice.finish_reason or reason
+        if isinstance(reason, str) and reason:
+            choice.ends.append((reason, str(fields.get("native_finish_reason") or "")))
 
     def _feed_delta(self, key: object, delta: Json, *, is_whole: bool) -> None:
         """Add a piece of an answer, or with `is_whole`, what of the whole has not come yet."""
         choice = self._choices[key]
         reasoning = next(filter(None, map(delta.get, _REASONING)), None)
-        refusal = delta.get("refusal")
         texts: list[tuple[Channel, str]] = [("reasoning", text) for _, text in _texts_in(reasoning)]
-        texts += [*_texts_in(delta.get("content")), *_texts_in(refusal)]
-        channels: tuple[Channel, ...] = ("reasoning", "text")
-        for channel in channels:
-            text = "".join(text for name, text in texts if name == channel)
-            before = choice.texts[channel].whole() if is_whole else ""
-            if text.strip() != before.strip() or not before:
-                self._feed_text(channel, key, text.removeprefix(before))
-        if refusal:
-            choice.finish_reason = "refusal"
-        for name in ("thinking_blocks", "reasoning_details"):
-            for block in _objects(delta.get(name)):
-                self._feed_block(block)
+        texts += [*_texts_in(delta.get("content")), *_texts_in(delta.get("refusal"))]
+        feed = self._feed_rest if is_whole else self._feed_piece
+        for channel in _CHANNELS:
+            feed(channel, key, "".join(text for name, text in texts if name == channel))
+        if delta.get("refusal"):
+            choice.ends.insert(0, ("refusal", ""))
+        blocks = (delta.get(name) for name in ("thinking_blocks", "reasoning_details"))
+        for block in (each for some in blocks for each in objects_in(some)):
+            self._feed_block(block)
         if not (is_whole and choice.pieces):
             choice.pieces += filter(None, map(read_piece, _entries(delta)))
 
     def answer(self, usage: Usage) -> ModelAnswer:
-        """Return what came; its finish reason is empty when the provider gave none.
+        """Return what came, which is to be `is_complete`.
 
-        Raises `NetworkError` when it is not clear what the calls in it are.
+        Raises `NetworkError` if its end is not known to be success, or if it is not clear what the
+        calls in it are.
         """
-        finish = _FINISH.get(self.finish_reason, "stop") if self.finish_reason else ""
+        for key, choice in self._choices.items():
+            for channel, rest in choice.tags.end():
+                self._feed_text(channel, key, rest)
+        text, reasoning = self._text("text"), self._text("reasoning")
+        if not reasoning:
+            reasoning, text = without_closed_thinking(text)
+        choices = self._choices.values()
+        ends: list[FinishReason] = [end_of(*end) for choice in choices for end in choice.ends]
+        finish = ends[0] if ends else "stop"
         pieces = next((each.pieces for each in self._choices.values() if each.pieces), None)
         calls = read_calls(pieces, self._tools, is_cut=finish == "length") if pieces else ()
         if calls is None:
@@ -170,8 +179,8 @@ class Assembly:
                 "the tool calls of the answer came in pieces that do not fit", _PARSER
             )
         return ModelAnswer(
-            text=self._text("text"),
-            reasoning=self._text("reasoning"),
+            text=text,
+            reasoning=reasoning,
             thinking_blocks=_valid_blocks(self._blocks),
             tool_calls=calls,
             finish_reason="tool_calls" if calls and finish == "stop" else finish,
@@ -183,6 +192,21 @@ class Assembly:
         if channel not in self._shown:
             return ""
         return self._choices[self._shown[channel]].texts[channel].whole()
+
+    def _feed_rest(self, channel: Channel, key: object, whole: str) -> None:
+        """Add what has not come yet of a whole text."""
+        parts: list[tuple[Channel, str]] = [(channel, whole)]
+        for name, text in split_thinking(whole) if channel == "text" else parts:
+            before = self._choices[key].texts[name].whole()
+            if text.strip() != before.strip():
+                self._feed_text(name, key, text.removeprefix(before))
+
+    def _feed_piece(self, channel: Channel, key: object, piece: str) -> None:
+        if channel == "reasoning":
+            self._feed_text(channel, key, piece)
+            return
+        for name, text in self._choices[key].tags.feed(piece):
+            self._feed_text(name, key, text)
 
     def _feed_text(self, channel: Channel, key: object, piece: str) -> None:
         clean = self._choices[key].texts[channel].feed(piece) if piece else ""
@@ -202,12 +226,6 @@ class Assembly:
             return
         text = f"{last.get(name, '')}{block.get(name, '')}"
         self._blocks[-1] = {**last, **block, name: text}
-
-
-def _objects(value: Any) -> list[Json]:
-    """Return the objects in a list; none if it is something else."""
-    values = cast("list[Any]", value) if isinstance(value, list) else []
-    return list(filter(None, map(as_object, values)))
 
 
 def _entries(delta: Json) -> Sequence[Any]:

@@ -14,9 +14,10 @@ import json
 import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from oh_daemon.common.plain_text import well_formed
+from oh_daemon.features.models.decoded import as_object
 from oh_daemon.kernel.call_aliases import own_name
 from oh_daemon.kernel.ports import Json, ToolCall
 
@@ -118,11 +119,6 @@ def read_piece(entry: Any) -> Piece | None:
         _as_text(arguments),
         str(google.get("thought_signature", "")),
     )
-
-
-def as_object(value: Any) -> Json:
-    """Return the value if it is a JSON object, else an empty one."""
-    return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def _as_text(arguments: object) -> str:

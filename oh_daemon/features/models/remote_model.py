@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.models.anthropic import ANTHROPIC
+from oh_daemon.features.models.answer_ends import failed_end
 from oh_daemon.features.models.assembly import Assembly
 from oh_daemon.features.models.attempts import Patience, with_retries
 from oh_daemon.features.models.capabilities import (
@@ -109,11 +110,14 @@ class RemoteModel:
             for chunk in chunks:
                 patience.restart()
                 assembly.feed(chunk)
-        if assembly.finish_reason is None:
+        if not assembly.is_complete:
             raise unreachable(f"the answer of {self.name} ended before it was complete")
         answer = assembly.answer(read_usage(assembly.usage, self._price))
         answer = replace(answer, model=self.name)
-        return answer if has_functions else read_answer(answer)
+        answer = answer if has_functions else read_answer(answer)
+        if answer.finish_reason == "tool_calls" and not answer.tool_calls:
+            raise failed_end("a tool call, but without one")
+        return answer
 
     def _require_key(self) -> None:
         """Raises `AuthRequiredError` where the provider would refuse whatever comes."""

@@ -29,7 +29,6 @@ _CHANNELS = {
 }
 _LEAST_OUTPUT = 16
 """The API refuses a smaller limit of tokens."""
-_FINISH = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 # Requests
@@ -82,7 +81,14 @@ def _render(message: Json, model: str) -> Iterator[Json]:
             call_id = message["tool_call_id"]
             yield {"type": "function_call_output", "call_id": call_id, "output": output}
         case role:
-            yield {"role": role, "content": _render_content(message["content"])}
+            content = _render_content(message["content"])
+            if not isinstance(content, str):
+                # The vendor's types require it here, and only here.
+                content = [
+                    {**part, "detail": "auto"} if part["type"] == "input_image" else part
+                    for part in content
+                ]
+            yield {"role": role, "content": content}
 
 
 def _render_content(content: str | list[Json]) -> str | list[Json]:
@@ -178,9 +184,10 @@ class Reader:
     def _end(self, response: Json) -> Json:
         thought = any(item["type"] == "reasoning" for item in self._output)
         details: Json = response.get("incomplete_details") or {}
-        reason = details.get("reason")
+        # An incomplete answer has a reason; one that was cancelled has its status only.
+        reason = details.get("reason") or response.get("status") or "completed"
         end = delta_chunk(thinking_blocks=self._output if thought else [])
-        end["choices"][0]["finish_reason"] = _FINISH.get(str(reason), "stop")
+        end["choices"][0]["finish_reason"] = reason
         return {**end, "id": response.get("id"), "usage": _usage(response.get("usage"))}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from oh_daemon.features.models.decoded import as_object, objects_in
 from oh_daemon.features.models.failures import Failure, explain, not_a_stream, unreachable
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.llm import LLMSettings
@@ -49,11 +50,14 @@ def read_events(
         pieces = iter([b"data: " + b" ".join(body.split(b"\n")) if body[:1] == b"{" else body])
         if "html" in content_type or not _WHOLE.search(body):
             raise not_a_stream(content_type, body.decode("utf-8", "replace"), settings)
+    is_error = False
     for line in _lines(pieces):
+        if line.startswith("event:"):
+            is_error = line.removeprefix("event:").strip() == "error"
         event = _parse_event(line)
         if event is None:
             continue
-        if error := _error_in(event):
+        if error := _error_in(event) or (is_error and event):
             raise explain(_failure_in(error), settings)
         yield event
 
@@ -89,8 +93,10 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
 def _parse_event(line: str) -> Json | None:
     field, _, value = line.partition(":")
     value = value.strip(" ")
-    if field != "data" or value == "[DONE]":
+    if field != "data":
         return None
+    if value == "[DONE]":
+        return {"done": True}
     try:
         event = _loads(value)
     except ValueError:
@@ -108,15 +114,18 @@ def _loads(text: str) -> object:
 
 
 def _error_in(event: Json) -> Any:
-    if event.get("type") == "error":
+    """Return what is said of an error, which may stand anywhere around the text of an answer."""
+    if event.get("type") == "error" or event.get("object") == "error":
         return event.get("error") or event
     match event:
         case {"error": error} if error:
             return error
-        case {"response": {"error": error}}:
+        case {"response": {"error": error}} if error:
             return error
         case _:
-            return None
+            choices = objects_in(event.get("choices"))
+            parts = [as_object(part) for each in choices for part in (each, *each.values())]
+            return next(filter(None, (part.get("error") for part in parts)), None)
 
 
 def broken_event() -> Exception:

@@ -249,7 +249,7 @@ OTHER_OUTCOMES: Mapping[tuple[str, str], str] = {
     ("anthropic", "error after the end"): "litellm reads no further than the stop reason",
     ("anthropic", "error rate_limit_error"): "to litellm, every error in a stream is the server's",
     ("anthropic", "error invalid_request_error"): "the same, and trying again would not help",
-    ("anthropic", "stop None"): "litellm makes up a reason; the model has not said that it is done",
+    ("anthropic", "stop pause_turn"): "litellm makes it a stop, though the answer is not complete",
     ("anthropic", "an event that is no object"): "it holds no part of an answer",
     ("anthropic", "a delta without its text"): "the same; litellm breaks at it",
     ("anthropic", "a call as a whole"): "litellm loses the arguments",
@@ -300,7 +300,7 @@ def read(dialect: str, pieces: Sequence[bytes]) -> Outcome:
         events = read_events("text/event-stream", iter(pieces), settings)
         for chunk in DIALECTS[dialect][0].chunks(events):
             assembly.feed(chunk)
-        if assembly.finish_reason is None:
+        if not assembly.is_complete:
             raise unreachable("the answer ended early")
     except ModelError as exc:
         return type(exc), exc.retryable

@@ -371,15 +371,12 @@ def test_text_is_valid_unicode_wherever_it_was_split(pieces: list[str], text: st
         ("stop", "stop"),
         ("length", "length"),
         ("content_filter", "content_filter"),
-        ("function_call", "tool_calls"),
-        ("something new", "stop"),
     ],
 )
 def test_a_finish_reason_is_one_of_four(theirs: str, ours: str):
     with FakeLLM([with_finish(say("x"), theirs)] * 2) as fake:
         assert ask(fake).finish_reason == ours
-        if theirs != "function_call":
-            assert ask(fake, api="responses").finish_reason == ours
+        assert ask(fake, api="responses").finish_reason == ours
 
 
 def test_a_refusal_is_text_and_says_so():

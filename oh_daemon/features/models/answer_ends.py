@@ -1,0 +1,74 @@
+"""What providers say at the end of an answer, as rows of data: which words are success.
+
+Invariant: a word that is not listed is a failed attempt. `end_of("end_turn")` is "stop".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from oh_daemon.protocol.errors import NetworkError
+
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter", ""]
+
+ENDS: Mapping[str, FinishReason] = {
+    # OpenAI, "finish_reason" of a chat completion (API reference, 2026-11); most others follow it.
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+    # Anthropic, "Handling stop reasons" (2026-11); `pause_turn` is unfinished.
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+    # OpenAI's Responses API, "incomplete_details" (API reference, 2026-11).
+    "completed": "stop",
+    "max_output_tokens": "length",
+    # Mistral (API specification, 2026-11), Cohere (v2 chat, 2026-11), Hugging Face TGI, Together.
+    "model_length": "length",
+    "complete": "stop",
+    "tool_call": "tool_calls",
+    "eos_token": "stop",
+    "eos": "stop",
+    # Proxies of several providers, as reported in their trackers (2025-2026).
+    "end": "stop",
+    "max_tokens_exceeded": "length",
+    "max_length": "length",
+}
+"""By a provider's word in lower case; Gemini's own API and its proxies write them in capitals."""
+_FILTERED = re.compile(r"safety|recitation|blocklist|prohibited|spii|guardrail|sensitive|filter")
+"""Ends that the same request would meet again, so that another attempt is in vain."""
+_BROKE = re.compile(
+    r"error|fail|time.?out|abort|cancel|overload|malformed|insufficient|unavailable"
+)
+"""What a provider behind another one says of a failure. Its words for success may be any."""
+
+
+def end_of(reason: str, native: str = "") -> FinishReason:
+    """Return what an end means; `native` is the word of the provider behind the one that answered.
+
+    Raises `NetworkError` if it is not known to be success.
+    """
+    word, behind = (_plain(each) for each in (reason, native))
+    if word not in ENDS or (behind not in ENDS and _BROKE.search(behind)):
+        raise failed_end(reason if word not in ENDS else native)
+    return ENDS[word]
+
+
+def _plain(word: str) -> str:
+    return word.strip().lower().removeprefix("finishreason.").removeprefix("finish_reason_")
+
+
+def failed_end(reason: str) -> NetworkError:
+    """Return the error for an end that is not known to be success, with the provider's word."""
+    return NetworkError(
+        f"the provider ended the answer with {reason!r}, so nothing of it counts",
+        retryable=not _FILTERED.search(reason.lower()),
+        hint="resume to ask again; if it happens each time, choose another model",
+    )
