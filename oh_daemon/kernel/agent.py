@@ -235,7 +235,7 @@ class AgentLoop:
             if rest is not None and not conversation.delivery.has_steering():
                 return rest
             if rest is None and not answer.tool_calls:
-                nudge_to_answer(self._journal)
+                nudge_to_answer(self._journal, answer)
 
     def _rest_of_features(self) -> Rest | None:
         state = self.conversation.state

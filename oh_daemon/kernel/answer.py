@@ -15,6 +15,7 @@ from oh_daemon.common.cancel import Cancelled, CancelToken
 from oh_daemon.common.plain_text import display_escaped
 from oh_daemon.kernel.approval_requests import highest_risk
 from oh_daemon.kernel.journal import Journal, LiveText, new_id
+from oh_daemon.kernel.notices import warn
 from oh_daemon.kernel.ports import (
     Json,
     Model,
@@ -75,6 +76,8 @@ class Answering:
             self._is_over = True
             self._flush()
             journal.append(*self._spoken(answer), usage, *actions)
+            for caveat in answer.caveats:
+                warn(journal, caveat)
         return answer
 
     def _spoken(self, answer: ModelAnswer) -> list[Contract]:

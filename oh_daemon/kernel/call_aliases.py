@@ -72,6 +72,14 @@ WORDS_ABOUT_A_CALL = ("description", "explanation")
 _KEY = re.compile(r"(?i)\A(?:ctrl|control)[-+]([a-z])\Z")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _LONE_BACKSLASH = re.compile(r'(\\["\\/bfnrtu])|\\')
+_PYTHON = re.compile(
+    r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
+    r"""|,(?=\s*[}\]])|\b(?:True|False|None)\b""",
+    re.DOTALL,
+)
+"""Strings, which only get other quotes; a comma before a bracket; Python's words."""
+_IN_QUOTES = re.compile(r'\\.|"', re.DOTALL)
+_JSON_WORDS = {"True": "true", "False": "false", "None": "null"}
 _TYPES = {
     "number": (int, float),
     "integer": (int,),
@@ -93,6 +101,22 @@ def strict_json(text: str) -> str:
     """Return the text without a fence around it, each lone backslash (as in a regex) doubled."""
     fenced = _FENCE.fullmatch(text.strip())
     return _LONE_BACKSLASH.sub(lambda found: found[1] or "\\\\", fenced[1] if fenced else text)
+
+
+def repaired_json(text: str) -> str:
+    """Return the text with strings and words of Python's as JSON has them, without last commas."""
+    return _PYTHON.sub(_as_json, text)
+
+
+def _as_json(found: re.Match[str]) -> str:
+    part = found[0]
+    if part.startswith("'"):
+        return f'"{_IN_QUOTES.sub(_requoted, part[1:-1])}"'
+    return part if part.startswith('"') else _JSON_WORDS.get(part, "")
+
+
+def _requoted(found: re.Match[str]) -> str:
+    return {"\\'": "'", '"': '\\"'}.get(found[0], found[0])
 
 
 def in_our_words(tool: str, schema: Json, args: Json, command: str | None) -> Json:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from oh_daemon.kernel.journal import Journal, new_id
-from oh_daemon.kernel.ports import Caveat
+from oh_daemon.kernel.ports import Caveat, ModelAnswer
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol import plain
 from oh_daemon.protocol.items import NoticeItem
@@ -17,9 +17,28 @@ from oh_daemon.protocol.items import NoticeItem
 EMPTY_ANSWER = "emptyAnswer"
 """The code of a notice that nudges a model which said nothing."""
 
-_CODES: Mapping[str, str] = {
+WRITTEN_CALL = "writtenCall"
+"""The code of a notice that nudges a model which wrote a call into its text."""
+_EMPTY_NOTE = (
     "Your last answer held neither text nor a tool call. Go on with the task, or call finish when "
-    "it is done.": EMPTY_ANSWER,
+    "it is done."
+)
+_WRITTEN_TITLE = (
+    "The model wrote a tool call into its text, which was not run, and was told so; if its server "
+    "passes no native calls on, set `llm.nativeToolCalling` to false"
+)
+_WRITTEN_NOTE = (
+    "Your last answer held a tool call in its text. Nothing was run. Call the tool itself, outside "
+    "any text or code block, or say in words what you mean."
+)
+_NUDGES: Mapping[str, tuple[str, str]] = {
+    EMPTY_ANSWER: ("The model gave an empty answer and was asked to go on", _EMPTY_NOTE),
+    WRITTEN_CALL: (_WRITTEN_TITLE, _WRITTEN_NOTE),
+}
+"""Title and note by code."""
+
+_CODES: Mapping[str, str] = {
+    _EMPTY_NOTE: EMPTY_ANSWER,
     "Your calls did not fit the tools. Look at the names and schemas of the tools again.": (
         "wrongCalls"
     ),
@@ -66,16 +85,11 @@ def warn(journal: Journal, caveat: Caveat) -> None:
     journal.append(e.ItemCompleted(item=notice))
 
 
-def nudge_to_answer(journal: Journal) -> None:
-    """Ask a model that gave an empty answer to go on."""
-    notice = NoticeItem(
-        id=new_id(),
-        severity="warning",
-        code=EMPTY_ANSWER,
-        title="The model gave an empty answer and was asked to go on",
-        note="Your last answer held neither text nor a tool call. Go on with the task, or call "
-        "finish when it is done.",
-    )
+def nudge_to_answer(journal: Journal, answer: ModelAnswer) -> None:
+    """Ask a model to go on that gave an empty answer, or wrote a call into its text."""
+    code = WRITTEN_CALL if answer.has_written_call else EMPTY_ANSWER
+    title, note = _NUDGES[code]
+    notice = NoticeItem(id=new_id(), severity="warning", code=code, title=title, note=note)
     journal.append(e.ItemCompleted(item=notice))
 
 

@@ -76,6 +76,10 @@ class ModelAnswer:
     response_id: str | None = None
     model: str | None = None
     """The name of the model that answered; for a router, the one that it chose."""
+    has_written_call: bool = False
+    """Whether the text holds a call of a tool that was not run, since it is no native call."""
+    caveats: tuple[Caveat, ...] = ()
+    """What the user should know of this answer, once per conversation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,11 +106,13 @@ class Progress:
 
 CaveatCode = Literal[
     "browserNotHeld",
+    "callsInText",
     "demoModel",
     "mcpServerFailed",
     "mcpServerLeftOut",
     "noCheckpoints",
     "noFunctionCalls",
+    "requestChanged",
     "unknownPrice",
     "unusedSkill",
 ]

@@ -1,7 +1,8 @@
 """What the model wrote, as arguments that fit a tool; and what the tool gave, as it reads it.
 
-Parsing never guesses. Repairs change form only (control characters, JSON inside a string, a known
-other name of a tool). What cannot be repaired becomes an error that tells the model what to write.
+Parsing never guesses. Repairs change form only (control characters, JSON inside a string, Python's
+quotes, last commas, a known other name of a tool). What cannot be repaired becomes an error that
+tells the model what to write.
 """
 
 from __future__ import annotations
@@ -11,13 +12,20 @@ import logging
 import re
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, cast
 
 from oh_daemon.common.masking import Masker
 from oh_daemon.common.plain_text import is_deep, shorten, well_formed, well_formed_data
-from oh_daemon.kernel.call_aliases import WORDS_ABOUT_A_CALL, in_our_words, own_name, strict_json
+from oh_daemon.kernel.call_aliases import (
+    WORDS_ABOUT_A_CALL,
+    in_our_words,
+    own_name,
+    repaired_json,
+    strict_json,
+)
 from oh_daemon.kernel.ports import Intent, Json, Tool, ToolCall, ToolResult, ToolSpec
 from oh_daemon.kernel.prompt import ContextFile, render_context_file
 from oh_daemon.protocol.errors import ToolError
@@ -131,10 +139,10 @@ def _loaded(text: str) -> object:
     try:
         return _decoded(text)
     except ValueError as first:
-        try:
-            return _decoded(strict_json(text))
-        except ValueError:
-            raise first from None
+        for repaired in (strict_json(text), strict_json(repaired_json(text))):
+            with suppress(ValueError):
+                return _decoded(repaired)
+        raise first from None
 
 
 def _decoded(text: str) -> object:

@@ -5,13 +5,14 @@ Requests of clients (`kernel.conversation`) and the worker (`kernel.agent`) are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from oh_daemon.kernel.journal import History, Journal, new_id
-from oh_daemon.kernel.notices import EMPTY_ANSWER, code_of
+from oh_daemon.kernel.notices import EMPTY_ANSWER, WRITTEN_CALL, code_of
 from oh_daemon.kernel.ports import ModelAnswer, ToolResult
 from oh_daemon.kernel.recovery import closing_events, status_event, superseding_events
 from oh_daemon.kernel.state import OpenTurn, State
@@ -206,6 +207,13 @@ def rest_after_answer(answer: ModelAnswer, items: Sequence[plain.Item]) -> Rest 
     if answer.finish_reason == "length":
         return Rest("maxTokens", final_text=text)
     if answer.text.strip():
-        return Rest("endTurn", final_text=text)
+        is_nudged = any(code_of(item) == WRITTEN_CALL for item in _since_message(items))
+        is_call = answer.has_written_call and not is_nudged
+        return None if is_call else Rest("endTurn", final_text=text)
     nudges = [item for item in items[-2 * MAX_NUDGES :] if code_of(item) == EMPTY_ANSWER]
     return Rest("noAnswer") if len(nudges) >= MAX_NUDGES else None
+
+
+def _since_message(items: Sequence[plain.Item]) -> Iterator[plain.Item]:
+    """Yield the items since the user's last message, newest first."""
+    return takewhile(lambda item: item["kind"] != "userMessage", reversed(items))

@@ -112,10 +112,10 @@ def _no_model(name: str) -> NoReturn:
         ([reason("Hm.")] * 4, "noAnswer", "idle", None),
         # 16 requests in 20 s, when each was also tried again as it was.
         ([say("")] * 4, "noAnswer", "idle", None),
-        ([call("fly")] * 3, "toolErrors", "idle", None),
-        ([raw_call("echo", "{")] * 3, "toolErrors", "idle", None),
-        ([calls(say("I try."), call("fly"))] * 3, "toolErrors", "idle", None),
-        ([call("fly"), raw_call("echo", "{"), call("fly")], "toolErrors", "idle", None),
+        ([call("fly")] * 4, "toolErrors", "idle", None),
+        ([raw_call("echo", "{")] * 4, "toolErrors", "idle", None),
+        ([calls(say("I try."), call("fly"))] * 4, "toolErrors", "idle", None),
+        ([call("fly"), raw_call("echo", "{")] * 2, "toolErrors", "idle", None),
         ([call("echo", words="a")] * 3, "maxSteps", "paused", None),
     ],
 )

@@ -16,7 +16,7 @@ from oh_daemon.features.skills.prompts import (
     unlisted,
 )
 from oh_daemon.kernel.notices import caveat_of, code_of, nudge_to_answer, warn
-from oh_daemon.kernel.ports import Caveat
+from oh_daemon.kernel.ports import Caveat, ModelAnswer
 from oh_daemon.protocol import events as e
 from oh_daemon.protocol.items import NoticeItem
 
@@ -56,7 +56,7 @@ def test_a_caveat_of_an_older_log_is_known_by_its_title(
 
 def test_a_nudge_has_a_code_and_other_items_have_none() -> None:
     conversation = new_conversation()
-    nudge_to_answer(conversation.journal)
+    nudge_to_answer(conversation.journal, ModelAnswer())
     plain = NoticeItem(id="n1", title="Something else")
     conversation.journal.append(e.ItemCompleted(item=plain))
     nudge, other = conversation.state.items

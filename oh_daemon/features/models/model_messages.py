@@ -15,8 +15,10 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Literal
 
+from oh_daemon.features.models.call_pieces import Tools
 from oh_daemon.features.models.capabilities import Capabilities
-from oh_daemon.kernel.call_aliases import strict_json
+from oh_daemon.features.models.written_calls import written_calls
+from oh_daemon.kernel.call_aliases import repaired_json, strict_json
 from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta, ToolCall
 
 _BELOW = "(an image, in the message after the results)"
@@ -263,8 +265,9 @@ class ShownText:
             self._pending = self._pending[end:]
 
 
-def read_answer(answer: ModelAnswer) -> ModelAnswer:
+def read_answer(answer: ModelAnswer, tools: Sequence[Json] = ()) -> ModelAnswer:
     """Return the answer with the calls in its text turned into native ones."""
+    known = Tools(tools)
     texts, thoughts, calls = list[str](), [answer.reasoning], list[ToolCall]()
     rest = answer.text
     while mark := _ENDS["text"].search(rest):
@@ -276,8 +279,11 @@ def read_answer(answer: ModelAnswer) -> ModelAnswer:
             thought, _, rest = rest.partition(_THINK_END)
             thoughts.append(thought)
         else:
-            call, rest = _read_call(rest)
-            calls.append(call)
+            call, after = _read_call(rest)
+            # Without JSON it may be a call in the form of the model's own training.
+            others, end = written_calls(mark[0] + rest, known) if not call.name else ([], 0)
+            calls += others or [call]
+            rest = (mark[0] + rest)[end:] if others else after
     is_done = answer.finish_reason == "stop"
     return replace(
         answer,
@@ -303,7 +309,7 @@ def _read_call(rest: str) -> tuple[ToolCall, str]:
     except ValueError:
         body, _, rest = rest.partition(_CALL_END)
         with suppress(ValueError):
-            value = _DECODER.decode(strict_json(body))
+            value = _DECODER.decode(strict_json(repaired_json(body)))
     match value:
         case {"name": str(name), "arguments": str(arguments)}:
             return ToolCall("", name, arguments), rest

@@ -39,6 +39,7 @@ from oh_daemon.features.models.providers import PROVIDERS, Provider, find_provid
 from oh_daemon.features.models.responses import RESPONSES
 from oh_daemon.features.models.sockets import Waiter, reason_of
 from oh_daemon.features.models.stream_events import read_events
+from oh_daemon.features.models.written_calls import WRITTEN, read_written
 from oh_daemon.kernel.ports import Caveat, Json, ModelAnswer, ModelRequest, Progress, Traits
 from oh_daemon.protocol.errors import ModelError
 from oh_daemon.protocol.llm import LLMSettings
@@ -114,9 +115,28 @@ class RemoteModel:
             raise unreachable(f"the answer of {self.name} ended before it was complete")
         answer = assembly.answer(read_usage(assembly.usage, self._price))
         answer = replace(answer, model=self.name)
-        answer = answer if has_functions else read_answer(answer)
+        answer = self._with_written_calls(answer, request)
         if answer.finish_reason == "tool_calls" and not answer.tool_calls:
             raise failed_end("a tool call, but without one")
+        return answer
+
+    def _with_written_calls(self, answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
+        """Return the answer with the calls in its text as calls, if the model makes them so."""
+        is_native = self._capabilities.calls_functions
+        if not is_native:
+            answer = read_answer(answer, request.tools)
+        if request.purpose is not None or request.tool_choice == "none" or not answer.text:
+            return answer
+        made = (call["id"] for each in request.messages for call in each.get("tool_calls", ()))
+        may_run = not is_native or all(call_id.startswith(WRITTEN) for call_id in made)
+        answer = read_written(answer, request.tools, may_run=may_run)
+        if is_native and answer.tool_calls and answer.tool_calls[0].id.startswith(WRITTEN):
+            title = (
+                f"{self.name} writes tool calls into its text, which were run as calls. If its "
+                "server passes no native calls on, set `llm.nativeToolCalling` to false."
+            )
+            caveat = Caveat("callsInText", title, about=self.name)
+            answer = replace(answer, caveats=(*answer.caveats, caveat))
         return answer
 
     def _require_key(self) -> None:

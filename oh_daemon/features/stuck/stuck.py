@@ -161,6 +161,7 @@ _CIRCLES = (
         "The model called no tool or gave wrong arguments three times in a row",
         "Your calls did not fit the tools. Look at the names and schemas of the tools again.",
         stop_reason="toolErrors",
+        is_nudged_first=True,
     ),
     Circle(
         "identicalCalls",
