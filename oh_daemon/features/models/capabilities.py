@@ -20,6 +20,7 @@ from pydantic import AliasPath, BaseModel, Field
 from oh_daemon.common.cancel import CancelToken
 from oh_daemon.features.models.http import bearer_headers, request
 from oh_daemon.features.models.prices import RULES
+from oh_daemon.features.models.request_rules import Rules, rules_for
 from oh_daemon.features.models.sockets import Waiter
 from oh_daemon.kernel.ports import Json
 from oh_daemon.protocol.llm import EFFORTS, Api, LLMSettings
@@ -46,6 +47,7 @@ class Quirks:
 
 
 _PLAIN = Quirks()
+_NO_RULES = Rules()
 _NEEDS_RESPONSES = re.compile(r"gpt-(5\.([4-9]|\d\d)|[6-9])")
 """The models to which chat completions refuse tools while they reason."""
 _CLAUDES_OWN = ("anthropic", "claude", "bedrock/", "vertex_ai/claude")
@@ -84,6 +86,8 @@ class Capabilities:
     quirks: Quirks = _PLAIN
     row: Json = field(default_factory=dict[str, Any], repr=False)
     """What the table says of the model under its own keys, or its rules for unknown names."""
+    rules: Rules = _NO_RULES
+    """What a request to it must keep."""
 
 
 def find_capabilities(
@@ -109,6 +113,7 @@ def find_capabilities(
         reasons=bool(entry.get("supports_reasoning")) if key else None,
         quirks=quirks,
         row=table[key] if key else _rules_for(settings.model, table),
+        rules=rules_for(settings.model, settings.custom_llm_provider),
     )
 
 

@@ -13,6 +13,8 @@ from oh_daemon.features.models.http import bearer_headers
 from oh_daemon.features.models.model_messages import STOP
 from oh_daemon.features.models.openai_models import accepted_chat, is_openai
 from oh_daemon.features.models.providers import Provider
+from oh_daemon.features.models.request_healing import NO_SIGNATURE
+from oh_daemon.features.models.request_rules import Rules
 from oh_daemon.kernel.ports import Json
 
 
@@ -49,7 +51,7 @@ def _for_provider(fields: Json, provider: Provider, call: Call) -> Json:
     """Change what this provider takes otherwise than OpenAI."""
     refused = provider.leaves_out
     body = _without(fields, refused)
-    body["messages"] = [_sent(message) for message in body["messages"]]
+    body["messages"] = [_sent(message, call.can.rules) for message in body["messages"]]
     if "tools" in body and refused:
         body["tools"] = [_with_schema_without(tool, refused) for tool in body["tools"]]
     if body.get("tool_choice") == "required":
@@ -82,21 +84,26 @@ def _with_schema_without(tool: Json, names: Collection[str]) -> Json:
     return {**tool, "function": {**function, "parameters": _without(function["parameters"], names)}}
 
 
-def _sent(message: Json) -> Json:
+def _sent(message: Json, rules: Rules) -> Json:
     """Leave out an empty `content`, and give Gemini's signatures back where they came from."""
     message = without_none(message)
-    if not any(SIGNATURE in call["id"] for call in message.get("tool_calls", ())):
+    calls: list[Json] = message.get("tool_calls", [])
+    if not rules.needs_signatures and not any(SIGNATURE in call["id"] for call in calls):
         return message
-    return {**message, "tool_calls": [_signed(call) for call in message["tool_calls"]]}
+    signed = [_signed(call) for call in calls]
+    if calls and rules.needs_signatures:
+        # Of parallel calls, only the first has one.
+        signed[0] = {"extra_content": _seal(NO_SIGNATURE), **signed[0]}
+    return {**message, "tool_calls": signed} if calls else message
 
 
 def _signed(call: Json) -> Json:
     signature = call["id"].partition(SIGNATURE)[2]
-    return (
-        {**call, "extra_content": {"google": {"thought_signature": signature}}}
-        if signature
-        else call
-    )
+    return {**call, "extra_content": _seal(signature)} if signature else call
+
+
+def _seal(signature: str) -> Json:
+    return {"google": {"thought_signature": signature}}
 
 
 def _chunks(events: Iterator[Json]) -> Iterator[Json]:

@@ -16,6 +16,8 @@ import orjson
 from oh_daemon.features.models.capabilities import Capabilities, efforts_in
 from oh_daemon.features.models.model_messages import in_text, lacks_thinking, prepare_messages
 from oh_daemon.features.models.providers import Provider
+from oh_daemon.features.models.request_healing import SentTool, in_order, sent_tools
+from oh_daemon.features.models.request_rules import Rules
 from oh_daemon.kernel.ports import Json, ModelRequest
 from oh_daemon.protocol.llm import LLMSettings
 
@@ -58,9 +60,10 @@ class Call:
     def prepared(self) -> list[Json]:
         """The messages to write, prepared for chat completions."""
         _, is_start, is_end = self._part
-        return prepare_messages(
+        prepared = prepare_messages(
             self.messages, self.settings.model, self.can, is_start=is_start, is_end=is_end
         )
+        return in_order(prepared, self.can.rules)
 
     @property
     def _part(self) -> Part:
@@ -68,7 +71,12 @@ class Call:
 
     @property
     def tools(self) -> Sequence[Json]:
-        return self.request.tools if self.can.calls_functions else ()
+        return [{"type": "function", "function": each.function} for each in self.sent_tools]
+
+    @property
+    def sent_tools(self) -> Sequence[SentTool]:
+        """The tools of the request as the provider takes them."""
+        return sent_tools(self.request.tools, self.can.rules) if self.can.calls_functions else ()
 
     @property
     def tool_choice(self) -> str | None:
@@ -137,15 +145,16 @@ class EncodedMessages:
     """The messages of one conversation, as one model gets them. For one thread at a time."""
 
     def __init__(self) -> None:
-        self._effort: str | None = None
+        self._form: tuple[str | None, Rules | None] = None, None
         self._messages: Sequence[Json] = ()
         self._pieces: list[_Piece] = []
 
     def pieces(self, call: Call, write: Callable[[Part], bytes]) -> list[bytes]:
         """Return what comes after the system prompt, of which only new messages are written."""
         messages, before, n_same = call.request.messages, self._messages, 0
-        if call.effort != self._effort:
-            # Some providers want other messages of a model that thinks.
+        form = call.effort, call.can.rules
+        if form != self._form:
+            # Some providers want other messages of a model that thinks, or after a refusal.
             before, self._pieces = (), []
         if len(before) <= len(messages) and all(map(is_, before, messages)):
             # The last run may go on.
@@ -165,7 +174,7 @@ class EncodedMessages:
                 earlier = _Piece(start, end, write(Part(new)))
             pieces.append(earlier)
             n = places[end]
-        self._effort, self._messages, self._pieces = call.effort, messages, pieces
+        self._form, self._messages, self._pieces = form, messages, pieces
         return [piece.data for piece in pieces]
 
     def last(self, n_pieces: int) -> tuple[int, int]:

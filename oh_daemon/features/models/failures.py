@@ -93,6 +93,20 @@ def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
     )
 
 
+_IN_TEMPLATE = re.compile(r"jinja|template|roles must alternate", re.IGNORECASE)
+_REFUSED = frozenset({HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY})
+
+
+def is_refusal(error: e.ModelError) -> bool:
+    """Return whether the provider refused what a request holds, so that another may be taken.
+
+    llama.cpp answers with status 500 when a model's template refuses the messages.
+    """
+    if isinstance(error, e.ContextWindowExceededError):
+        return False
+    return error.http_status in _REFUSED or bool(_IN_TEMPLATE.search(error.message))
+
+
 def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
     """Return the kind of error, its message and a hint."""
     message = "{where} answered HTTP {status}: {detail}"

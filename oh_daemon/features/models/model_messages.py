@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from oh_daemon.features.models.call_pieces import Tools
 from oh_daemon.features.models.capabilities import Capabilities
+from oh_daemon.features.models.request_healing import joined, sent_name
 from oh_daemon.features.models.written_calls import written_calls
 from oh_daemon.kernel.call_aliases import repaired_json, strict_json
 from oh_daemon.kernel.ports import Json, ModelAnswer, ModelDelta, ToolCall
@@ -125,9 +126,15 @@ def _with_call_ids(message: Json, can: Capabilities) -> Json:
     if "tool_call_id" in message:
         return {**message, "tool_call_id": _call_id(message["tool_call_id"], can)}
     if "tool_calls" in message:
-        calls = [{**call, "id": _call_id(call["id"], can)} for call in message["tool_calls"]]
-        return {**message, "tool_calls": calls}
+        return {**message, "tool_calls": [_accepted(call, can) for call in message["tool_calls"]]}
     return message
+
+
+def _accepted(call: Json, can: Capabilities) -> Json:
+    """Return a call with an id and a name that are accepted, whatever its model wrote."""
+    function: Json = call["function"]
+    named = {**function, "name": sent_name(function["name"], can.rules)}
+    return {**call, "id": _call_id(call["id"], can), "function": named}
 
 
 def _call_id(call_id: str, can: Capabilities) -> str:
@@ -194,14 +201,14 @@ def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
             names[call["id"]] = call["function"]["name"]
         rendered = _render(message, names)
         if text_messages and text_messages[-1]["role"] == rendered["role"] == "user":
-            rendered = _joined(text_messages.pop(), rendered)
+            rendered = joined(text_messages.pop(), rendered)
         text_messages.append(rendered)
     if tools:
         described = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
         how: Json = {"role": "system", "content": "\n".join([_HOW, *described])}
         has_prompt = bool(text_messages) and text_messages[0]["role"] == "system"
         text_messages[:1] = (
-            [_joined(text_messages[0], how)] if has_prompt else [how, *text_messages[:1]]
+            [joined(text_messages[0], how)] if has_prompt else [how, *text_messages[:1]]
         )
     return text_messages
 
@@ -222,13 +229,6 @@ def _render(message: Json, names: dict[str, str]) -> Json:
 def _render_call(function: Json) -> str:
     name = json.dumps(function["name"])
     return f'{_CALL}\n{{"name": {name}, "arguments": {function["arguments"]}}}\n{_CALL_END}'
-
-
-def _joined(first: Json, second: Json) -> Json:
-    contents = [first["content"], second["content"]]
-    if all(isinstance(content, str) for content in contents):
-        return {**first, "content": "\n\n".join(contents)}
-    return {**first, "content": [part for content in contents for part in parts_of(content)]}
 
 
 class ShownText:

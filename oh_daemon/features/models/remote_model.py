@@ -7,7 +7,7 @@ Invariant: an answer is returned only when the provider said that it is finished
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,8 +17,8 @@ from http.client import HTTPException
 from weakref import WeakKeyDictionary
 
 from oh_daemon.common.cancel import CancelToken
-from oh_daemon.features.models.anthropic import ANTHROPIC
 from oh_daemon.features.models.answer_ends import failed_end
+from oh_daemon.features.models.anthropic import ANTHROPIC
 from oh_daemon.features.models.assembly import Assembly
 from oh_daemon.features.models.attempts import Patience, with_retries
 from oh_daemon.features.models.capabilities import (
@@ -30,12 +30,27 @@ from oh_daemon.features.models.capabilities import (
 )
 from oh_daemon.features.models.chat import CHAT
 from oh_daemon.features.models.dialect import Call, Dialect, EncodedMessages, encoded, encoded_body
-from oh_daemon.features.models.failures import Failure, explain, no_responses, unreachable
+from oh_daemon.features.models.failures import (
+    Failure,
+    explain,
+    is_refusal,
+    no_responses,
+    unreachable,
+)
 from oh_daemon.features.models.http import Response, bearer_headers, request
 from oh_daemon.features.models.litellm_calls import litellm_chunks
 from oh_daemon.features.models.model_messages import ShownText, read_answer
 from oh_daemon.features.models.prices import cost_usd, price_table, read_usage
 from oh_daemon.features.models.providers import PROVIDERS, Provider, find_provider
+from oh_daemon.features.models.request_healing import (
+    Relief,
+    original_call,
+    plan_relief,
+    relieved,
+    relieved_rules,
+    with_ends,
+    within_images,
+)
 from oh_daemon.features.models.responses import RESPONSES
 from oh_daemon.features.models.sockets import Waiter, reason_of
 from oh_daemon.features.models.stream_events import read_events
@@ -62,6 +77,8 @@ class RemoteModel:
         self._first_delay_s = first_delay_s
         self._encoded = WeakKeyDictionary[object, EncodedMessages]()
         """By conversation."""
+        self._reliefs = WeakKeyDictionary[object, tuple[Relief, ...]]()
+        """What a provider refused before, by conversation."""
         self.name = settings.model
         self.label = settings.model
 
@@ -93,32 +110,81 @@ class RemoteModel:
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Complete as the port says. `on_delta` is called on the caller's thread."""
         return with_retries(
-            lambda: self._attempt(request, progress),
+            lambda: self._relieved_attempt(request, progress),
             max_attempts=self._settings.max_attempts,
             first_delay_s=self._first_delay_s,
             progress=progress,
         )
 
-    def _attempt(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
+    def _relieved_attempt(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
+        """Ask; after a refusal that names a part of the request, once more without that part.
+
+        What helped is kept for the conversation, since its next request would be refused, too.
+        """
+        history = request.history
+        reliefs = self._reliefs.get(history, ()) if history is not None else ()
+        try:
+            return self._attempt(request, progress, reliefs)
+        except ModelError as exc:
+            relief = plan_relief(exc.message, request) if is_refusal(exc) else None
+            if relief is None or relief in reliefs:
+                raise
+            said = exc.message
+        answer = self._attempt(request, progress, (*reliefs, relief))
+        if history is not None:
+            self._reliefs[history] = (*reliefs, relief)
+        title = f"{said}. The request was sent again, and {relief.what}, as in those that follow."
+        caveat = Caveat("requestChanged", title, about=relief.what)
+        return replace(answer, caveats=(*answer.caveats, caveat))
+
+    def _attempt(
+        self, request: ModelRequest, progress: Progress, reliefs: Sequence[Relief]
+    ) -> ModelAnswer:
         progress.cancel.raise_if_cancelled()
         self._require_key()
-        settings, can = self._settings, self._capabilities
-        has_functions = can.calls_functions
+        call = self._call(request, reliefs)
+        request, settings, sent = call.request, call.settings, call.sent_tools
+        has_functions = call.can.calls_functions
         on_delta = progress.on_delta
-        assembly = Assembly(on_delta if has_functions else ShownText(on_delta).feed, request.tools)
+        shown = on_delta if has_functions else ShownText(on_delta).feed
+        assembly = Assembly(shown, call.tools or request.tools)
         patience = Patience(settings)
-        with closing(self._chunks(request, progress.cancel, patience)) as chunks:
+        with closing(self._chunks(call, progress.cancel, patience)) as chunks:
             for chunk in chunks:
                 patience.restart()
                 assembly.feed(chunk)
         if not assembly.is_complete:
             raise unreachable(f"the answer of {self.name} ended before it was complete")
         answer = assembly.answer(read_usage(assembly.usage, self._price))
-        answer = replace(answer, model=self.name)
-        answer = self._with_written_calls(answer, request)
+        calls = tuple(original_call(made, sent) for made in answer.tool_calls)
+        answer = self._with_written_calls(
+            replace(answer, model=self.name, tool_calls=calls), request
+        )
         if answer.finish_reason == "tool_calls" and not answer.tool_calls:
             raise failed_end("a tool call, but without one")
-        return answer
+        n_left_out = len(request.tools) - len(sent) if has_functions else 0
+        if not n_left_out:
+            return answer
+        title = (
+            f"{self.name} takes {len(sent)} tools in a request, so the last {n_left_out} of "
+            f"{len(request.tools)} are left out; stop MCP servers that are not needed"
+        )
+        caveat = Caveat("requestChanged", title, about="tools")
+        return replace(answer, caveats=(*answer.caveats, caveat))
+
+    def _call(self, request: ModelRequest, reliefs: Sequence[Relief]) -> Call:
+        """Return the request as the model takes it, whatever is in the conversation."""
+        settings, can = self._settings, self._capabilities
+        for relief in reliefs:
+            request, can = (
+                relieved(request, relief),
+                replace(can, rules=relieved_rules(can.rules, relief)),
+            )
+            if relief.without_setting:
+                settings = settings.model_copy(update={relief.without_setting: None})
+        messages = with_ends(within_images(request.messages, can.rules))
+        provider = find_provider(settings, price_table())
+        return Call(replace(request, messages=messages), settings, can, provider)
 
     def _with_written_calls(self, answer: ModelAnswer, request: ModelRequest) -> ModelAnswer:
         """Return the answer with the calls in its text as calls, if the model makes them so."""
@@ -147,14 +213,10 @@ class RemoteModel:
         if error:
             raise error
 
-    def _chunks(
-        self, request: ModelRequest, cancel: CancelToken, patience: Patience
-    ) -> Generator[Json]:
-        provider = find_provider(self._settings, price_table())
-        call = Call(request, self._settings, self._capabilities, provider)
-        if provider is None:
+    def _chunks(self, call: Call, cancel: CancelToken, patience: Patience) -> Generator[Json]:
+        if call.provider is None:
             return litellm_chunks(call, finds_key=self._finds_key, cancel=cancel, patience=patience)
-        return self._direct_chunks(call, provider, Waiter(cancel, patience.left_s))
+        return self._direct_chunks(call, call.provider, Waiter(cancel, patience.left_s))
 
     def _direct_chunks(self, call: Call, provider: Provider, waiter: Waiter) -> Generator[Json]:
         """Yield the chunks of the answer to a request of our own over HTTP."""
