@@ -265,6 +265,8 @@ class Spawner:
 
     def _start_reaper(self) -> socket.socket:
         self._answers = queue.SimpleQueue[Process | OSError | None]()
+        # Before the reaper starts: a report that arrives unexpected is dropped.
+        self._awaited = b"ready"
         self._around = Enclosure(())
         if self._enclose is not None:
             self._around = self._enclose()
@@ -288,7 +290,6 @@ class Spawner:
             on_failure.pop_all()
         self._socket = ours
         try:
-            self._awaited = b"ready"
             self._answer()
             if self._around.begin is not None and (root := self.root) is not None:
                 self._around.begin(root)
