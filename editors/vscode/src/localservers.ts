@@ -2,8 +2,8 @@
 
 import type { LocalServer } from "./messages";
 
-/** A second is long for this machine, and short for somebody who waits. */
-const PATIENCE_MS = 1000;
+/** A closed port is refused at once; only a server that is busy, or a machine under load, takes longer. */
+const PATIENCE_MS = 5000;
 const LOOPBACK = ["localhost", "127.0.0.1", "[::1]"];
 
 /** The variables are those by which the daemon is told another address. */

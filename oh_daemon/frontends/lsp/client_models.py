@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import uuid
-from dataclasses import fields
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -168,7 +167,7 @@ def _answer(answer: ClientAnswer) -> ModelAnswer:
     if answer.outcome != "answered":
         raise e.NetworkError(answer.message, hint="the conversation goes on when it is back")
     result = _parsed(ModelCompleteResult, answer.result)
-    values: Json = {each.name: getattr(result, each.name) for each in fields(ModelAnswer)}
+    values: Json = {name: getattr(result, name) for name in ModelCompleteResult.model_fields}
     values["tool_calls"] = tuple(ToolCall(**vars(call)) for call in result.tool_calls)
     return ModelAnswer(**values)
 
