@@ -93,8 +93,11 @@ name, away, target = {name!r}, {name!r} + ".away", {target!r}
 os.symlink(target, name)
 open("begun", "w").close()
 while not os.path.exists("stop"):
-    os.rename(name, away)
-    os.rename(away, name)
+    for old, new in ((name, away), (away, name)):
+        try:
+            os.rename(old, new)
+        except OSError:  # The sandbox has just covered the name, or uncovered it.
+            pass
 """
 APPEAR: dict[str, Callable[[Path], object]] = {
     "once": lambda place: place.write_text("TOKEN=S3CR3T\n"),
