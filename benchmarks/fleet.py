@@ -71,13 +71,15 @@ def main(options: list[str]) -> None:
         weighing = (psutil.Process(driver.pid), is_over, peaks)
         watch = threading.Thread(target=weigh, args=weighing)
         watch.start()
-        _, said = driver.communicate()
+        _, output = driver.communicate()
         seconds, after = time.monotonic() - begin, os.times()
         is_over.set()
         watch.join()
     cpu_s = sum(after[2:4]) - sum(before[2:4])
     each_mb = (peaks["most"] - peaks["first"]) / N_JOBS
-    sys.stdout.write(f"{said.splitlines()[-2]}\n\n| {N_TASKS} tasks x {N_STEPS} steps, -j {N_JOBS}")
+    sys.stdout.write(
+        f"{output.splitlines()[-2]}\n\n| {N_TASKS} tasks x {N_STEPS} steps, -j {N_JOBS}"
+    )
     sys.stdout.write(" | wall s | CPU s | MB each beyond the shell |\n|---|---|---|---|\n")
     sys.stdout.write(f"| {' '.join(words)} | {seconds:.1f} | {cpu_s:.1f} | {each_mb:.1f} |\n")
 

@@ -45,10 +45,10 @@ def neovim() -> Iterator[Figure]:
 def _opening() -> Iterator[Figure]:
     with _desk() as desk:
         _log_of(desk, "echo one; echo two", N_EVENTS)
-        editor, started = _open_last(desk)
+        editor, start_s = _open_last(desk)
         editor.wait(f"#(require('oh').conversation() or {{ entries = {{}} }}).entries > {_ITEMS}")
         editor.wait(f"vim.api.nvim_buf_line_count({_CHAT}) > {N_EVENTS}")
-        opened_s = time.perf_counter() - started
+        opened_s = time.perf_counter() - start_s
         floor = f"the same lines into an empty buffer {ms(_set_lines_s(editor))}"
     yield Figure(f"Neovim shows {N_EVENTS:,} events", f"{opened_s:.2f} s", "< 1.5 s", floor)
 
@@ -63,14 +63,14 @@ def _long_outputs() -> Iterator[Figure]:
                 part["text"] = f"{record['seq']}\n{part['text']}"
         log.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
         size_mb = log.stat().st_size / 1e6
-        editor, started = _open_last(desk)
+        editor, start_s = _open_last(desk)
         process = psutil.Process(editor.pid)
         before = process.memory_info().rss
         editor.wait("#(require('oh').conversation() or { entries = {} }).entries > 9")
         assert "Run seq 1 6000" in editor.screen()
-        readable_s = time.perf_counter() - started
+        readable_s = time.perf_counter() - start_s
         editor.wait(f"vim.api.nvim_buf_line_count({_CHAT}) > {N_LONG_EVENTS - 50}")
-        whole_s = time.perf_counter() - started
+        whole_s = time.perf_counter() - start_s
         more_mb = (process.memory_info().rss - before) / 1e6
     name = f"Neovim opens {size_mb:.0f} MB of output: readable / whole"
     yield Figure(name, f"{readable_s:.2f} s / {whole_s:.2f} s", "< 1 s readable", "")
@@ -103,9 +103,9 @@ def _open_last(desk: Desk) -> tuple[Neovim, float]:
     """)
     editor.command("Oh conversations")
     editor.wait("_G.choose ~= nil")
-    started = time.perf_counter()
+    start_s = time.perf_counter()
     editor.lua("_G.choose()")
-    return editor, started
+    return editor, start_s
 
 
 _ITEMS = N_EVENTS // 2 - 10
@@ -134,15 +134,15 @@ def _typing() -> Iterator[Figure]:
         editor.wait_for_event("Started")
         editor.type("<Esc>")
         editor.command("wincmd t")
-        alone = _latencies(editor)
+        idle_times = _latencies(editor)
         editor.command("Oh write a lot")
         editor.wait_for_chat("word")
-        beside = _latencies(editor)
+        busy_times = _latencies(editor)
         text = editor.chat().count("word")
-    measured = f"{ms(p50(beside))} / {ms(p99(beside))}"
-    floor = f"the same without it {ms(p50(alone))} / {ms(p99(alone))}"
+    latency = f"{ms(p50(busy_times))} / {ms(p99(busy_times))}"
+    floor = f"the same without it {ms(p50(idle_times))} / {ms(p99(idle_times))}"
     name = f"key pressed in Neovim while {text:,} chunks stream, p50 / p99"
-    yield Figure(name, measured, "", floor)
+    yield Figure(name, latency, "", floor)
 
 
 def _latencies(editor: Neovim) -> list[float]:
@@ -150,10 +150,10 @@ def _latencies(editor: Neovim) -> list[float]:
     editor.type("Go")
     times: list[float] = []
     for _ in range(N_KEYS):
-        started = time.perf_counter()
+        start_s = time.perf_counter()
         editor.type("x")
         editor.nvim.eval("1")
-        times.append(time.perf_counter() - started)
+        times.append(time.perf_counter() - start_s)
         time.sleep(_KEY_PAUSE_S)
     editor.type("<Esc>")
     return times

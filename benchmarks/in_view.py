@@ -43,8 +43,8 @@ class _Log(MemoryLog):
     def __init__(self, blobs: Path) -> None:
         super().__init__()
         blobs.mkdir()
-        kept = Blobs(blobs)
-        self.put_blob, self.read_blob = kept.put, kept.read
+        store = Blobs(blobs)
+        self.put_blob, self.read_blob = store.put, store.read
 
 
 @dataclass
@@ -133,20 +133,20 @@ def view_landing() -> Iterator[Figure]:
             path.parent.mkdir(exist_ok=True)
             path.write_text("".join(f"x{line} = {line}\n" for line in range(20)))
         desk.run("find . -name '*.py' | xargs sed -i 's/ = /=/'")
-        started = time.perf_counter()
+        start_s = time.perf_counter()
         plans: list[LandingPlanned] = []
         desk.pending.collect({"exitCode": 0, "content": []}, lambda plan: not plans.append(plan))
-        kept_s = time.perf_counter() - started
-        logged = plans[0].model_dump_json(by_alias=True, exclude_none=True)
-        started = time.perf_counter()
-        tool = desk.pending.tool(orjson.loads(logged), asks=True)
+        kept_s = time.perf_counter() - start_s
+        event = plans[0].model_dump_json(by_alias=True, exclude_none=True)
+        start_s = time.perf_counter()
+        tool = desk.pending.tool(orjson.loads(event), asks=True)
         tool.plan({})
         tool.run({}, ToolContext("c", "i", CancelToken(), lambda _: None, Masker()))
-        landed_s = time.perf_counter() - started
+        landed_s = time.perf_counter() - start_s
         texts = [path.read_text() for path in paths]
         floor_s = timed(lambda: [p.write_text(text) for p, text in zip(paths, texts, strict=True)])
     host.close()
-    size = f"{len(logged) / len(paths):.0f} bytes of log per file"
+    size = f"{len(event) / len(paths):.0f} bytes of log per file"
     yield Figure("5,000 changed files kept as a plan", f"{kept_s:.1f} s", "seconds", size)
     floor = f"write them unsynced {floor_s:.1f} s"
     yield Figure("5,000 changed files landed", f"{landed_s:.1f} s", "seconds", floor)

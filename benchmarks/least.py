@@ -51,8 +51,8 @@ class Conversation:
             while calls := self.ask():
                 for call in calls:
                     self.tell("item.updated", status="running")
-                    said = self.run(json.loads(call["function"]["arguments"])["command"])
-                    self.keep({"role": "tool", "tool_call_id": call["id"], "content": said})
+                    output = self.run(json.loads(call["function"]["arguments"])["command"])
+                    self.keep({"role": "tool", "tool_call_id": call["id"], "content": output})
             self.tell("turn.completed")
 
     def keep(self, message: Json) -> None:
@@ -107,7 +107,7 @@ class Conversation:
 
 def main() -> None:
     FOLDER.mkdir(parents=True, exist_ok=True)
-    known: dict[str, Conversation] = {}
+    conversations: dict[str, Conversation] = {}
     stream = sys.stdin.buffer
     while header := stream.readline():
         stream.readline()
@@ -119,11 +119,13 @@ def main() -> None:
         result: Json = {"conversation": {"id": name}}
         match message["method"]:
             case "conversation/start" | "conversation/sendMessage" | "conversation/open":
-                conversation = known.get(name) or known.setdefault(name, Conversation(name))
+                conversation = conversations.get(name) or conversations.setdefault(
+                    name, Conversation(name)
+                )
                 for part in params.get("content", ()):
                     conversation.inbox.put(part["text"])
             case "conversation/interrupt":
-                known[name].interrupt()
+                conversations[name].interrupt()
             case "conversation/list":
                 result = {"conversations": [{"id": file.stem} for file in FOLDER.iterdir()]}
             case _:

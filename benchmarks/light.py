@@ -83,38 +83,38 @@ ROWS: dict[str, tuple[str, str]] = {
 def main(arguments: list[str]) -> None:
     before = next((a.partition("=")[2] for a in arguments if a.startswith("--before=")), None)
     words = [a for a in arguments if not a.startswith("--")]
-    chosen = [m for m in MEASURES if not words or any(word in m.__name__ for word in words)]
-    compared = peers(Path(before) if before else None)
-    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for measure in chosen:
+    measures = [m for m in MEASURES if not words or any(word in m.__name__ for word in words)]
+    peer_list = peers(Path(before) if before else None)
+    times_by_peer: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for measure in measures:
         for _ in range(N_ROUNDS.get(measure.__name__, 1)):
-            for peer in compared:
+            for peer in peer_list:
                 sys.stderr.write(f"measuring {measure.__name__} of {peer.name} …\n")
-                _measure(measure, peer, found)
-    print(render(found, [peer.name for peer in compared]))
+                _measure(measure, peer, times_by_peer)
+    print(render(times_by_peer, [peer.name for peer in peer_list]))
 
 
 def _measure(
     measure: Callable[[Peer, Path, Model], Found],
     peer: Peer,
-    found: dict[str, dict[str, list[float]]],
+    times_by_peer: dict[str, dict[str, list[float]]],
 ) -> None:
     model = Model()
     try:
         with tempfile.TemporaryDirectory(prefix="oh-light-", ignore_cleanup_errors=True) as place:
             for name, value in measure(peer, Path(place), model):
-                found[name][peer.name].append(value)
+                times_by_peer[name][peer.name].append(value)
     finally:
         model.close()
 
 
-def render(found: dict[str, dict[str, list[float]]], names: list[str]) -> str:
+def render(times_by_peer: dict[str, dict[str, list[float]]], names: list[str]) -> str:
     titles = {"floor": "floor, same run"}
     lines = [f"| figure | goal | {' | '.join(titles.get(name, name) for name in names)} |"]
     lines.append("|---|---|" + "---|" * len(names))
     for row, (unit, goal) in ROWS.items():
-        if row in found:
-            values = " | ".join(_cell(found[row][name], unit) for name in names)
+        if row in times_by_peer:
+            values = " | ".join(_cell(times_by_peer[row][name], unit) for name in names)
             lines.append(f"| {row} | {goal and f'{goal} {unit}'.strip()} | {values} |")
     return "\n".join(lines)
 
@@ -137,17 +137,17 @@ def start(peer: Peer, place: Path, model: Model) -> Found:
         yield "spawn to first `conversation/list` answered", _since_ms(at.started)
     with driven(peer, place, model) as at:
         at.start("do 0: true")
-        [(arrived, _)] = model.times(1)
-        yield "spawn to first request at the model", _since_ms(at.started, arrived)
+        [(arrival_s, _)] = model.times(1)
+        yield "spawn to first request at the model", _since_ms(at.started, arrival_s)
         at.wait_for_turns(1)
     model.forget()
     with driven(peer, place, model) as at:
         time.sleep(1)
         yield "memory after `initialize`", at.rss_mb
-        _, sent = at.start("do 1: true")
-        arrived = model.times(1)[0][0]
+        _, sent_s = at.start("do 1: true")
+        arrival_s = model.times(1)[0][0]
         name = "first message to its request, 1 s after `initialize`"
-        yield name, _since_ms(sent, arrived)
+        yield name, _since_ms(sent_s, arrival_s)
         at.wait_for_turns(1)
         time.sleep(0.5)
         yield "memory after the first turn", at.rss_mb
@@ -171,15 +171,15 @@ def steps(peer: Peer, place: Path, model: Model) -> Found:
         with driven(peer, place, model) as at:
             params = {"conversationId": conversation_id, "replay": "none"}
             opened_ms = at.ask_s("conversation/open", params) * 1000
-            sent = at.say(conversation_id, "do 40: true")
-            arrived = model.times(1)[0][0]
+            sent_s = at.say(conversation_id, "do 40: true")
+            arrival_s = model.times(1)[0][0]
             model.times(8)
             cpu_s = at.cpu_s
             at.wait_for_turns(1)
             if n == 1000:
                 yield "reopen 1,000 steps", opened_ms
                 name = "first message to its request, after reopening"
-                yield name, _since_ms(sent, arrived)
+                yield name, _since_ms(sent_s, arrival_s)
                 yield "memory after 1,000 steps", at.rss_mb
             yield from _steps_near(f"{n:,}", at, model, cpu_s, first=8)
 
@@ -230,11 +230,11 @@ def interrupt(peer: Peer, place: Path, model: Model) -> Found:
             conversation_id = at.started_id(at.start("do 1: sleep 1000")[0])
             sleep = _sleep_of(at)
             params = {"conversationId": conversation_id}
-            _, sent = at.send("conversation/interrupt", params)
+            _, sent_s = at.send("conversation/interrupt", params)
             while sleep.is_running() and sleep.status() != psutil.STATUS_ZOMBIE:
                 time.sleep(0.0002)
             if n:
-                yield "interrupt to command dead", _since_ms(sent)
+                yield "interrupt to command dead", _since_ms(sent_s)
 
 
 def _sleep_of(at: Driver) -> psutil.Process:
@@ -253,31 +253,33 @@ def many(peer: Peer, place: Path, model: Model) -> Found:
         at.wait_for_turns(1)
         at.ask("daemon/status", {})
         idle = _parts(at)
-        began, cpu_s = time.monotonic(), at.cpu_s
+        start_s, cpu_s = time.monotonic(), at.cpu_s
         pings: list[tuple[int, float]] = []
         over = threading.Event()
         pinging = threading.Thread(target=_ping, args=(at, pings, over))
         pinging.start()
-        started: list[int] = []
+        process_ids: list[int] = []
         for n in range(N_MANY):
             if n >= 16:
-                at.answered(started[n - 16])
-            started.append(at.start("do 4: true")[0])
+                at.answered(process_ids[n - 16])
+            process_ids.append(at.start("do 4: true")[0])
         at.wait_for_turns(1 + N_MANY)
-        yield f"{N_MANY} conversations x 5 steps", time.monotonic() - began
+        yield f"{N_MANY} conversations x 5 steps", time.monotonic() - start_s
         yield f"{N_MANY} conversations x 5 steps, CPU", at.cpu_s - cpu_s
         over.set()
         pinging.join()
-        times = sorted((at.answered(request_id) - sent) * 1000 for request_id, sent in pings)
+        times = sorted((at.answered(request_id) - sent_s) * 1000 for request_id, sent_s in pings)
         name = f"`daemon/status` while {N_MANY} conversations work"
         yield f"{name}, p50", statistics.median(times)
         yield f"{name}, p99", times[math.ceil(0.99 * len(times)) - 1]
         time.sleep(1)
-        grown = [(now - then) / N_MANY for now, then in zip(_parts(at), idle, strict=True)]
-        yield "memory of each further idle conversation", grown[0]
-        yield "memory of its processes, shared pages divided", grown[1]
-        yield "processes of each idle conversation", grown[2]
-        yield "threads of each idle conversation", grown[3]
+        growth = [
+            (now - size_before) / N_MANY for now, size_before in zip(_parts(at), idle, strict=True)
+        ]
+        yield "memory of each further idle conversation", growth[0]
+        yield "memory of its processes, shared pages divided", growth[1]
+        yield "processes of each idle conversation", growth[2]
+        yield "threads of each idle conversation", growth[3]
 
 
 def _ping(at: Driver, pings: list[tuple[int, float]], over: threading.Event) -> None:
@@ -290,8 +292,8 @@ def _ping(at: Driver, pings: list[tuple[int, float]], over: threading.Event) -> 
 
 def _parts(at: Driver) -> tuple[float, float, float, float]:
     children = at.usage.children(recursive=True)
-    shared = sum(child.memory_full_info().pss for child in children) / 1e6
-    return at.rss_mb, shared, len(children), at.usage.num_threads()
+    pss = sum(child.memory_full_info().pss for child in children) / 1e6
+    return at.rss_mb, pss, len(children), at.usage.num_threads()
 
 
 def floods(peer: Peer, place: Path, model: Model) -> Found:
@@ -336,44 +338,44 @@ def writes(peer: Peer, place: Path, model: Model) -> Found:
 
 def _written(trace: Path) -> dict[str, list[int]]:
     """Return the sizes of all writes so far, by where they went, and an entry for each sync."""
-    found: dict[str, list[int]] = {"log": [], "beside": [], "sync": []}
+    sizes: dict[str, list[int]] = {"log": [], "beside": [], "sync": []}
     for line in trace.read_text("utf-8", "replace").splitlines():
         if (call := _WRITE.search(line)) is None or "/conversations/" not in call[2]:
             continue
         kind = "log" if call[2].endswith("events.jsonl") else "beside"
-        found[kind if call[1] == "write" else "sync"].append(int(call[3] or 0))
-    return found
+        sizes[kind if call[1] == "write" else "sync"].append(int(call[3] or 0))
+    return sizes
 
 
 def _read_s(file: Path) -> float:
     """Return the CPU time of reading the same bytes from a terminal and decoding them."""
-    ours, theirs = pty.openpty()
-    tty.setraw(theirs)
+    own_end, far_end = pty.openpty()
+    tty.setraw(far_end)
 
     def write() -> None:
         with file.open("rb") as source:
             while data := source.read(1 << 16):
-                os.write(theirs, data)
-        os.close(theirs)
+                os.write(far_end, data)
+        os.close(far_end)
 
     pid = os.fork()
     if pid == 0:
         write()
         os._exit(0)
-    os.close(theirs)
-    began = time.thread_time()
+    os.close(far_end)
+    start_s = time.thread_time()
     try:
-        while data := os.read(ours, 1 << 16):
+        while data := os.read(own_end, 1 << 16):
             data.decode("utf-8", "replace")
     except OSError:
         pass  # This is how the master of a terminal says that its other end is closed.
-    os.close(ours)
+    os.close(own_end)
     os.waitpid(pid, 0)
-    return time.thread_time() - began
+    return time.thread_time() - start_s
 
 
-def _since_ms(began: float, ended: float | None = None) -> float:
-    return ((time.monotonic() if ended is None else ended) - began) * 1000
+def _since_ms(start_s: float, end_s: float | None = None) -> float:
+    return ((time.monotonic() if end_s is None else end_s) - start_s) * 1000
 
 
 MEASURES: tuple[Callable[[Peer, Path, Model], Found], ...] = (

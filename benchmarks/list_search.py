@@ -53,9 +53,9 @@ def search(place: Path, model: Model, n: int) -> Iterator[tuple[str, str]]:
     with driven(peer, place, model) as at:
         yield "list of titles in a new process", _ask(at, "hello")
         yield "memory then", f"{at.rss_mb:,.0f} MB"
-        first, sent = at.send("conversation/list", {"query": "nowhere-at-all", "texts": True})
+        first, sent_s = at.send("conversation/list", {"query": "nowhere-at-all", "texts": True})
         yield "list of titles while the index is made", _p50(at, "hello", wait_for=first)
-        yield "the index is made in", f"{at.answered(first) - sent:,.1f} s"
+        yield "the index is made in", f"{at.answered(first) - sent_s:,.1f} s"
         yield "memory then", f"{at.rss_mb:,.0f} MB"
     size = sum(path.stat().st_size for path in folder.glob("*/search"))
     yield "the index on the disk", f"{size / 1e6:,.0f} MB"
@@ -80,9 +80,9 @@ def _fill(folder: Path, n: int) -> int:
     [log] = folder.glob("*/events.jsonl")
     repeat_turn(log, N_EVENTS)
     source, original = log.read_bytes(), log.parent.name
-    chosen = random.Random(1)
+    chance = random.Random(1)
     words = [
-        "".join(chosen.choices(LETTERS, range(22, 0, -1), k=chosen.randint(3, 10)))
+        "".join(chance.choices(LETTERS, range(22, 0, -1), k=chance.randint(3, 10)))
         for _ in range(N_WORDS)
     ]
     n_bytes = 0
@@ -91,9 +91,11 @@ def _fill(folder: Path, n: int) -> int:
 
         # Ten answers, each with words of its own.
         parts = _DONE.split(source.replace(original.encode(), name.encode()))
-        texts = (" ".join(chosen.choices(words, k=300)) for _ in parts)
-        said = [f'"text":"{text} rare{at}."'.encode() for text in texts]
-        copy = b"".join(chain.from_iterable(zip(parts, said, strict=True))).removesuffix(said[-1])
+        texts = (" ".join(chance.choices(words, k=300)) for _ in parts)
+        chunks = [f'"text":"{text} rare{at}."'.encode() for text in texts]
+        copy = b"".join(chain.from_iterable(zip(parts, chunks, strict=True))).removesuffix(
+            chunks[-1]
+        )
         (folder / name).mkdir(mode=0o700)
         (folder / name / "events.jsonl").write_bytes(copy)
         n_bytes += len(copy)

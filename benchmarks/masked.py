@@ -29,9 +29,9 @@ def main(folders: list[str]) -> None:
     for path in sources(folders or [sys.prefix]):
         text = path.read_text("utf-8", "ignore")
         n_bytes += len(text)
-        for kind, found in tokens_in(text):
+        for kind, match in tokens_in(text):
             hits[kind] += 1
-            print(f"{kind}: {path.name}: {found[:60]}")
+            print(f"{kind}: {path.name}: {match[:60]}")
     print(f"\n{n_bytes / 1e6:.0f} MB, {HIDDEN} per 10 MB:")
     for kind, n in hits.most_common():
         print(f"  {n / (n_bytes / 1e7):8.2f}  {kind}")

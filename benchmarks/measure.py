@@ -90,17 +90,17 @@ def bench(script: Script = (), *, apart: bool = False, **settings: Any) -> Gener
 @contextmanager
 def model_apart(script: Script) -> Generator[str]:
     """Run a scripted model in a process of its own, and yield its URL."""
-    ours, theirs = FORK.Pipe()
+    own_end, far_end = FORK.Pipe()
 
     def serve() -> None:
         with FakeLLM(script) as llm:
-            theirs.send(llm.url)
-            theirs.recv()
+            far_end.send(llm.url)
+            far_end.recv()
 
     process = FORK.Process(target=serve)
     process.start()
-    yield ours.recv()
-    ours.send(None)
+    yield own_end.recv()
+    own_end.send(None)
     process.join()
 
 
@@ -141,9 +141,9 @@ def p99(seconds: Sequence[float]) -> float:
 
 
 def timed(act: Callable[[], object]) -> float:
-    started = time.perf_counter()
+    start_s = time.perf_counter()
     act()
-    return time.perf_counter() - started
+    return time.perf_counter() - start_s
 
 
 # Floors

@@ -60,12 +60,12 @@ def mixed_turn() -> list[Step]:
         {"old_text": f"value * {n}\n", "new_text": f"Decimal(value) * {n}  # exact\n"}
         for n in (2, 9, 17, 30)
     ]
-    look = calls(
+    script = calls(
         say("Let me look at the project first, then at `prices.py`."),
         call("terminal", command="seq 1 60; ls -la"),
     )
     return [
-        reason("The prices must be right. Let me think about **rounding**. " * 6, look),
+        reason("The prices must be right. Let me think about **rounding**. " * 6, script),
         call("edit", command="view", path=FILE),
         call("todo", tasks=PLAN),
         call("terminal", command="grep -rn 'round(' --include='*.py' . | head -80"),

@@ -40,20 +40,20 @@ class Peer:
 
 
 def peers(before: Path | None) -> list[Peer]:
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     daemon = (PYTHON, "-m", "oh_daemon", "--stdio")
-    found = [Peer("floor", (PYTHON, str(here / "least.py")), here)]
+    peer_list = [Peer("floor", (PYTHON, str(folder / "least.py")), folder)]
     if before is not None:
-        found.append(Peer("before", daemon, before.resolve()))
-    return [*found, Peer("now", daemon, here.parent)]
+        peer_list.append(Peer("before", daemon, before.resolve()))
+    return [*peer_list, Peer("now", daemon, folder.parent)]
 
 
 class Model:
     """The scripted model in its own process: `do 5: true` makes it call `true` five times."""
 
     def __init__(self) -> None:
-        self._ours, theirs = FORK.Pipe()
-        self._process = FORK.Process(target=_serve_model, args=(theirs, self._ours), daemon=True)
+        self._ours, far_end = FORK.Pipe()
+        self._process = FORK.Process(target=_serve_model, args=(far_end, self._ours), daemon=True)
         self._process.start()
         self.url: str = self._ours.recv()
 
@@ -70,17 +70,17 @@ class Model:
         self._process.join()
 
 
-def _serve_model(pipe: Any, theirs: Any) -> None:
+def _serve_model(pipe: Any, far_end: Any) -> None:
     # Or this process would not see that the other one has ended.
-    theirs.close()
+    far_end.close()
     with FakeLLM(_next_step) as llm:
         pipe.send(llm.url)
         while (n := pipe.recv()) is not None:
             if n < 0:
                 llm.forget()
                 llm.play(_next_step)
-            found = llm.wait_for_requests(max(n, 0), PATIENCE_S)
-            pipe.send([(request.arrived, request.ended or 0.0) for request in found])
+            requests = llm.wait_for_requests(max(n, 0), PATIENCE_S)
+            pipe.send([(request.arrived, request.ended or 0.0) for request in requests])
 
 
 def _next_step(request: Json) -> Step:
@@ -176,12 +176,16 @@ class Driver:
     def initialize(self, project: Path) -> None:
         trust = [{"folder": project.as_uri(), "trusted": True}]
         llm = {"contextWindow": 10_000_000}
-        ours = {"features": {"approvalRequests": True}, "trust": trust, "settings": {"llm": llm}}
+        client_block = {
+            "features": {"approvalRequests": True},
+            "trust": trust,
+            "settings": {"llm": llm},
+        }
         params = {
             "processId": None,
             "capabilities": {},
             "workspaceFolders": [{"uri": project.as_uri(), "name": project.name}],
-            "initializationOptions": {"ohDaemon": ours},
+            "initializationOptions": {"ohDaemon": client_block},
         }
         self.ask("initialize", params)
         self.send("initialized", {}, is_request=False)

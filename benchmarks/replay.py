@@ -38,11 +38,11 @@ PARTS = {"system": "prompt", "user": "user", "assistant": "calls", "tool": "resu
 def main(arguments: Sequence[str]) -> None:
     before = next((a.partition("=")[2] for a in arguments if a.startswith("--before=")), None)
     words = [a for a in arguments if not a.startswith("--")]
-    chosen = [task for task in TASKS if not words or any(word in task.name for word in words)]
+    tasks = [task for task in TASKS if not words or any(word in task.name for word in words)]
     # The commands are to find a Python that has pytest.
     os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    compared = [p for p in peers(Path(before) if before else None) if not p.is_floor]
-    names = [peer.name for peer in compared]
+    peer_list = [p for p in peers(Path(before) if before else None) if not p.is_floor]
+    names = [peer.name for peer in peer_list]
     parts = ["tools", *PARTS.values()]
     print(
         "| task | requests | by hand |",
@@ -52,12 +52,12 @@ def main(arguments: Sequence[str]) -> None:
         "|",
     )
     print("|---" * (4 + len(names) + len(parts)) + "|")
-    for task in chosen:
-        found = [replay(task, peer) for peer in compared]
-        sums = [_tokens(requests) for requests in found]
+    for task in tasks:
+        runs = [replay(task, peer) for peer in peer_list]
+        sums = [_tokens(requests) for requests in runs]
         now = sums[-1].total()
         totals = [f"{n.total():,}" for n in sums]
-        cells = [task.name, f"{len(found[-1])}", f"{task.tokens_by_hand:,}", *totals]
+        cells = [task.name, f"{len(runs[-1])}", f"{task.tokens_by_hand:,}", *totals]
         cells += [f"{1 - now / task.tokens_by_hand:.0%}", *(f"{sums[-1][p]:,}" for p in parts)]
         print("|", " | ".join(cells), "|", flush=True)
 
@@ -87,7 +87,7 @@ def _model(task: Task) -> Script:
 
     def next_step(request: Json) -> Step:
         before, answer = next(answers)
-        is_repeat = all(wanted in before for wanted in answer)
+        is_repeat = all(expected in before for expected in answer)
         if is_repeat and not any("was not edited" in text for text in _last_results(request)):
             _, answer = next(answers)
         return calls(*(call(tool, **args) for tool, args in answer))

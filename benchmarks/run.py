@@ -64,15 +64,15 @@ N_REPLAYED = 50
 
 
 def main() -> None:
-    wanted = sys.argv[1:]
+    words = sys.argv[1:]
     apart_from_these = {
         "fleet": fleet.main,
         "light": light.main,
         "replay": replay.main,
         "list": list_search.main,
     }
-    if wanted and (apart := apart_from_these.get(wanted[0])):
-        apart(wanted[1:])
+    if words and (apart := apart_from_these.get(words[0])):
+        apart(words[1:])
         return
     # The client reads on a thread of its own. Switch threads often, so that this interpreter delays
     # it as little as an editor would.
@@ -81,7 +81,7 @@ def main() -> None:
     logging.getLogger("httpx").setLevel(logging.WARNING)
     figures: list[Figure] = []
     for measure in MEASURES:
-        if not wanted or any(word in measure.__name__ for word in wanted):
+        if not words or any(word in measure.__name__ for word in words):
             sys.stderr.write(f"measuring {measure.__name__.replace('_', ' ')} …\n")
             figures.extend(measure())
     print(render_table(figures))
@@ -94,9 +94,9 @@ def start() -> Iterator[Figure]:
     memory: list[float] = []
     with tempfile.TemporaryDirectory() as folder, FakeLLM() as llm:
         for _ in range(7):
-            started = time.perf_counter()
+            start_s = time.perf_counter()
             with daemon(Path(folder), Path(folder), llm.url) as client:
-                times.append(time.perf_counter() - started)
+                times.append(time.perf_counter() - start_s)
                 client.request("daemon/status", {})
                 memory.append(psutil.Process(client.process.pid).memory_info().rss / 1e6)
     floor = f"bare pygls {pygls_start_s():.2f} s"
@@ -106,18 +106,18 @@ def start() -> Iterator[Figure]:
 
 def round_trip() -> Iterator[Figure]:
     with bench(endless(), apart=True) as at:
-        running = [at.start(f"{n}") for n in range(8)]
+        turns = [at.start(f"{n}") for n in range(8)]
         at.client.wait_for_event("turn.started", nth=8)
         times = [timed(lambda: at.client.request("approval/list", {})) for _ in range(1000)]
-        beside = pygls_round_trips_s()
-        for conversation_id in running:
+        floor_times = pygls_round_trips_s()
+        for conversation_id in turns:
             at.client.request("conversation/interrupt", {"conversationId": conversation_id})
-    measured = f"{ms(p50(times))} / {ms(p99(times))}"
+    latency = f"{ms(p50(times))} / {ms(p99(times))}"
     idle = ms(p50(pygls_round_trips_s()))
-    floor = f"bare pygls beside them {ms(p50(beside))} / {ms(p99(beside))}, alone {idle}"
+    floor = f"bare pygls beside them {ms(p50(floor_times))} / {ms(p99(floor_times))}, alone {idle}"
     yield Figure(
         "round trip of `approval/list` while 8 conversations run, p50 / p99",
-        measured,
+        latency,
         "< 1 / < 50 ms",
         floor,
     )
@@ -142,10 +142,10 @@ def steps() -> Iterator[Figure]:
         yield from _reopen(at)
     for n, goal in ((10, 10), (100, 15), (1000, 30)):
         floor = f"raw httpx request with {2 * n} messages {ms(httpx_step_s(2 * n))}"
-        measured = ms(p50(gaps[n - 6 : n + 5]))
-        yield Figure(f"own time per step at step {n:,}, p50", measured, f"< {goal} ms", floor)
-    grown = f"{memory[1] - memory[0]:.0f} MB"
-    yield Figure("memory grown from step 10 to 1,000", grown, "< 40 MB", "")
+        latency = ms(p50(gaps[n - 6 : n + 5]))
+        yield Figure(f"own time per step at step {n:,}, p50", latency, f"< {goal} ms", floor)
+    growth = f"{memory[1] - memory[0]:.0f} MB"
+    yield Figure("memory grown from step 10 to 1,000", growth, "< 40 MB", "")
 
 
 def _reopen(at: Bench) -> Iterator[Figure]:
@@ -154,33 +154,33 @@ def _reopen(at: Bench) -> Iterator[Figure]:
     at.client.request("conversation/close", {"conversationId": info["id"]})
     at.llm.play(lambda _request: say("Again."))
     n_before = len(at.llm.requests)
-    started = time.monotonic()
+    start_s = time.monotonic()
     at.client.request("conversation/open", {"conversationId": info["id"], "replay": "none"})
     at.send(info["id"])
-    arrived = at.llm.wait_for_requests(n_before + 1)[-1].arrived
+    arrival_s = at.llm.wait_for_requests(n_before + 1)[-1].arrived
     [log] = at.project.glob(".openhands/conversations/*/events.jsonl")
     floor = f"read and parse its lines {ms(read_lines_s(log))}"
     name = "reopen 1,000 steps and send the next request"
-    yield Figure(name, ms(arrived - started), "< 100 ms", floor)
+    yield Figure(name, ms(arrival_s - start_s), "< 100 ms", floor)
 
 
 def interrupt() -> Iterator[Figure]:
     times: list[float] = []
-    closed: list[float] = []
+    close_times: list[float] = []
     with bench([hang()] * 10) as at:
         for n in range(10):
             conversation_id = at.start()
             request = at.llm.wait_for_requests(n + 1)[-1]
             params = {"conversationId": conversation_id}
-            started = time.perf_counter()
+            start_s = time.perf_counter()
             request_id = at.client.send_request("conversation/interrupt", params)
             at.wait_for_turns(n + 1)
-            times.append(time.perf_counter() - started)
+            times.append(time.perf_counter() - start_s)
             request.closed.wait(PATIENCE_S)
-            closed.append(time.perf_counter() - started)
+            close_times.append(time.perf_counter() - start_s)
             at.client.result_of(request_id)
-    measured = f"{ms(p50(times))} (socket closed {ms(p50(closed))})"
-    yield Figure("interrupt to `turn.completed`, model hangs", measured, "< 50 ms", "")
+    latency = f"{ms(p50(times))} (socket closed {ms(p50(close_times))})"
+    yield Figure("interrupt to `turn.completed`, model hangs", latency, "< 50 ms", "")
     yield from _interrupt_sleep()
 
 
@@ -191,10 +191,10 @@ def _interrupt_sleep() -> Iterator[Figure]:
             conversation_id = at.start()
             at.client.wait_for_event(lambda p: p["event"].get("status") == "running", nth=n + 1)
             sleep = _wait_for_sleep(at)
-            started = time.perf_counter()
+            start_s = time.perf_counter()
             at.client.send_request("conversation/interrupt", {"conversationId": conversation_id})
             at.wait_for_turns(n + 1)
-            times.append(time.perf_counter() - started)
+            times.append(time.perf_counter() - start_s)
             if sleep.is_running() and sleep.status() != psutil.STATUS_ZOMBIE:
                 sys.stderr.write("the command outlived its turn\n")
     yield Figure("interrupt to `turn.completed`, in `sleep 100`", ms(p50(times)), "< 200 ms", "")
@@ -203,21 +203,21 @@ def _interrupt_sleep() -> Iterator[Figure]:
 def _wait_for_sleep(at: Bench) -> psutil.Process:
     parent = psutil.Process(at.client.process.pid)
     while True:
-        found = [c for c in parent.children(recursive=True) if c.name() == "sleep"]
-        if found:
-            return found[0]
+        children = [c for c in parent.children(recursive=True) if c.name() == "sleep"]
+        if children:
+            return children[0]
 
 
 def burst() -> Iterator[Figure]:
     n_chunks = 20_000
-    asked, gate = FORK.Event(), FORK.Event()
+    was_asked, gate = FORK.Event(), FORK.Event()
     # Built before the clock starts.
     body = b"".join(stream_parts(chunks(n_chunks, "word ")))
 
     def script(request: Json) -> Step:
         if len(request["messages"]) == len(("system", "user")):
             return say("Warm.")
-        asked.set()
+        was_asked.set()
         return held(raw(body), gate, after=-1)
 
     with bench(script, apart=True) as at:
@@ -225,21 +225,21 @@ def burst() -> Iterator[Figure]:
         at.wait_for_turns(1)
         before = len(at.client.notifications("conversation/delta"))
         at.send(conversation_id)
-        asked.wait(PATIENCE_S)
+        was_asked.wait(PATIENCE_S)
         # As with a real model, the daemon is at rest when the answer begins.
         time.sleep(0.2)
-        started = time.perf_counter()
+        start_s = time.perf_counter()
         gate.set()
         at.client.wait_for(_is_delta, PATIENCE_S, nth=before + 1)
-        first_s = time.perf_counter() - started
+        first_s = time.perf_counter() - start_s
         at.wait_for_turns(2)
-        all_s = time.perf_counter() - started
+        all_s = time.perf_counter() - start_s
         deltas = at.client.notifications("conversation/delta")
         n_received = sum(d["text"].count("word") for d in deltas)
     floor = f"decode and encode them {burst_floor_s(n_chunks):.2f} s"
     yield Figure("first chunk of a burst to the client", ms(first_s), "< 5 ms", "")
-    measured = f"{all_s:.1f} s, {n_chunks - n_received:,} lost, in {len(deltas):,} deltas"
-    yield Figure(f"{n_chunks:,} chunks", measured, "< 5 s, none lost", floor)
+    measurement = f"{all_s:.1f} s, {n_chunks - n_received:,} lost, in {len(deltas):,} deltas"
+    yield Figure(f"{n_chunks:,} chunks", measurement, "< 5 s, none lost", floor)
 
 
 def _is_delta(message: Json) -> bool:
@@ -303,10 +303,10 @@ def replays() -> Iterator[Figure]:
         times = [timed(lambda: replay_log(place)) for _ in range(7)]
         floors = [timed(lambda: fold(conversation_id, read_log(place))) for _ in range(7)]
         command = [Path(sys.executable).parent / "oh-daemon", "replay", place]
-        whole = timed(lambda: subprocess.run(command, check=True, capture_output=True))
-    spent = f"{ms(p50(times))}, {whole:.2f} s with the command's start"
+        total_s = timed(lambda: subprocess.run(command, check=True, capture_output=True))
+    usage_text = f"{ms(p50(times))}, {total_s:.2f} s with the command's start"
     yield Figure(
-        f"replay of {N_REPLAYED} steps", spent, "< 300 ms", f"read and fold {ms(p50(floors))}"
+        f"replay of {N_REPLAYED} steps", usage_text, "< 300 ms", f"read and fold {ms(p50(floors))}"
     )
 
 
@@ -327,12 +327,12 @@ def terminal() -> Iterator[Figure]:
         times = [timed(lambda: run("true")) for _ in range(200)]
         before = process.memory_info().rss
         output_s = timed(lambda: run("head -c 100000000 /dev/zero | tr '\\0' x | fold -w 99"))
-        grown = (process.memory_info().rss - before) / 1e6
+        growth_mb = (process.memory_info().rss - before) / 1e6
         shells.close()
         spawner.close()
     floor = f"`bash -c true` {ms(bash_true_s())}"
     yield Figure("terminal overhead per command, p50", ms(p50(times)), "< 2 ms", floor)
-    yield Figure("100 MB of output", f"{output_s:.1f} s, {grown:.0f} MB", "< 3 s, < 20 MB", "")
+    yield Figure("100 MB of output", f"{output_s:.1f} s, {growth_mb:.0f} MB", "< 3 s, < 20 MB", "")
 
 
 def search() -> Iterator[Figure]:
@@ -345,12 +345,12 @@ def search() -> Iterator[Figure]:
             (folder / f"module{n}.py").write_text(text if n % 1000 else f"{text}def find_it():\n")
         at.start()
         at.wait_for_turns(1)
-        ended = (event["event"].get("item", {}) for event in at.client.events)
-        item = next(item for item in ended if item.get("tool") == "grep" and item.get("durationMs"))
+        items = (event["event"].get("item", {}) for event in at.client.events)
+        item = next(item for item in items if item.get("tool") == "grep" and item.get("durationMs"))
         argv = ("rg", "--count", pattern, at.project)
         rg_s = timed(lambda: subprocess.run(argv, check=True, stdout=subprocess.DEVNULL))
-    measured = ms(item["durationMs"] / 1000)
-    yield Figure(f"grep over {n_files:,} files", measured, "", f"`rg` {ms(rg_s)}")
+    latency = ms(item["durationMs"] / 1000)
+    yield Figure(f"grep over {n_files:,} files", latency, "", f"`rg` {ms(rg_s)}")
 
 
 def many() -> Iterator[Figure]:
@@ -363,11 +363,11 @@ def many() -> Iterator[Figure]:
     with bench(script) as at:
         at.start()
         at.wait_for_turns(1)
-        started = time.perf_counter()
+        start_s = time.perf_counter()
         for n in range(n_conversations):
             at.start(f"{n}")
         at.wait_for_turns(1 + n_conversations)
-        wall_s = time.perf_counter() - started
+        wall_s = time.perf_counter() - start_s
     floor_s = n_conversations * n_steps * (httpx_step_s(n_steps) + bash_true_s())
     name = f"{n_conversations} conversations x {n_steps} steps at once, wall"
     floor = f"as many httpx requests and `bash -c true`, in a row {floor_s:.1f} s"
@@ -390,10 +390,10 @@ def skills() -> Iterator[Figure]:
         for n in range(1, n_turns):
             for at in (plain, rich):
                 at.wait_for_turns(n)
-                started = time.monotonic()
+                start_s = time.monotonic()
                 at.send(ids[id(at)])
                 first, second = at.llm.wait_for_requests(2 * n + 2)[-2:]
-                own_s = first.arrived - started + second.arrived - (first.ended or 0)
+                own_s = first.arrived - start_s + second.arrived - (first.ended or 0)
                 times[id(at)].append(own_s / 2)
         plain.wait_for_turns(n_turns)
         rich.wait_for_turns(n_turns)
@@ -411,10 +411,10 @@ def changes() -> Iterator[Figure]:
                 (folder / f"{n % 20}").mkdir(parents=True, exist_ok=True)
                 (folder / f"{n % 20}/{n}").write_text(f"{n} {folder.name:>5}\n" * 100)
         none = frozenset[str]().intersection
-        found = partial(
+        collect_changes = partial(
             collect, *folders, handed_in={}, since_ns=0, list_open=tuple, are_ignored=none
         )
-        times = [timed(found) for _ in range(9)]
+        times = [timed(collect_changes) for _ in range(9)]
         files = [file for folder in folders for file in folder.glob("*/*")]
         floor = f"read them {ms(timed(lambda: [file.read_bytes() for file in files]))}"
     yield Figure("finding 1,000 files that commands changed", ms(p50(times)), "< 150 ms", floor)

@@ -146,19 +146,19 @@ async def opening(place: Path, extensions: Path) -> AsyncIterator[Figure]:
         for _ in range(N_TIMES):
             # VS Code treats two clicks on a tab within 300 ms as a double click.
             await asyncio.sleep(DOUBLE_CLICK_S)
-            started = time.perf_counter()
+            start_s = time.perf_counter()
             await vscode.page.get_by_role("tab", name="Search").click()
             await vscode.page.locator(".search-view").wait_for()
-            floors.append(time.perf_counter() - started)
+            floors.append(time.perf_counter() - start_s)
             await vscode.page.get_by_role("tab", name="oh", exact=True).click()
             await answer.wait_for()
-            pressed: float = await vscode.page.evaluate("() => window.pressedAt")
-            usable, shown = await vscode.frame().evaluate(OPENED)
-            times.append(((usable - pressed) / 1000, (shown - pressed) / 1000))
+            pressed_ms: float = await vscode.page.evaluate("() => window.pressedAt")
+            usable, shown_ms = await vscode.frame().evaluate(OPENED)
+            times.append(((usable - pressed_ms) / 1000, (shown_ms - pressed_ms) / 1000))
     floor = f"VS Code's own search view {ms(p50(floors))}"
-    usable, shown = (ms(p50(list(each))) for each in zip(*times, strict=True))
+    usable, shown_ms = (ms(p50(list(each))) for each in zip(*times, strict=True))
     name = "click to a panel that takes input / with its conversation, daemon runs, p50"
-    yield Figure(name, f"{usable} / {shown}", "< 300 ms", floor)
+    yield Figure(name, f"{usable} / {shown_ms}", "< 300 ms", floor)
 
 
 async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
@@ -185,11 +185,11 @@ async def scrolling(place: Path, extensions: Path) -> AsyncIterator[Figure]:
 async def _scroll_up(vscode: VSCode) -> dict[str, str]:
     """Scroll from the end, at each speed on from where the last one came to."""
     await vscode.frame().evaluate(TO_END)
-    found: dict[str, str] = {}
+    text_by_place: dict[str, str] = {}
     for speed, step in SPEEDS.items():
         frames: list[float] = await vscode.frame().evaluate(SCROLL_UP, step)
-        found[speed] = f"{max(frames):.0f} ms, p50 {statistics.median(frames):.0f} ms"
-    return found
+        text_by_place[speed] = f"{max(frames):.0f} ms, p50 {statistics.median(frames):.0f} ms"
+    return text_by_place
 
 
 async def typing(place: Path, extensions: Path) -> AsyncIterator[Figure]:
@@ -203,11 +203,11 @@ async def typing(place: Path, extensions: Path) -> AsyncIterator[Figure]:
         await vscode.say("talk")
         await expect(vscode.panel.locator(".agent")).to_contain_text("word word")
         streaming = {where: await _latencies(vscode, frame) for where, frame in frames.items()}
-    for where, found in streaming.items():
-        measured = f"{ms(p50(found))} / {ms(p99(found))}"
+    for where, times in streaming.items():
+        latency = f"{ms(p50(times))} / {ms(p99(times))}"
         floor = f"without a turn {ms(p50(quiet[where]))} / {ms(p99(quiet[where]))}"
         name = f"key to painted text in {where} while 100 deltas/s stream, p50 / p99"
-        yield Figure(name, measured, "", floor)
+        yield Figure(name, latency, "", floor)
 
 
 async def coloring(place: Path, extensions: Path) -> AsyncIterator[Figure]:
@@ -236,8 +236,8 @@ async def _latencies(vscode: VSCode, frame: Frame) -> list[float]:
     for n in range(N_KEYS):
         await vscode.page.keyboard.press("x")
         await frame.wait_for_function("(n) => window.latencies.length > n", arg=n)
-    found: list[float] = await frame.evaluate("() => window.latencies")
-    return [each / 1000 for each in found]
+    times: list[float] = await frame.evaluate("() => window.latencies")
+    return [each / 1000 for each in times]
 
 
 @asynccontextmanager
@@ -249,8 +249,8 @@ async def window(
     (project / "notes.txt").write_text("")
     with FakeLLM(list(script)) as llm:
         server = Server.with_model(place / "home", extensions, llm.url)
-        async with opened_window(server, project, llm) as opened:
-            yield opened, server
+        async with opened_window(server, project, llm) as actual_window:
+            yield actual_window, server
 
 
 if __name__ == "__main__":

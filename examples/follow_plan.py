@@ -10,8 +10,10 @@ workspace = Workspace(sys.argv[1])
 
 def lint() -> ToolResult:
     """Check all Python files of the project."""
-    checked = workspace.run_command("python3 -m compileall -q .")
-    return ToolResult.of(checked.output or "No problems.", is_error=checked.exit_code != 0)
+    check_result = workspace.run_command("python3 -m compileall -q .")
+    return ToolResult.of(
+        check_result.output or "No problems.", is_error=check_result.exit_code != 0
+    )
 
 
 llm = LLM(

@@ -73,12 +73,12 @@ def _add(name: str, definitions: Json, lines: dict[str, list[str]]) -> None:
     if name in lines:
         return
     lines[name] = []
-    found = definitions[name]
-    for needed in _references(found):
-        _add(needed, definitions, lines)
+    definition = definitions[name]
+    for reference in _references(definition):
+        _add(reference, definitions, lines)
     # Each goes to the end, behind what it needs.
     del lines[name]
-    lines[name] = [*_lines_of(name, found)]
+    lines[name] = [*_lines_of(name, definition)]
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -157,6 +157,6 @@ def _union(variants: list[Json]) -> str:
     """Return the union; of texts only those that are listed, if no other is allowed."""
     kinds = [kind for each in variants if (kind := _type_of(each)) != "None"]
     values = [repr(each["const"]) for each in variants if "const" in each]
-    others = [kind for kind in kinds if not kind.startswith("Literal[")]
-    listed = [f"Literal[{', '.join(values)}]"] if values and "str" not in others else []
-    return " | ".join(dict.fromkeys([*listed, *others]))
+    other_kinds = [kind for kind in kinds if not kind.startswith("Literal[")]
+    literals = [f"Literal[{', '.join(values)}]"] if values and "str" not in other_kinds else []
+    return " | ".join(dict.fromkeys([*literals, *other_kinds]))

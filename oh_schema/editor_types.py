@@ -178,9 +178,9 @@ def render_python_methods() -> str:
         *(model.__name__ for model in alike),
         *(name for name, alike_too in is_alike.items() if alike_too),
     ]
-    used = sorted(name for name in names if re.search(rf"\b{name}\b", text))
-    imported = f"from oh_daemon.protocol.plain import {', '.join(used)}\n\n"
-    return formatted(_METHODS_HEAD + imported + text, "--stdin-filename=methods.pyi")
+    used_names = sorted(name for name in names if re.search(rf"\b{name}\b", text))
+    import_line = f"from oh_daemon.protocol.plain import {', '.join(used_names)}\n\n"
+    return formatted(_METHODS_HEAD + import_line + text, "--stdin-filename=methods.pyi")
 
 
 def _in_log() -> tuple[dict[type[Contract], list[Field]], dict[str, Any]]:
@@ -213,8 +213,8 @@ def _with_bases(models: Mapping[type[Contract], list[Field]]) -> dict[type[Contr
     for model, fields in models.items():
         for base in _bases(model):
             names = {name for name, *_ in _fields(base, may_omit=False)}
-            inherited = [field for field in fields if field[0] in names]
-            classes.setdefault(base, models.get(base, inherited))
+            base_fields = [field for field in fields if field[0] in names]
+            classes.setdefault(base, models.get(base, base_fields))
     return classes
 
 
@@ -229,11 +229,11 @@ def _python_class(model: type[Contract], classes: Mapping[type[Contract], Sequen
     fields = classes[model]
     above = (base for base in reversed(_bases(model)[:-1]) if base in classes)
     base = next((b for b in above if all(field in fields for field in classes[b])), None)
-    inherited = classes[base] if base else ()
+    base_fields = classes[base] if base else ()
     own = {name: _presence(t, always) for name, t, always in fields}
     if any(map(iskeyword, own)):
         return f"{model.__name__} = TypedDict({model.__name__!r}, {own})"
-    for name, *_ in inherited:
+    for name, *_ in base_fields:
         del own[name]
     lines = [f"{name}: {kind}" for name, kind in own.items()] or ["..."]
     above_it = base.__name__ if base else "TypedDict"
@@ -284,12 +284,12 @@ def _doc(model: type[Contract]) -> str:
 def _aliases() -> dict[str, Any]:
     """Return the unions and literals that have a name in the contract."""
     modules = ("content", "status", "items", "approvals", "events", *protocol.MODULES)
-    named = {
+    aliases = {
         name: _bare(value)
         for module in modules
         for name, value in vars(import_module(f"oh_daemon.protocol.{module}")).items()
     }
-    return {name: t for name, t in named.items() if get_origin(t) in (Literal, Union, UnionType)}
+    return {name: t for name, t in aliases.items() if get_origin(t) in (Literal, Union, UnionType)}
 
 
 Field = tuple[str, Any, bool]
@@ -321,10 +321,10 @@ def _reached(annotation: Any, models: list[type[Contract]]) -> set[type[Contract
         return set()
     if annotation not in models:
         models.append(annotation)
-    found = {annotation}
+    found_annotations = {annotation}
     for field in annotation.model_fields.values():
-        found |= _reached(field.annotation, models)
-    return found
+        found_annotations |= _reached(field.annotation, models)
+    return found_annotations
 
 
 def _fields(model: type[Contract], *, may_omit: bool) -> Iterator[Field]:
@@ -349,8 +349,8 @@ def _union(bare: Any, language: Language) -> str:
     if origin is Literal:
         return language.literal.format(language.between.join(map(json.dumps, parts)))
     if origin in (Union, UnionType):
-        known = [part for part in parts if part not in (NoneType, events.UnknownEvent)]
-        return " | ".join(dict.fromkeys(_typed(part, language) for part in known))
+        known_parts = [part for part in parts if part not in (NoneType, events.UnknownEvent)]
+        return " | ".join(dict.fromkeys(_typed(part, language) for part in known_parts))
     if origin is tuple:
         inner = _typed(parts[0], language)
         return language.array.format(f"({inner})" if " | " in inner else inner)

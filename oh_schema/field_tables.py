@@ -68,12 +68,12 @@ class FieldTables:
 
     def _of_type(self, name: str) -> Iterator[str]:
         definition = self._types[name]
-        required = definition.get("required", ())
+        required_names = definition.get("required", ())
         rows = [
             (
                 f"`{field}`",
                 self._type_of(schema),
-                "yes" if field in required else "",
+                "yes" if field in required_names else "",
                 _default_of(schema),
                 schema.get("description", ""),
             )
@@ -139,21 +139,21 @@ def _default_of(schema: Json) -> str:
 
 def _ranged(kind: str, schema: Json) -> str:
     """Return the type with the values that fit."""
-    said = [
-        said
+    limits = [
+        limits
         for low, high, unit in (
             ("minimum", "maximum", ""),
             ("minLength", "maxLength", " characters"),
             ("minItems", "maxItems", " elements"),
             ("minProperties", "maxProperties", " fields"),
         )
-        if (said := _range(schema.get(low), schema.get(high), unit))
+        if (limits := _range(schema.get(low), schema.get(high), unit))
     ]
     if "exclusiveMinimum" in schema:
-        said.insert(0, f"more than {schema['exclusiveMinimum']:,}")
+        limits.insert(0, f"more than {schema['exclusiveMinimum']:,}")
     if "pattern" in schema:
-        said.append(f"form `{schema['pattern']}`")
-    return ", ".join([kind, *said])
+        limits.append(f"form `{schema['pattern']}`")
+    return ", ".join([kind, *limits])
 
 
 def _range(low: float | None, high: float | None, unit: str) -> str:

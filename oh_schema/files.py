@@ -42,7 +42,7 @@ PAGES = tuple(
 def write_schema(root: Path, *, check: bool) -> int:
     """Update the generated files, or with `check` only report stale ones and then return 1."""
     document = schema_document(_project()["urls"]["Repository"])
-    wanted = {
+    texts = {
         root / "docs" / "schema.json": as_text(document),
         root / "oh_daemon" / "protocol" / "plain.py": render_python(),
         root / "oh_daemon" / "protocol" / "initialize.py": render_initialize(),
@@ -55,17 +55,17 @@ def write_schema(root: Path, *, check: bool) -> int:
     }
     manifest = root / "editors" / "vscode" / "package.json"
     if manifest.is_file():
-        wanted[manifest] = render_manifest(manifest.read_text("utf-8"))
+        texts[manifest] = render_manifest(manifest.read_text("utf-8"))
     pages = {name: _text_of(root / name) or "" for name in PAGES}
     tables = all_tables(document, pages)
-    wanted |= {root / name: render_page(page, tables) for name, page in pages.items()}
-    stale = [path for path, text in wanted.items() if _text_of(path) != text]
-    for path in stale:
+    texts |= {root / name: render_page(page, tables) for name, page in pages.items()}
+    stale_paths = [path for path, text in texts.items() if _text_of(path) != text]
+    for path in stale_paths:
         if check:
             sys.stderr.write(f"{path.relative_to(root)} is out of date; run `make schema`\n")
         else:
-            path.write_text(wanted[path], "utf-8")
-    return int(check and bool(stale))
+            path.write_text(texts[path], "utf-8")
+    return int(check and bool(stale_paths))
 
 
 def render_rules() -> str:
@@ -96,7 +96,7 @@ def _project() -> dict[str, Any]:
 def render_initialize() -> str:
     """Render the answer to `initialize`, but for what depends on the client and the machine."""
     version = _version()
-    ours = {
+    block = {
         "protocolVersion": {"major": protocol.PROTOCOL_MAJOR, "minor": protocol.PROTOCOL_MINOR},
         "daemon": {"name": "oh-daemon", "version": version, "pid": 0},
         "methods": [method.name for method in protocol.REQUESTS],
@@ -114,17 +114,17 @@ def render_initialize() -> str:
         },
         "codeLensProvider": {},
         "executeCommandProvider": {"commands": [*protocol.COMMANDS, *protocol.OWN_COMMANDS]},
-        "experimental": {"ohDaemon": ours},
+        "experimental": {"ohDaemon": block},
     }
     info = {"name": "oh-daemon", "version": version}
     answer = json.dumps({"capabilities": capabilities, "serverInfo": info})
     answer = answer.replace('"pid": 0', '"pid": %(pid)d').replace(', "more": 0', "%(more)s")
     lines = textwrap.wrap(answer, 98, break_long_words=False, break_on_hyphens=False)
     head = '"""The answer to `initialize`, as it is written; `make schema` generates it."""'
-    known = {"FEATURES": protocol.FEATURES, "SETTINGS": tuple(_setting_names())}
+    constants = {"FEATURES": protocol.FEATURES, "SETTINGS": tuple(_setting_names())}
     facts = f"PROTOCOL_MAJOR = {protocol.PROTOCOL_MAJOR}\n" + "\n".join(
         f"{name} = (\n" + "".join(f'    "{each}",\n' for each in names) + ")"
-        for name, names in known.items()
+        for name, names in constants.items()
     )
     text = "\n".join(lines)
     return f'{head}\n\n{facts}\nANSWER = """\\\n{text}\n""".replace("\\n", " ")\n'
@@ -139,24 +139,26 @@ def render_manifest(manifest: str) -> str:
     """Regenerate the settings in VS Code's manifest; their scopes limit what a repository sets."""
     document = json.loads(manifest)
     own = document["contributes"]["configuration"]["properties"]
-    kept = {name: setting for name, setting in own.items() if not name.startswith("ohDaemon.")}
-    ours = {f"ohDaemon.{name}": setting for name, setting in _vscode_settings().items()}
-    document["contributes"]["configuration"]["properties"] = {**kept, **ours}
-    for_trusted = [name for name, setting in ours.items() if setting["scope"] == "window"]
+    foreign_settings = {
+        name: setting for name, setting in own.items() if not name.startswith("ohDaemon.")
+    }
+    settings = {f"ohDaemon.{name}": setting for name, setting in _vscode_settings().items()}
+    document["contributes"]["configuration"]["properties"] = {**foreign_settings, **settings}
+    trusted_names = [name for name, setting in settings.items() if setting["scope"] == "window"]
     trust = document["capabilities"]["untrustedWorkspaces"]
-    trust["restrictedConfigurations"] = [*kept, *for_trusted]
+    trust["restrictedConfigurations"] = [*foreign_settings, *trusted_names]
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _vscode_settings() -> dict[str, dict[str, Any]]:
-    said = meanings(Settings)
+    docs = meanings(Settings)
     schemas = Settings.model_json_schema()["properties"].items()
-    described: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     for (field, model), (name, schema) in zip(Settings.model_fields.items(), schemas, strict=True):
         choices: list[dict[str, Any]] = schema.pop("anyOf", [schema])
         types = [choice.pop("type") for choice in choices]
         rules = {key: value for choice in (*choices, schema) for key, value in choice.items()}
-        described[name] = {
+        entries[name] = {
             "type": types if len(types) > 1 else types[0],
             # The manifest cannot hold definitions (`$ref`); the daemon checks such values itself.
             **{
@@ -164,8 +166,8 @@ def _vscode_settings() -> dict[str, dict[str, Any]]:
             },
             "default": model.get_default(call_default_factory=True),
             "scope": "window" if project_class(model) is Project.ANY else "machine",
-            "order": len(described) + 1,
-            "markdownDescription": said[field],
+            "order": len(entries) + 1,
+            "markdownDescription": docs[field],
         }
-    described["instructions"]["editPresentation"] = "multilineText"
-    return described
+    entries["instructions"]["editPresentation"] = "multilineText"
+    return entries

@@ -59,14 +59,14 @@ NAMES = {
 def meanings(model: type[Contract]) -> dict[str, str]:
     """Return what each field means, as far as anything says it, inherited ones too."""
     bases = [base for base in reversed(model.__mro__) if issubclass(base, Contract)]
-    said = {name: text for base in bases for name, text in field_docs(base).items()}
-    found: dict[str, str] = {}
+    own_docs = {name: text for base in bases for name, text in field_docs(base).items()}
+    docs: dict[str, str] = {}
     for name, field in model.model_fields.items():
-        text = said.get(name) or _of_tag(field.annotation) or NAMES.get(name)
+        text = own_docs.get(name) or _of_tag(field.annotation) or NAMES.get(name)
         text = text or _of_type(field.annotation)
         if text:
-            found[name] = " ".join(text.split())
-    return found
+            docs[name] = " ".join(text.split())
+    return docs
 
 
 def field_docs(model: type[Contract]) -> dict[str, str]:
@@ -92,15 +92,15 @@ def explain(definitions: dict[str, Any]) -> dict[str, Any]:
         definition = definitions.get(model.__name__, {})
         properties = definition.get("properties", {})
         # A tag has a default, but whoever reads a union needs it.
-        tags = [name for name, shown in properties.items() if "const" in shown]
+        tags = [name for name, field_schema in properties.items() if "const" in field_schema]
         if tags:
             definition["required"] = sorted({*definition.get("required", ()), *tags})
-        said = meanings(model) if properties else {}
+        docs = meanings(model) if properties else {}
         for name, field in model.model_fields.items():
-            shown = properties.get(field.serialization_alias or field.alias or name, {})
-            shown.pop("title", None)
-            if name in said:
-                shown["description"] = said[name]
+            field_schema = properties.get(field.serialization_alias or field.alias or name, {})
+            field_schema.pop("title", None)
+            if name in docs:
+                field_schema["description"] = docs[name]
     return definitions
 
 
@@ -119,8 +119,8 @@ def _of_tag(annotation: Any) -> str:
 
 def _of_type(annotation: Any) -> str:
     """Return what the one model means that is in this type."""
-    found = [*_models_in(annotation)]
-    return inspect.cleandoc(found[0].__doc__ or "").split("\n\n")[0] if len(found) == 1 else ""
+    models = [*_models_in(annotation)]
+    return inspect.cleandoc(models[0].__doc__ or "").split("\n\n")[0] if len(models) == 1 else ""
 
 
 def _models_in(annotation: Any) -> Iterator[type[Contract]]:

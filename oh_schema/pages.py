@@ -84,10 +84,10 @@ def anchor(heading: str) -> str:
 
 def _events() -> dict[str, str]:
     """Return what each type of event means."""
-    known = get_args(get_args(events.KnownEvent)[0])
+    event_types = get_args(get_args(events.KnownEvent)[0])
     meaning = {
         str(model.model_fields["type"].default): inspect.cleandoc(model.__doc__ or "")
-        for model in known
+        for model in event_types
     }
     return dict(sorted(meaning.items()))
 
@@ -102,12 +102,12 @@ def _errors() -> Iterator[str]:
 
 def _settings(model: type[Contract]) -> Iterator[str]:
     """Yield a table of every field that may be left out."""
-    said = meanings(model)
+    docs = meanings(model)
     rows = [
         (
             f"`{field.serialization_alias or field.alias or name}`",
             f"`{json.dumps(field.get_default(call_default_factory=True))}`",
-            said.get(name, ""),
+            docs.get(name, ""),
         )
         for name, field in model.model_fields.items()
         if not field.is_required()

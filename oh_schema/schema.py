@@ -55,10 +55,10 @@ def as_text(document: dict[str, Any]) -> str:
 def _described(method: Method) -> dict[str, Any]:
     is_ours = method in (*protocol.NOTIFICATIONS, *protocol.CLIENT_REQUESTS)
     sender = "daemon" if is_ours else "client"
-    described = {"from": sender, "params": method.params.__name__, "doc": method.doc}
+    method_entry = {"from": sender, "params": method.params.__name__, "doc": method.doc}
     if method.result is not None:
-        described["result"] = method.result.__name__
-    return described
+        method_entry["result"] = method.result.__name__
+    return method_entry
 
 
 def _variants(union: Any) -> Iterator[str]:
@@ -71,9 +71,9 @@ def _variants(union: Any) -> Iterator[str]:
 
 def error_classes() -> list[type[errors.DaemonError]]:
     """Return every error class that has a code of its own, sorted by code."""
-    found = [
+    classes = [
         value
         for value in vars(errors).values()
         if inspect.isclass(value) and issubclass(value, errors.DaemonError)
     ]
-    return sorted((error for error in found if "code" in vars(error)), key=lambda e: -e.code)
+    return sorted((error for error in classes if "code" in vars(error)), key=lambda e: -e.code)

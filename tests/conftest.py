@@ -65,8 +65,8 @@ def pytest_report_header() -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests that nobody asked for; to skip them would be a failure in CI."""
-    unwanted = [name for name in ("full", "live") if not config.getoption(f"--{name}")]
-    left_out = [item for item in items if any(map(item.get_closest_marker, unwanted))]
+    excluded_marks = [name for name in ("full", "live") if not config.getoption(f"--{name}")]
+    left_out = [item for item in items if any(map(item.get_closest_marker, excluded_marks))]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
 
@@ -75,8 +75,8 @@ class SomeTogether(LoadScopeScheduling):
     """Hands out single tests, but those that share what is expensive all at once, and first."""
 
     def _split_scope(self, nodeid: str) -> str:
-        shared = TOGETHER.match(nodeid)
-        return shared.lastgroup if shared and shared.lastgroup else nodeid
+        group = TOGETHER.match(nodeid)
+        return group.lastgroup if group and group.lastgroup else nodeid
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -154,13 +154,13 @@ def _make_chance_repeatable(*, is_full: bool) -> None:
         SEED_VARIABLE, str(random.SystemRandom().getrandbits(32) if is_full else 1)
     )
     # There is no deadline: how long a case takes depends on what else the machine does.
-    patient = settings(
+    patient_settings = settings(
         deadline=None,
         database=None,
         derandomize=not is_full,
         suppress_health_check=[HealthCheck.too_slow],
     )
-    settings.register_profile("patient", patient)
+    settings.register_profile("patient", patient_settings)
     settings.load_profile("patient")
 
 

@@ -244,12 +244,12 @@ class Module:
         return [*self._imports()]
 
     def _imports(self) -> Iterator[tuple[str, int]]:
-        here = [PACKAGE, *self.name.split("/")[:-1]]
+        package_path = [PACKAGE, *self.name.split("/")[:-1]]
         for node in self.nodes:
             if isinstance(node, ast.Import):
                 yield from ((alias.name, node.lineno) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
-                parents = here[: len(here) + 1 - node.level] if node.level else []
+                parents = package_path[: len(package_path) + 1 - node.level] if node.level else []
                 base = ".".join([*parents, *filter(None, [node.module])])
                 yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
 
@@ -283,10 +283,10 @@ def _imports() -> Iterator[tuple[str, int, str]]:
     """Yield importing module, line and imported module, both as paths below the package."""
     names = {module.name for module in _modules()}
     for module in _modules():
-        for dotted, line in module.imports:
-            path = dotted.removeprefix(f"{PACKAGE}.").replace(".", "/")
+        for dotted_name, line in module.imports:
+            path = dotted_name.removeprefix(f"{PACKAGE}.").replace(".", "/")
             target = path if path in names else path.rpartition("/")[0]
-            if target in names and dotted.startswith(f"{PACKAGE}."):
+            if target in names and dotted_name.startswith(f"{PACKAGE}."):
                 yield module.name, line, target
 
 
@@ -295,13 +295,13 @@ def test_imports_go_to_lower_rings() -> None:
     ring["conformance"] = ring["frontends"] - 1
     problems: list[str] = []
     for module, line, target in _imports():
-        here, there = _unit(module), _unit(target)
-        top, other = here.partition("/")[0], there.partition("/")[0]
-        allowed = other in NARROW[top] if top in NARROW else ring[other] < ring[top]
-        if here == there or top == other or allowed:
+        unit, other = _unit(module), _unit(target)
+        top, target_top = unit.partition("/")[0], other.partition("/")[0]
+        is_allowed = target_top in NARROW[top] if top in NARROW else ring[target_top] < ring[top]
+        if unit == other or top == target_top or is_allowed:
             continue
         problems.append(
-            f"{module}.py:{line} imports {target}: {here}/ may not import {there}/; take it as "
+            f"{module}.py:{line} imports {target}: {unit}/ may not import {other}/; take it as "
             "a value or a Protocol, and let conversations/ hand it in"
         )
     _check(problems)
@@ -320,21 +320,23 @@ def test_features_and_frontends_import_what_their_rows_list(
     folder: str, table: dict[str, str]
 ) -> None:
     problems: list[str] = []
-    used: set[tuple[str, str]] = set()
+    used_pairs: set[tuple[str, str]] = set()
     for module, line, target in _imports():
-        (top, _, here), (other, _, there) = (
+        (top, _, unit), (target_top, _, other) = (
             _unit(name).partition("/") for name in (module, target)
         )
-        if top == other == folder and here != there:
-            used.add((here, there))
-            if there not in table.get(here, "").split():
+        if top == target_top == folder and unit != other:
+            used_pairs.add((unit, other))
+            if other not in table.get(unit, "").split():
                 problems.append(
-                    f"{module}.py:{line} imports {target}: {here} may not import {there}; move the "
+                    f"{module}.py:{line} imports {target}: {unit} may not import {other}; move the "
                     "shared part down, or add the arrow to the table with its reason in the commit"
                 )
-    rows = {(here, there) for here, names in table.items() for there in names.split()}
-    unused = (f"{here} no longer imports {there}: remove it" for here, there in rows - used)
-    _check([*problems, *unused])
+    rows = {(unit, other) for unit, names in table.items() for other in names.split()}
+    unused_pairs = (
+        f"{unit} no longer imports {other}: remove it" for unit, other in rows - used_pairs
+    )
+    _check([*problems, *unused_pairs])
 
 
 @pytest.mark.parametrize("table", [FEATURES, FRONTENDS], ids=["features", "frontends"])
@@ -440,11 +442,13 @@ def test_each_method_has_a_handler_that_takes_what_its_row_gives() -> None:
 def test_no_modules_need_each_other() -> None:
     names = {module.name for module in _modules()}
     needs = {module.name: _needed_by(module, names) for module in _modules()}
-    while free := [name for name, needed in needs.items() if not needed & needs.keys()]:
-        needs = {name: needed for name, needed in needs.items() if name not in free}
+    while free := [
+        name for name, modules_needed in needs.items() if not modules_needed & needs.keys()
+    ]:
+        needs = {name: modules_needed for name, modules_needed in needs.items() if name not in free}
     # What is left is in a circle, or needs one.
     while over := needs.keys() - set[str]().union(*needs.values()):
-        needs = {name: needed for name, needed in needs.items() if name not in over}
+        needs = {name: modules_needed for name, modules_needed in needs.items() if name not in over}
     if needs:
         pytest.fail(f"these need each other: {sorted(needs)}; move what they share down")
 
@@ -549,11 +553,11 @@ def test_everything_is_caught_in_the_last_resorts_only() -> None:
 
 
 def _swallows_everything(handler: ast.ExceptHandler) -> bool:
-    caught = "BaseException" if handler.type is None else ast.unparse(handler.type)
+    exception = "BaseException" if handler.type is None else ast.unparse(handler.type)
     # A handler that raises the error again, or hands it to whoever waits for it, hides nothing.
     raises_again = isinstance(handler.body[-1], ast.Raise) and handler.body[-1].exc is None
     hands_on = any(".set_exception(" in ast.unparse(statement) for statement in handler.body)
-    return caught in {"Exception", "BaseException"} and not raises_again and not hands_on
+    return exception in {"Exception", "BaseException"} and not raises_again and not hands_on
 
 
 def test_every_thread_is_in_the_table_of_threads() -> None:
@@ -573,8 +577,8 @@ def test_every_thread_is_in_the_table_of_threads() -> None:
     )
     _check(
         f"{place}.py names no thread {name!r}, as the table of docs/threads.md says"
-        for place, listed in names.items()
-        for name in listed
+        for place, thread_names in names.items()
+        for name in thread_names
         if f'"{name}' not in starting[place] and name != "asyncio_"
     )
 
@@ -674,8 +678,8 @@ def test_every_module_opens_with_what_it_owns() -> None:
 
 def test_the_lists_of_exceptions_name_modules_that_exist() -> None:
     names = {module.name for module in _modules()}
-    stale = LAST_RESORTS.keys() - names
-    _check(f"{name} is listed here and does not exist; remove the entry" for name in stale)
+    stale_names = LAST_RESORTS.keys() - names
+    _check(f"{name} is listed here and does not exist; remove the entry" for name in stale_names)
 
 
 FORMS = "protocol/forms"
@@ -688,9 +692,9 @@ DUMPED_BESIDE = {
     ("conversations/idempotency", "self.params"): "the params of a request",
     ("features/trust/trust", "server"): "a setting",
     ("frontends/lsp/client_tool_calls", "tool"): "a definition that the client sent",
-    ("frontends/lsp/composition", "told"): "the params of a notification",
+    ("frontends/lsp/composition", "params"): "the params of a notification",
     ("frontends/lsp/handlers_conversation", "params"): "the params of a request",
-    ("features/settings/handlers", "merged.settings"): "the settings",
+    ("features/settings/handlers", "merged_settings.settings"): "the settings",
     ("frontends/lsp/plain/handlers_standard", "request.range"): "a structure of LSP",
     ("frontends/lsp/plain/handlers_standard", "action.range"): "a structure of LSP",
     ("frontends/lsp/plain/handlers_standard", "params"): "the params of a request to the client",
@@ -706,18 +710,18 @@ def test_models_become_records_and_records_models_in_one_module() -> None:
     [plain] = (module for module in _modules() if module.name == "protocol/plain")
     records = {name for node in plain.nodes for name in _names_made_by(node)}
     assert records >= {"Record", "FileChange", "StatusChanged", "Item"}
-    seen: set[tuple[str, str]] = set()
+    crossings: set[tuple[str, str]] = set()
     problems: list[str] = []
     for module in _modules():
         for node in () if module.name.startswith(NO_RECORDS) else module.nodes:
             model, what = _crossing(node)
             place = (module.name, model)
-            seen.add(place)
+            crossings.add(place)
             is_of_record = what and model.rpartition(".")[2] in records
             if place not in DUMPED_BESIDE and ("dump" in what or is_of_record):
                 line = getattr(node, "lineno", 0)
                 problems.append(f"{module.name}.py:{line} has {model}.{what}; ask {FORMS} for it")
-    _check([*problems, *(f"{place} is stale" for place in DUMPED_BESIDE.keys() - seen)])
+    _check([*problems, *(f"{place} is stale" for place in DUMPED_BESIDE.keys() - crossings)])
 
 
 def _names_made_by(node: ast.AST) -> list[str]:
@@ -758,13 +762,13 @@ def _words_of(module: Module) -> Iterator[str]:
 def test_every_field_of_the_contract_is_set_or_read_somewhere() -> None:
     users = [module for module in _modules() if module.folder != "protocol"]
     words = {word for module in users for word in _words_of(module)}
-    unused = [
+    unused_fields = [
         f"{model.__name__}.{name}"
         for model in _contract_models()
         for name, field in model.model_fields.items()
         if not {name, field.alias} & words
     ]
-    assert unused == []
+    assert unused_fields == []
 
 
 def test_every_setting_and_parameter_is_read() -> None:
@@ -775,10 +779,10 @@ def test_every_setting_and_parameter_is_read() -> None:
         for node in module.nodes
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
-    taken: list[type[BaseModel]] = [Settings, *(method.params for method in protocol.REQUESTS)]
+    models: list[type[BaseModel]] = [Settings, *(method.params for method in protocol.REQUESTS)]
     unread = [
         f"{model.__name__}.{name}"
-        for model in taken
+        for model in models
         for name in model.model_fields
         if name not in read
     ]

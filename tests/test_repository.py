@@ -49,18 +49,18 @@ def _texts() -> dict[str, str]:
     """Return every text file that git knows or would add, by its name in the repository."""
     safe = ["-c", f"safe.directory={ROOT}"]  # In a container, the folder may have another owner.
     command = ["git", *safe, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    names = [name for name in listed.split("\0") if (ROOT / name).is_file()]
+    outcome = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    names = [name for name in outcome.split("\0") if (ROOT / name).is_file()]
     contents = {name: (ROOT / name).read_bytes() for name in names}
     # Like git, take a file that has a NUL byte for binary.
     return {n: c.decode("utf-8", "replace") for n, c in contents.items() if b"\0" not in c}
 
 
-@pytest.mark.parametrize("forbidden", _forbidden())
-def test_no_file_names_a_machine_or_a_registry(forbidden: str) -> None:
-    named = [name for name, text in _texts().items() if forbidden in text.lower()]
-    holders = [name for name in named if name != OF_THE_PRODUCT]
-    assert holders == [], f"{forbidden!r} does not belong in the repository"
+@pytest.mark.parametrize("forbidden_word", _forbidden())
+def test_no_file_names_a_machine_or_a_registry(forbidden_word: str) -> None:
+    file_names = [name for name, text in _texts().items() if forbidden_word in text.lower()]
+    holders = [name for name in file_names if name != OF_THE_PRODUCT]
+    assert holders == [], f"{forbidden_word!r} does not belong in the repository"
 
 
 def _lock(name: str) -> dict[str, str]:
@@ -87,8 +87,8 @@ def test_a_requirement_is_met_by_its_lock_file(text: str, lock: str) -> None:
 
 
 def test_the_daemon_is_tested_with_the_versions_that_it_ships_with() -> None:
-    shipped, tested = _lock("requirements.lock"), _lock("requirements-dev.lock")
-    assert {name: tested.get(name) for name in shipped} == shipped, "run `make lock`"
+    product_lock, test_lock = _lock("requirements.lock"), _lock("requirements-dev.lock")
+    assert {name: test_lock.get(name) for name in product_lock} == product_lock, "run `make lock`"
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_every_locked_package_has_a_hash_and_no_address(name: str) -> None:
 
 
 def _errors() -> list[type[DaemonError]]:
-    named = vars(errors).values()
-    return [c for c in named if isinstance(c, type) and issubclass(c, DaemonError)]
+    classes = vars(errors).values()
+    return [c for c in classes if isinstance(c, type) and issubclass(c, DaemonError)]
 
 
 def test_every_error_has_its_own_code_and_kind() -> None:
@@ -158,8 +158,8 @@ def _with_stand_ins(value: Any) -> Any:
         return {k: _with_stand_ins(v) for k, v in cast("dict[str, Any]", value).items()}
     if isinstance(value, list):
         return [_with_stand_ins(v) for v in cast("list[Any]", value)]
-    if isinstance(value, str) and (named := re.fullmatch(r"<(\w+)>", value)):
-        return _with_stand_ins(next(v for name, v in _examples() if name == named[1]))
+    if isinstance(value, str) and (match := re.fullmatch(r"<(\w+)>", value)):
+        return _with_stand_ins(next(v for name, v in _examples() if name == match[1]))
     return value
 
 
@@ -168,10 +168,10 @@ def test_an_example_of_the_protocol_fits_its_type_and_holds_nothing_else(n: int)
     name, text = _examples()[n]
     if name in NOT_IN_THE_CONTRACT:
         return
-    example, wanted = _with_stand_ins(text), _types()[name]
-    adapter: TypeAdapter[Any] = TypeAdapter(wanted)
-    parsed = adapter.validate_python(example)
-    assert adapter.dump_python(parsed, mode="json", exclude_unset=True) == example
+    example, expected_type = _with_stand_ins(text), _types()[name]
+    adapter: TypeAdapter[Any] = TypeAdapter(expected_type)
+    value = adapter.validate_python(example)
+    assert adapter.dump_python(value, mode="json", exclude_unset=True) == example
 
 
 @cache
@@ -183,11 +183,11 @@ def _schema() -> dict[str, Any]:
 def test_an_example_of_the_protocol_fits_the_json_schema(n: int) -> None:
     name, text = _examples()[n]
     method, _, role = name.rpartition(".")
-    wanted = {"$ref": f"#/$defs/{_schema()['methods'].get(method, {}).get(role, name)}"}
+    schema_ref = {"$ref": f"#/$defs/{_schema()['methods'].get(method, {}).get(role, name)}"}
     if name == "Item":
-        wanted = _schema()["$defs"]["ReadResult"]["properties"]["items"]["items"]
+        schema_ref = _schema()["$defs"]["ReadResult"]["properties"]["items"]["items"]
     if name not in NOT_IN_THE_CONTRACT:
-        schema = {**wanted, "$defs": _schema()["$defs"]}
+        schema = {**schema_ref, "$defs": _schema()["$defs"]}
         jsonschema.Draft202012Validator(schema).validate(_with_stand_ins(text))
 
 
@@ -227,8 +227,8 @@ def test_a_type_of_the_editors_that_was_edited_by_hand_is_found(tmp_path: Path) 
 
 
 def test_every_method_of_the_protocol_has_an_example() -> None:
-    missing = _types().keys() - {name for name, _ in _examples()}
-    assert missing == set()
+    missing_names = _types().keys() - {name for name, _ in _examples()}
+    assert missing_names == set()
 
 
 # Documents: their links lead somewhere, and the commands that they name exist
@@ -250,17 +250,17 @@ def _anchors(text: str) -> set[str]:
 
 
 def test_every_link_of_a_document_leads_somewhere() -> None:
-    broken: list[str] = []
+    broken_links: list[str] = []
     for name, text in _documents().items():
         for link in re.findall(r"\]\(([^)\s]+)\)", _prose(text)):
             target, _, anchor = link.partition("#")
             if "://" in link:
                 continue
             path = (ROOT / name).parent / target if target else ROOT / name
-            known = _anchors(path.read_text("utf-8")) if anchor and path.is_file() else {anchor}
-            if not path.exists() or anchor not in known:
-                broken.append(f"{name}: {link}")
-    assert broken == []
+            anchors = _anchors(path.read_text("utf-8")) if anchor and path.is_file() else {anchor}
+            if not path.exists() or anchor not in anchors:
+                broken_links.append(f"{name}: {link}")
+    assert broken_links == []
 
 
 def test_every_feature_leads_to_the_heading_that_describes_it() -> None:
@@ -268,19 +268,23 @@ def test_every_feature_leads_to_the_heading_that_describes_it() -> None:
     rows = re.findall(r"^\| ([^|]+) \| (.+) \|$", _documents()["docs/features.md"], re.MULTILINE)
     assert len(rows) > 40
     links = {feature: re.findall(r"\]\(([^)]+)\)", where) for feature, where in rows[1:]}
-    vague = [f for f, found in links.items() if not found or any("#" not in x for x in found)]
+    vague = [
+        f for f, headings in links.items() if not headings or any("#" not in x for x in headings)
+    ]
     assert vague == []
 
 
 def test_every_function_that_a_document_links_to_is_in_that_file() -> None:
-    missing: list[str] = []
+    missing_names: list[str] = []
     for name, text in _documents().items():
-        for linked, target in re.findall(r"\[`([\w.]+)`\]\(([\w./]+\.py)\)", text):
+        for linked_name, target in re.findall(r"\[`([\w.]+)`\]\(([\w./]+\.py)\)", text):
             source = (ROOT / name).parent.joinpath(target).read_text("utf-8")
-            wanted = linked.split(".")
-            if not all(re.search(rf"^ *(?:def|class) {part}\b", source, re.M) for part in wanted):
-                missing.append(f"{name}: {linked} is not in {target}")
-    assert missing == []
+            name_parts = linked_name.split(".")
+            if not all(
+                re.search(rf"^ *(?:def|class) {part}\b", source, re.M) for part in name_parts
+            ):
+                missing_names.append(f"{name}: {linked_name} is not in {target}")
+    assert missing_names == []
 
 
 def test_every_decision_that_is_referred_to_exists_and_is_in_the_index() -> None:
@@ -292,10 +296,10 @@ def test_every_decision_that_is_referred_to_exists_and_is_in_the_index() -> None
     assert all(anchor.startswith(f"{number}-") for number, anchor, _ in index)
     numbers = {number for number, _ in headings}
     wrong = [
-        f"{name}: {said}"
+        f"{name}: {reference}"
         for name, text in _texts().items()
-        for said, more in re.findall(r"[Dd]ecisions? (\d+)(?:,? (?:and|to) (\d+))?", text)
-        if not {said, more or said} <= numbers
+        for reference, more in re.findall(r"[Dd]ecisions? (\d+)(?:,? (?:and|to) (\d+))?", text)
+        if not {reference, more or reference} <= numbers
     ]
     assert wrong == []
 
@@ -319,30 +323,32 @@ def _commands(pattern: str) -> set[str]:
 
 
 def test_every_command_of_the_documents_exists() -> None:
-    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    assert (named := _commands(r"make ([a-z-]+)"))
-    assert named - made == set()
-    assert (named := _commands(r"oh-daemon ([a-z]+)"))
-    assert [name for name in named if "Usage" not in _help(name)] == []
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    assert (target_names := _commands(r"make ([a-z-]+)"))
+    assert target_names - targets == set()
+    assert (target_names := _commands(r"oh-daemon ([a-z]+)"))
+    assert [name for name in target_names if "Usage" not in _help(name)] == []
 
 
 def test_every_option_of_the_command_line_in_the_documents_exists() -> None:
     pages = "\n".join(_documents()[name] for name in FOR_USERS)
     lines = re.findall(r"^oh-daemon (\w+) (.*)$", pages, re.MULTILINE)
     help_of = {command: _help(command) for command, _ in lines}
-    missing = [
+    missing_options = [
         f"{command} {option}"
-        for command, rest in lines
-        for option in re.findall(r"(?<!\S)(--[a-z-]+)", rest)
+        for command, options_text in lines
+        for option in re.findall(r"(?<!\S)(--[a-z-]+)", options_text)
         if option not in help_of[command]
     ]
-    assert missing == []
+    assert missing_options == []
 
 
 def test_the_help_describes_every_command_in_one_line_that_is_not_cut() -> None:
     """Its first sentence is shown, as far as it fits into 80 columns."""
-    shown = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
-    commands = re.findall(r"^  ([a-z]+)  +(.+)$", shown.partition("Commands:")[2], re.MULTILINE)
+    help_result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).output
+    commands = re.findall(
+        r"^  ([a-z]+)  +(.+)$", help_result.partition("Commands:")[2], re.MULTILINE
+    )
     assert [name for name, _ in commands] == [*get_group(app).commands]
     assert [name for name, text in commands if text.endswith("...")] == []
 
@@ -350,16 +356,16 @@ def test_the_help_describes_every_command_in_one_line_that_is_not_cut() -> None:
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_the_program_of_a_page_runs_as_it_stands(page: str, tmp_path: Path) -> None:
     [program] = re.findall(r"^```python\n(.*?)^```$", _documents()[page], re.M | re.S)
-    done = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert "completed " in done.stdout
+    assert outcome.returncode == 0, outcome.stderr
+    assert "completed " in outcome.stdout
 
 
 def _help(command: str) -> str:
-    shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
-    return shown.output
+    help_result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"})
+    return help_result.output
 
 
 def test_the_changelog_has_room_for_the_next_change() -> None:
@@ -405,7 +411,7 @@ def _pytest_exit_code(
     # The run under test is not an xdist worker of this one, and it starts faster without plugins.
     outer = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     outer["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-    done = subprocess.run(
+    outcome = subprocess.run(
         command, cwd=folder, env={**outer, **(env or {})}, capture_output=True, check=False
     )
-    return done.returncode
+    return outcome.returncode

@@ -34,14 +34,14 @@ def _values(head: str) -> dict[str, str | list[str]]:
     from yaml import YAMLError  # noqa: PLC0415 - see `load_head`.
 
     try:
-        found = load_head(head)
+        loaded_head = load_head(head)
     except (YAMLError, ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
+        loaded_head = None
+    if not isinstance(loaded_head, dict):
         # Descriptions often contain a colon and are then not YAML; other programs read the line.
         return {line[1]: line[2] for line in _LINE.finditer(head)}
-    values = cast("dict[object, object]", found).items()
-    return {str(key): known for key, value in values if (known := _plain_value(value)) is not None}
+    values = cast("dict[object, object]", loaded_head).items()
+    return {str(key): plain for key, value in values if (plain := _plain_value(value)) is not None}
 
 
 def _plain_value(value: object) -> str | list[str] | None:

@@ -70,8 +70,8 @@ def is_named(host: Host, patterns: Iterable[str]) -> bool:
 
 def reach_of(addresses: Iterable[str]) -> Reach:
     """Return where the nearest of the addresses lies."""
-    found = {_reach(ip_address(each.partition("%")[0])) for each in addresses}
-    return "local" if "local" in found else "private" if "private" in found else "public"
+    ranges = {_reach(ip_address(each.partition("%")[0])) for each in addresses}
+    return "local" if "local" in ranges else "private" if "private" in ranges else "public"
 
 
 def _means(pattern: str, host: Host) -> bool:

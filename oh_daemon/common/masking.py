@@ -142,8 +142,8 @@ class Masker:
             forms = sorted({*self._forms, *_forms(value)}, key=len, reverse=True)
             # Of an odd number of backslashes before a value, the last one escapes its first
             # letter: JSON's "\nabcdefgh" must not become "\<secret hidden>".
-            known = "|".join(map(_guarded, forms))
-            self._pattern_of_values = re.compile(rf"(?<!\\)(?P<before>\\*)(?:{known})")
+            alternatives = "|".join(map(_guarded, forms))
+            self._pattern_of_values = re.compile(rf"(?<!\\)(?P<before>\\*)(?:{alternatives})")
             self._forms = tuple(forms)
 
     def mask(self, text: str) -> str:
@@ -170,20 +170,20 @@ class Masker:
 
     def open_end(self, text: str) -> int:
         """Return the offset from which the text's end may be the start of something to hide."""
-        cut = min(_open_token(text), self._open_value(text))
+        end_offset = min(_open_token(text), self._open_value(text))
         if not any(form in text for form in self._forms):
-            return cut
+            return end_offset
         spans = (match.span() for match in self._pattern_of_values.finditer(text))
-        return next((start for start, end in spans if start < cut < end), cut)
+        return next((start for start, end in spans if start < end_offset < end), end_offset)
 
     def _open_value(self, text: str) -> int:
-        cut = len(text)
+        end = len(text)
         for form in self._forms:
-            start = text.find(form[0], max(0, len(text) - len(form) + 1), cut)
+            start = text.find(form[0], max(0, len(text) - len(form) + 1), end)
             while start >= 0 and not form.startswith(text[start:]):
-                start = text.find(form[0], start + 1, cut)
-            cut = start if start >= 0 else cut
-        return cut
+                start = text.find(form[0], start + 1, end)
+            end = start if start >= 0 else end
+        return end
 
 
 class MaskedStream:
@@ -196,42 +196,42 @@ class MaskedStream:
     def feed(self, text: str) -> str:
         """Return what may be shown by now, masked."""
         text = self._pending + text
-        cut = self._masker.open_end(text)
-        if len(text) - cut > _MAX_HELD:
-            cut = len(text)
-        self._pending = text[cut:]
-        return self._masker.mask(text[:cut])
+        end = self._masker.open_end(text)
+        if len(text) - end > _MAX_HELD:
+            end = len(text)
+        self._pending = text[end:]
+        return self._masker.mask(text[:end])
 
     def flush(self) -> str:
         """Return what is still held back, masked; the stream may go on."""
-        held, self._pending = self._pending, ""
-        return self._masker.mask(held)
+        text, self._pending = self._pending, ""
+        return self._masker.mask(text)
 
 
 def tokens_in(text: str) -> Iterator[tuple[str, str]]:
     """Yield what has the form of a token, each with the anchors of its kind; for measurements."""
-    for anchors, kept, token in _TABLE:
+    for anchors, prefix, token in _TABLE:
         if any(anchor in text for anchor in anchors.split()):
-            for found in re.finditer(f"(?P<kept>{kept}){token}", text):
-                if _hide_token(found) != found[0]:
-                    yield anchors, found[0]
+            for match in re.finditer(f"(?P<kept>{prefix}){token}", text):
+                if _hide_token(match) != match[0]:
+                    yield anchors, match[0]
 
 
 def _forms(value: str) -> set[str]:
     """Return the value as it is, in JSON (also JSON within JSON), in a URL and in base64."""
-    escaped = {dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
-    twice = {dumps(form, ensure_ascii=False)[1:-1] for form in escaped}
+    json_forms = {dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)}
+    twice = {dumps(form, ensure_ascii=False)[1:-1] for form in json_forms}
     data = value.encode("utf-8", "surrogatepass")
     # A value may start at any of the three bytes of a group; the letters that it shares with its
     # neighbors at both ends are left out.
-    encoded = {
+    base64_forms = {
         b64encode(bytes(shift) + data).decode()[(shift * 8 + 5) // 6 : (shift + len(data)) * 8 // 6]
         for shift in range(3)
     }
-    url_safe = {form.translate(str.maketrans("+/", "-_")) for form in encoded}
-    quoted = {quote(value, safe=safe, errors="replace") for safe in ("", "/")}
-    quoted.add(quote_plus(value, errors="replace"))
-    return {value} | escaped | twice | encoded | url_safe | quoted
+    url_safe = {form.translate(str.maketrans("+/", "-_")) for form in base64_forms}
+    url_forms = {quote(value, safe=safe, errors="replace") for safe in ("", "/")}
+    url_forms.add(quote_plus(value, errors="replace"))
+    return {value} | json_forms | twice | base64_forms | url_safe | url_forms
 
 
 def _guarded(form: str) -> str:
@@ -257,11 +257,11 @@ def _hide_token(match: re.Match[str]) -> str:
 def _open_token(text: str) -> int:
     """Return where the last word begins if a token may start in it, else the end of the text."""
     if "-----" in text:
-        ended = max((foot.end() for foot in _FOOT.finditer(text)), default=0)
-        if key := _OPEN_KEY.search(text, ended):
+        end = max((foot.end() for foot in _FOOT.finditer(text)), default=0)
+        if key := _OPEN_KEY.search(text, end):
             return key.start()
-        if ended == len(text):
-            return ended
+        if end == len(text):
+            return end
     # No stream holds back a longer word, so it need not be searched: 100 MB may be one word.
     first = max(0, len(text) - _MAX_HELD - 1)
     start = max(text.rfind(gap, first) for gap in " \t\r\n\"'\\") + 1

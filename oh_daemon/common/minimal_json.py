@@ -36,12 +36,12 @@ _scan = make_scanner(_context)
 
 def parse(text: bytes) -> Any:
     """Return the value. Raises `ValueError` if it is not just one."""
-    decoded = text.decode().strip(" \t\r\n")
+    body = text.decode().strip(" \t\r\n")
     try:
-        value, end = _scan(decoded, 0)
+        value, end = _scan(body, 0)
     # Until `json` is imported, Python 3.11 has no class for the error that it means to raise.
     except (StopIteration, RecursionError, SystemError):
         raise ValueError("this is not JSON") from None
-    if end != len(decoded):
+    if end != len(body):
         raise ValueError("something follows the value")
     return value

@@ -25,12 +25,12 @@ def shorten(text: str, limit: int, part: Callable[[str, int, int], str] = _slice
 
     Where secrets are not masked yet, `part` has to be `Masker.part`.
     """
-    cut = len(text) - limit
-    if cut <= 0:
+    length = len(text) - limit
+    if length <= 0:
         return text
     half = limit // 2
     head, tail = part(text, 0, half), part(text, len(text) - half, len(text))
-    return f"{head}\n[{cut:,} characters cut]\n{tail}"
+    return f"{head}\n[{length:,} characters cut]\n{tail}"
 
 
 def ends(text: str, limit: int, note: str) -> str:
@@ -43,8 +43,8 @@ def ends(text: str, limit: int, note: str) -> str:
     head, tail = text[: limit // 2], text[len(text) - limit // 2 :]
     head = head[: head.rfind("\n") + 1] or head
     tail = tail[tail.find("\n") + 1 :] or tail
-    shown = f"cut: {len(head) + len(tail):,} of {len(text):,} characters shown"
-    return f"{head.rstrip()}\n[{shown}; {note}]\n{tail}"
+    cut_note = f"cut: {len(head) + len(tail):,} of {len(text):,} characters shown"
+    return f"{head.rstrip()}\n[{cut_note}; {note}]\n{tail}"
 
 
 def first_line(text: str) -> str:
@@ -67,10 +67,10 @@ def well_formed_data(data: Any) -> Any:
     return json.loads(well_formed(json.dumps(data, ensure_ascii=False)))
 
 
-def display_escaped(text: str, keep: str = "") -> str:
+def display_escaped(text: str, allowed: str = "") -> str:
     """Return the text with characters escaped that a reader would not see, or see elsewhere."""
-    kept = "\n\t" + keep
-    return "".join(c if c in kept or not is_hidden(c) else _escape(c) for c in text)
+    printable = "\n\t" + allowed
+    return "".join(c if c in printable or not is_hidden(c) else _escape(c) for c in text)
 
 
 def within_tag(tag: str, text: str) -> str:

@@ -145,13 +145,15 @@ def links(bench: Bench) -> None:
 
 
 def updates_first(bench: Bench) -> None:
-    done = prompt(bench, say("Hello ", "there."))
-    done.agent.error("no/suchMethod")
-    at = done.agent.messages.index(done.answer)
-    late = [m for m in done.agent.messages[at:] if m.get("method") == "session/update"]
+    answer = prompt(bench, say("Hello ", "there."))
+    answer.agent.error("no/suchMethod")
+    at = answer.agent.messages.index(answer.answer)
+    late = [m for m in answer.agent.messages[at:] if m.get("method") == "session/update"]
     of_turn = [m for m in late if m["params"]["update"]["sessionUpdate"] in OF_A_TURN]
     expect(not of_turn, "this came after the answer", *of_turn)
-    expect(done.agent.text_of(done.session), "no text has come before the answer", done.answer)
+    expect(
+        answer.agent.text_of(answer.session), "no text has come before the answer", answer.answer
+    )
 
 
 def cancels(bench: Bench) -> None:
@@ -218,16 +220,16 @@ def tool_calls(bench: Bench) -> None:
     )
     bench.model.play(shell_call, say("It is done."))
     agent.answer_to(agent.ask(session, text("Run it.")))
-    announced: set[str] = set()
+    announced_ids: set[str] = set()
     for update in agent.updates(session):
         if update["sessionUpdate"] == "tool_call":
-            announced.add(update["toolCallId"])
+            announced_ids.add(update["toolCallId"])
         if update["sessionUpdate"] in {"tool_call", "tool_call_update"}:
-            expect(update["toolCallId"] in announced, "this call was not reported", update)
+            expect(update["toolCallId"] in announced_ids, "this call was not reported", update)
             expect(update.get("status", "pending") in STATUSES, "not a status", update)
             paths = [each["path"] for each in update.get("locations") or ()]
             expect(all(Path(each).is_absolute() for each in paths), "paths are absolute", update)
-    if not announced:
+    if not announced_ids:
         raise Skipped("the agent called no tool")
 
 
@@ -271,11 +273,11 @@ def unknown_sessions(bench: Bench) -> None:
 
 
 def only_messages(bench: Bench) -> None:
-    done = prompt(bench, say("Hello."))
-    done.agent.error("no/suchMethod")
-    done.agent.end()
-    expect(not done.agent.problems, "on stdout", *done.agent.problems)
-    expect(done.agent.n_answers(done.id) == 1, "one answer", done.answer)
+    answer = prompt(bench, say("Hello."))
+    answer.agent.error("no/suchMethod")
+    answer.agent.end()
+    expect(not answer.agent.problems, "on stdout", *answer.agent.problems)
+    expect(answer.agent.n_answers(answer.id) == 1, "one answer", answer.answer)
 
 
 ACP = checks(

@@ -72,9 +72,9 @@ def as_shown(bench: Bench) -> None:
     respond(talk, request["params"])
     talk.rest()
     subject = request["params"]["subject"]
-    shown = (subject["tool"], subject["args"])
-    ran = [(each["name"], each["arguments"]) for each in calls_of(talk)]
-    expect(ran == [shown], f"shown was {shown}, what ran is {ran}", request)
+    shown_call = (subject["tool"], subject["args"])
+    calls = [(each["name"], each["arguments"]) for each in calls_of(talk)]
+    expect(calls == [shown_call], f"shown was {shown_call}, what ran is {calls}", request)
 
 
 def first_answer(bench: Bench) -> None:
@@ -94,10 +94,10 @@ def first_answer(bench: Bench) -> None:
 def no_such_answer(bench: Bench) -> None:
     talk, request = waiting(bench)
     answer = {name: request["params"][name] for name in ("id", "digest")}
-    known = {"approvalId": answer["id"], "digest": answer["digest"]}
-    talk.server.refused(-32602, "approval/respond", {**known, "optionId": "no-such-option"})
-    other = {**known, "approvalId": "no-such-approval", "optionId": "allow-once"}
-    talk.server.refused(-31021, "approval/respond", other)
+    answer_fields = {"approvalId": answer["id"], "digest": answer["digest"]}
+    talk.server.refused(-32602, "approval/respond", {**answer_fields, "optionId": "no-such-option"})
+    other_answer = {**answer_fields, "approvalId": "no-such-approval", "optionId": "allow-once"}
+    talk.server.refused(-31021, "approval/respond", other_answer)
 
 
 def rejects(bench: Bench) -> None:
@@ -147,8 +147,8 @@ def no_features(bench: Bench) -> None:
 
 def opted_out(bench: Bench) -> None:
     talk, messages = bench.once(play_bare)
-    unwanted = [*filter(is_delta, messages), *talk.events("usage.updated")]
-    expect(not unwanted, "the client does not want these", *unwanted)
+    optional_messages = [*filter(is_delta, messages), *talk.events("usage.updated")]
+    expect(not optional_messages, "the client does not want these", *optional_messages)
 
 
 def nobody_asks(bench: Bench) -> None:
@@ -193,9 +193,9 @@ def cancelled(bench: Bench) -> None:
     server.is_refusal(-32800, server.answer_to(waits), "a request that is cancelled")
     turn = talk.wait("turn.completed")["event"]["turn"]
     expect(turn["status"] == "interrupted", "its turn is interrupted", turn)
-    other = server.send_request("conversation/list")
-    server.notify("$/cancelRequest", {"id": other})
-    answer = server.answer_to(other)
+    request = server.send_request("conversation/list")
+    server.notify("$/cancelRequest", {"id": request})
+    answer = server.answer_to(request)
     expect("result" in answer, "this cannot be cancelled", answer)
     server.is_alive()
     expect(server.n_answers(waits) == 1, "it is answered once")
@@ -226,11 +226,11 @@ def failures_of_tools(bench: Bench) -> None:
 
 
 def strange_folders(bench: Bench) -> None:
-    other = bench.project.with_name("another")
-    other.mkdir(exist_ok=True)
-    params = {"folders": [other.as_uri()], "content": text("Hi")}
+    folder = bench.project.with_name("another")
+    folder.mkdir(exist_ok=True)
+    params = {"folders": [folder.as_uri()], "content": text("Hi")}
     bench.server.refused(-31001, "conversation/start", params)
-    expect(not [*other.iterdir()], f"nothing may be written in {other}")
+    expect(not [*folder.iterdir()], f"nothing may be written in {folder}")
 
 
 APPROVALS = checks(

@@ -216,10 +216,10 @@ def after_shutdown(bench: Bench) -> None:
 
 
 def exit_codes(bench: Bench) -> None:
-    for number, asks in enumerate((True, False)):
+    for number, with_shutdown in enumerate((True, False)):
         server = bench.start()
         server.initialize()
-        if asks:
+        if with_shutdown:
             server.request("shutdown")
         server.notify("exit")
         expect(server.exit_code() == number, f"the exit code must be {number}")

@@ -54,8 +54,8 @@ WRONG = (
 """What a check raises when it fails; the last row is for messages of another form."""
 
 
-def expect(holds: object, text: str, *frames: Any) -> None:
-    if not holds:
+def expect(condition: object, text: str, *frames: Any) -> None:
+    if not condition:
         raise Violation(text, *frames)
 
 
@@ -120,10 +120,10 @@ class Server(Connection):
 class Talk:
     """One conversation on a server."""
 
-    def __init__(self, server: Server, started: Json) -> None:
+    def __init__(self, server: Server, params: Json) -> None:
         self.server = server
-        self.started = started
-        self.id: str = started["conversation"]["id"]
+        self.started = params
+        self.id: str = params["conversation"]["id"]
 
     def request(self, method: str, **params: Any) -> Any:
         return self.server.request(method, {"conversationId": self.id, **params})
@@ -140,8 +140,8 @@ class Talk:
         return self.server.send_request("conversation/sendMessage", more)
 
     def events(self, *kinds: str) -> list[Json]:
-        mine = [each for each in self.server.events if each["conversationId"] == self.id]
-        return [each for each in mine if not kinds or each["event"]["type"] in kinds]
+        events = [each for each in self.server.events if each["conversationId"] == self.id]
+        return [each for each in events if not kinds or each["event"]["type"] in kinds]
 
     def wait(self, kind: str, nth: int = 1) -> Json:
         """Wait for its `nth` event of this type; return the record."""
@@ -211,9 +211,9 @@ class Bench:
     def opened(self, params: Json | None = None, **block: Any) -> Server:
         """Start and initialize one, with the project open and trusted."""
         server = self.start()
-        ours: Json = {"features": FEATURES, "settings": {"titles": False}, **block}
+        block_fields: Json = {"features": FEATURES, "settings": {"titles": False}, **block}
         trust = [{"folder": self.project.as_uri(), "trusted": True}]
-        server.initialize([self.project], params=params, trust=trust, **ours)
+        server.initialize([self.project], params=params, trust=trust, **block_fields)
         return server
 
     def start(self, kind: Callable[[subprocess.Popen[bytes], float], S] = Server) -> S:
@@ -238,8 +238,8 @@ class Bench:
         """Start a conversation whose first turn the model answers by the script."""
         self.model.play(*script)
         tools = {"clientTools": [TOOL, READING], "content": text("Begin.")}
-        chosen = server or self.server
-        talk = Talk(chosen, chosen.request("conversation/start", {**tools, **params}))
+        talk_server = server or self.server
+        talk = Talk(talk_server, talk_server.request("conversation/start", {**tools, **params}))
         self._talks.append(talk)
         return talk
 
@@ -311,8 +311,8 @@ def _environment(home: Path, url: str) -> dict[str, str]:
     folders = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("STATE", "CONFIG", "CACHE")}
     key = "sk-scripted-0123456789abcdef"
     model = {"OH_DAEMON_MODEL": MODEL, "OH_DAEMON_BASE_URL": url, "OH_DAEMON_API_KEY": key}
-    other = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": key, "OH_DAEMON_HOME": str(home)}
-    return {**os.environ, "HOME": str(home), **folders, **model, **other}
+    variables = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": key, "OH_DAEMON_HOME": str(home)}
+    return {**os.environ, "HOME": str(home), **folders, **model, **variables}
 
 
 def block_of(server: Connection) -> Json:

@@ -68,10 +68,10 @@ class Drive:
         self.findings: dict[str, tuple[bool, str, tuple[Any, ...]]] = {}
         self._seq = 0
 
-    def note(self, rule: str, holds: object, problem: str, *frames: Any) -> None:
+    def note(self, rule: str, condition: object, problem: str, *frames: Any) -> None:
         """Note what was seen; of several of a rule, the first that breaks it counts."""
         if self.findings.get(rule, (True,))[0]:
-            self.findings[rule] = (bool(holds), problem, frames)
+            self.findings[rule] = (bool(condition), problem, frames)
 
     def run(self) -> None:
         """Drive it as far as it comes."""
@@ -81,10 +81,10 @@ class Drive:
             except Missing:
                 continue  # The client does not come to that.
             except WRONG as exc:
-                self.note("B18", holds=False, problem=f"a message of another form: {exc!r}")
-        self.note("B18", holds=True, problem="")
+                self.note("B18", condition=False, problem=f"a message of another form: {exc!r}")
+        self.note("B18", condition=True, problem="")
         if not self.findings:
-            self.note("I1", holds=False, problem="it sends nothing")
+            self.note("I1", condition=False, problem="it sends nothing")
         self.note("B1", not self.client.problems, "not framed", *self.client.problems)
         requests = [m for m in self.client.messages if "method" in m and "id" in m]
         ids = [repr(m["id"]) for m in requests]
@@ -121,15 +121,15 @@ class Drive:
         self._is_alive("X8", "a request after events and items of a later version")
         if not self.features.get("approvalRequests"):
             return
-        withdrawn = self._approve("a1")
-        self.client.notify("$/cancelRequest", {"id": withdrawn})
-        resolved: Json = {"decision": {"effect": "reject", "scope": "once"}, "by": "superseded"}
-        self._event({"type": "approval.resolved", "approvalId": "a1", **resolved})
+        withdrawn_id = self._approve("a1")
+        self.client.notify("$/cancelRequest", {"id": withdrawn_id})
+        resolution: Json = {"decision": {"effect": "reject", "scope": "once"}, "by": "superseded"}
+        self._event({"type": "approval.resolved", "approvalId": "a1", **resolution})
         self._is_alive("A5", "a request after one that was withdrawn")
-        asked = self._approve("a2")
+        approval_id = self._approve("a2")
         answer = self.client.wait_for(
             lambda m: (
-                ("method" not in m and m["id"] == asked)
+                ("method" not in m and m["id"] == approval_id)
                 or (m.get("method") == "approval/respond" and m["params"]["approvalId"] == "a2")
             )
         )
@@ -154,19 +154,19 @@ class Drive:
 
     def _edit(self) -> None:
         """Edit the first document that is open, for its version and for an older one."""
-        opened = [m["params"]["textDocument"] for m in self._all("textDocument/didOpen")]
-        for document in opened:
+        documents = [m["params"]["textDocument"] for m in self._all("textDocument/didOpen")]
+        for document in documents:
             is_right = isinstance(document["version"], int) and isinstance(document["text"], str)
             self.note("D1", is_right, "a document has its version and text", document)
-        if not opened or not self.features.get("applyEdit2"):
+        if not documents or not self.features.get("applyEdit2"):
             return
-        version = opened[0]["version"]
-        result = self._apply(opened[0]["uri"], version)
+        version = documents[0]["version"]
+        result = self._apply(documents[0]["uri"], version)
         self.note("W2", result.get("applied") is True, "this is its version", result)
         change = self.client.wait_for(lambda m: m.get("method") == "textDocument/didChange")
         newer = change["params"]["textDocument"]["version"]
         self.note("W3", newer > version, "didChange has a higher version", change)
-        result = self._apply(opened[0]["uri"], version)
+        result = self._apply(documents[0]["uri"], version)
         is_right = result.get("applied") is False and result.get("failureReason") == "stale"
         self.note("W2", is_right, "this is an older version", result)
         self._is_alive("W7", "a request after two edits")
@@ -183,8 +183,8 @@ class Drive:
 
     def _end(self) -> None:
         turn = {"id": "t1", "status": "completed", "stopReason": "endTurn", "nSteps": 1}
-        whole = {**turn, "usage": CONVERSATION["usage"], "startedAt": CONVERSATION["createdAt"]}
-        self._event({"type": "turn.completed", "turn": whole})
+        full_turn = {**turn, "usage": CONVERSATION["usage"], "startedAt": CONVERSATION["createdAt"]}
+        self._event({"type": "turn.completed", "turn": full_turn})
         self._event({"type": "status.changed", "from": "running", "to": "idle"})
         shutdown = self._asks("shutdown")
         n_messages = len(self.client.messages)
@@ -232,9 +232,9 @@ def _capabilities() -> Json:
 def drive(bench: Bench) -> Drive:
     """Run the client once, for all checks."""
     with _client_of(bench) as client:
-        driven = Drive(client)
-        driven.run()
-        return driven
+        scenario = Drive(client)
+        scenario.run()
+        return scenario
 
 
 @contextmanager
@@ -270,8 +270,8 @@ def _look(rule: str) -> Check:
         finding = bench.once(drive).findings.get(rule)
         if finding is None:
             raise Skipped("the client has come to nothing that shows it")
-        holds, problem, frames = finding
-        expect(holds, problem, *frames)
+        is_met, problem, frames = finding
+        expect(is_met, problem, *frames)
 
     return Check(rule, run, "client")
 

@@ -42,17 +42,17 @@ class Connection(RpcProcess):
     # Sending
 
     def initialize(
-        self, folders: Sequence[Path] = (), *, params: Json | None = None, **ours: Any
+        self, folders: Sequence[Path] = (), *, params: Json | None = None, **capabilities: Any
     ) -> Json:
         """Initialize; `ours` is our block (client, features, trust …), `params` override LSP's."""
-        named = [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]
+        folder_entries = [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]
         result = self.request(
             "initialize",
             {
                 "processId": None,
                 "capabilities": {},
-                "workspaceFolders": named,
-                **({"initializationOptions": {"ohDaemon": ours}} if ours else {}),
+                "workspaceFolders": folder_entries,
+                **({"initializationOptions": {"ohDaemon": capabilities}} if capabilities else {}),
                 **(params or {}),
             },
         )

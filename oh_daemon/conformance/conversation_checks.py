@@ -29,8 +29,8 @@ def starts(bench: Bench) -> None:
     session = bench.once(play_session)
     first = session.events[0]
     expect(first["event"]["type"] == "conversation.created", "the first event", first)
-    ours = [m for m in session.messages if m.get("method") != "conversation/changed"]
-    expect("result" in ours[0], "the answer comes first", ours[0])
+    messages = [m for m in session.messages if m.get("method") != "conversation/changed"]
+    expect("result" in messages[0], "the answer comes first", messages[0])
 
 
 def opens(bench: Bench) -> None:
@@ -76,8 +76,10 @@ def deliveries(bench: Bench) -> None:
     effects.append(talk.send("Stop", delivery="interrupt")["disposition"])
     talk.request("conversation/interrupt", clearQueue=True)
     effects.append(talk.send("Anew")["disposition"])
-    wanted = ["steered", "queued", "interruptedAndStarted", "started"]
-    expect(effects == wanted, f"the dispositions are {effects}, not {wanted}")
+    expected_deliveries = ["steered", "queued", "interruptedAndStarted", "started"]
+    expect(
+        effects == expected_deliveries, f"the dispositions are {effects}, not {expected_deliveries}"
+    )
 
 
 def other_turn(bench: Bench) -> None:
@@ -95,8 +97,8 @@ def queued(bench: Bench) -> None:
     kinds = {"turn.started", "turn.completed"}
     turns = [each["event"]["type"] for each in talk.events(*kinds)]
     expect(turns == ["turn.started", "turn.completed"] * 3, f"the turns are {turns}")
-    sent = [each["event"]["item"] for each in talk.events("item.completed")]
-    words = [item["content"][0]["text"] for item in sent if item["kind"] == "userMessage"]
+    items = [each["event"]["item"] for each in talk.events("item.completed")]
+    words = [item["content"][0]["text"] for item in items if item["kind"] == "userMessage"]
     expect(words == ["Begin.", "Second.", "Third."], f"the messages are {words}")
 
 
@@ -130,8 +132,8 @@ def lists_change(bench: Bench) -> None:
     talk.request("conversation/unsubscribe")
     bench.model.play(HOLD)
     talk.send("Go on.")
-    wanted = [("created", ""), ("updated", "idle"), ("updated", "running")]
-    for change, status in wanted:
+    expected_changes = [("created", ""), ("updated", "idle"), ("updated", "running")]
+    for change, status in expected_changes:
         bench.server.wait_for(
             lambda m, change=change, status=status: (
                 m.get("method") == "conversation/changed"

@@ -48,17 +48,17 @@ FIELD_CODES = {
 
 
 def our_block(bench: Bench) -> None:
-    ours = block_of(bench.server)
-    expect(ours["protocolVersion"]["major"] == 1, "the major version is 1", ours)
-    expect(bool(ours["methods"]) and bool(ours["notifications"]), "both lists", ours)
+    block = block_of(bench.server)
+    expect(block["protocolVersion"]["major"] == 1, "the major version is 1", block)
+    expect(bool(block["methods"]) and bool(block["notifications"]), "both lists", block)
 
 
 def other_versions(bench: Bench) -> None:
     server = bench.start()
-    asked = {"protocolVersion": {"major": 2, "minor": 0}}
+    params = {"protocolVersion": {"major": 2, "minor": 0}}
     for place in (
-        {"initializationOptions": {"ohDaemon": asked}},
-        {"capabilities": {"experimental": {"ohDaemon": asked}}},
+        {"initializationOptions": {"ohDaemon": params}},
+        {"capabilities": {"experimental": {"ohDaemon": params}}},
     ):
         error = server.refused(-31022, "initialize", place)
         majors = [each["major"] for each in error.data["supported"]]
@@ -67,11 +67,11 @@ def other_versions(bench: Bench) -> None:
 
 
 def core_methods(bench: Bench) -> None:
-    ours = block_of(bench.server)
+    block = block_of(bench.server)
     names = {f"conversation/{name}" for name in CORE_METHODS}
     names |= {"approval/list", "approval/respond", "input/respond"}
-    missing = (names - {*ours["methods"]}) | (CORE_NOTIFICATIONS - {*ours["notifications"]})
-    expect(not missing, f"the core has {sorted(missing)} too", ours)
+    missing_names = (names - {*block["methods"]}) | (CORE_NOTIFICATIONS - {*block["notifications"]})
+    expect(not missing_names, f"the core has {sorted(missing_names)} too", block)
     for method in sorted(names):
         answer = bench.server.answer_to(bench.server.send_request(method, {"conversationId": "no"}))
         code = part(answer, "error").get("code")
@@ -120,9 +120,9 @@ def encodings(bench: Bench) -> None:
 
 
 def limits(bench: Bench) -> None:
-    ours = limits_of(bench.server)
+    block_limits = limits_of(bench.server)
     for name in ("maxMessageBytes", "requestsInFlight", "textPartBytes", "queuedMessages"):
-        expect(isinstance(ours.get(name), int), f"{name} is missing", ours)
+        expect(isinstance(block_limits.get(name), int), f"{name} is missing", block_limits)
 
 
 def field_too_large(bench: Bench) -> None:

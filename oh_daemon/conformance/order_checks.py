@@ -135,14 +135,14 @@ def arrival_order(bench: Bench) -> None:
 
 def offsets(bench: Bench) -> None:
     session = _in_order(bench, "delta")
-    whole = {
+    text_by_id = {
         each["event"]["item"]["id"]: each["event"]["item"].get("text", "")
         for each in session.events
         if each["event"]["type"] == "item.completed"
     }
     for delta in session.deltas:
         start = delta["offset"]
-        piece = whole[delta["itemId"]][start : start + len(delta["text"])]
+        piece = text_by_id[delta["itemId"]][start : start + len(delta["text"])]
         expect(piece == delta["text"], f"the item has {piece!r} there", delta)
 
 

@@ -133,9 +133,11 @@ class OrderingChecker:
 
     def _check_cause(self, params: Json) -> None:
         """An event that names the request it comes from follows that request's answer."""
-        wanted = part(params, "cause").get("clientRequestId")
+        expected_id = part(params, "cause").get("clientRequestId")
         for request in self._requests.values():
-            is_cause = wanted is not None and request.params.get("clientRequestId") == wanted
+            is_cause = (
+                expected_id is not None and request.params.get("clientRequestId") == expected_id
+            )
             if is_cause and not _reports_an_end(request):
                 self._violation("O3", f"seq {params['seq']} before the answer that caused it")
 

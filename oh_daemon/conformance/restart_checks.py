@@ -78,21 +78,23 @@ def _after(
     two.answer("approval/request", leave_open)
     two.answer("tool/call", lambda _params: RESULT)
     tools = {"clientTools": [TOOL, READING], "content": text("Begin.")}
-    here, there = (Talk(two, each.started) for each in (first, second))
+    first_talk, second_talk = (Talk(two, each.started) for each in (first, second))
     params: Json = {"afterSeq": 0, "replay": "events", "limit": 500}
     more = {**params, "clientTools": tools["clientTools"]}
-    opened = {each.id: each.request("conversation/open", **more) for each in (here, there)}
+    answer_by_id = {
+        each.id: each.request("conversation/open", **more) for each in (first_talk, second_talk)
+    }
     again = two.request("conversation/start", {**tools, "clientRequestId": name})
-    question = here.asked()["params"]
-    response = respond(here, approval)
+    question = first_talk.asked()["params"]
+    response = respond(first_talk, approval)
     two.is_alive()
-    early = calls_of(here)
-    here.request("conversation/resume")
-    here.wait("turn.completed")
-    calls = [*calls_of(here), *calls_of(there)]
+    early = calls_of(first_talk)
+    first_talk.request("conversation/resume")
+    first_talk.wait("turn.completed")
+    calls = [*calls_of(first_talk), *calls_of(second_talk)]
     return Crash(
         before=before,
-        opened=opened,
+        opened=answer_by_id,
         waiting=first.id,
         running=second.id,
         approval=approval,
@@ -101,7 +103,7 @@ def _after(
         calls_before_resume=early,
         calls=calls,
         again=again,
-        after=here.events(),
+        after=first_talk.events(),
     )
 
 
@@ -130,12 +132,14 @@ def same_epoch(bench: Bench) -> None:
 
 def outcome_unknown(bench: Bench) -> None:
     crash = bench.once(play_crash)
-    opened = crash.opened[crash.running]
-    ends = [e["event"]["item"] for e in opened["events"] if e["event"]["type"] == "item.completed"]
+    opened_id = crash.opened[crash.running]
+    ends = [
+        e["event"]["item"] for e in opened_id["events"] if e["event"]["type"] == "item.completed"
+    ]
     outcomes = [(item["status"], item.get("reason")) for item in ends]
     is_right = ("cancelled", "outcomeUnknown") in outcomes
     expect(is_right, f"the items have ended as {outcomes}", *ends[-1:])
-    info = opened["conversation"]
+    info = opened_id["conversation"]
     status = (info["status"], info.get("statusReason"))
     expect(status == ("paused", "daemonRestarted"), f"the status is {status}", info)
     again = [each for each in crash.calls if each["conversationId"] == crash.running]
@@ -161,13 +165,15 @@ def survives(bench: Bench) -> None:
 def other_process(bench: Bench) -> None:
     talk = bench.talk(say("Hello."))
     talk.rest()
-    other = bench.opened()
-    named = {"conversationId": talk.id}
-    answer = other.answer_to(other.send_request("conversation/open", named))
+    other_server = bench.opened()
+    request_params = {"conversationId": talk.id}
+    answer = other_server.answer_to(other_server.send_request("conversation/open", request_params))
     if "result" in answer:
-        params = {**named, "content": text("Mine.")}
-        answer = other.answer_to(other.send_request("conversation/sendMessage", params))
-    error = other.is_refusal(-31004, answer, "what would change the conversation")
+        params = {**request_params, "content": text("Mine.")}
+        answer = other_server.answer_to(
+            other_server.send_request("conversation/sendMessage", params)
+        )
+    error = other_server.is_refusal(-31004, answer, "what would change the conversation")
     expect(error.data.get("lock"), "it has the process that has the log open", answer)
 
 
@@ -199,8 +205,8 @@ def needing(*methods: str) -> Callable[[Callable[[Bench], None]], Callable[[Benc
     def wrap(check: Callable[[Bench], None]) -> Callable[[Bench], None]:
         @wraps(check)
         def run(bench: Bench) -> None:
-            if missing := {*methods} - {*block_of(bench.server)["methods"]}:
-                raise Skipped(f"the server has no {' and no '.join(sorted(missing))}")
+            if missing_methods := {*methods} - {*block_of(bench.server)["methods"]}:
+                raise Skipped(f"the server has no {' and no '.join(sorted(missing_methods))}")
             check(bench)
 
         return run
@@ -223,8 +229,8 @@ def updates(bench: Bench) -> None:
     talk.rest()
     talk.request("conversation/update", tags=["a"])
     info = talk.request("conversation/update", archived=True)["conversation"]
-    kept: Any = (info["title"], info["tags"], info["archived"])
-    expect(kept == ("The first title", ["a"], True), f"now it has {kept}", info)
+    values: Any = (info["title"], info["tags"], info["archived"])
+    expect(values == ("The first title", ["a"], True), f"now it has {values}", info)
 
 
 @needing("conversation/ask")

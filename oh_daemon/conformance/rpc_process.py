@@ -154,8 +154,8 @@ class RpcProcess:
         self._may_read.wait()
         stream = self._pipe("stdout")
         if not stream.closed:
-            with open(stream.fileno(), "rb", closefd=False) as buffered:
-                while (message := self._read_message(buffered)) is not None:
+            with open(stream.fileno(), "rb", closefd=False) as stream_copy:
+                while (message := self._read_message(stream_copy)) is not None:
                     self._may_read.wait()
                     self._on_message(message)
         with self._changed:

@@ -123,8 +123,8 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             finish = "tool_calls" if reply.tool else "stop"
             choice = {"index": 0, "message": reply.message(number), "finish_reason": finish}
-            whole = _object(number, "chat.completion", [choice], usage=USAGE)
-            self._answer(json.dumps(whole).encode(), "application/json")
+            completion = _object(number, "chat.completion", [choice], usage=USAGE)
+            self._answer(json.dumps(completion).encode(), "application/json")
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name.
         pass
@@ -173,5 +173,5 @@ def _events(number: int, reply: Reply) -> list[bytes]:
 
 
 def _object(number: int, kind: str, choices: list[Json], **more: Any) -> Json:
-    made = {"id": f"chatcmpl-{number}", "object": kind, "created": 0, "model": "scripted"}
-    return {**made, "choices": choices, **more}
+    chunk = {"id": f"chatcmpl-{number}", "object": kind, "created": 0, "model": "scripted"}
+    return {**chunk, "choices": choices, **more}

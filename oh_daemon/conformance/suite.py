@@ -68,8 +68,13 @@ def rules(name: str) -> dict[str, str]:
 
 def rule_of(check: Check) -> str:
     """Return its rule; one of a module that has none is in the docstring."""
-    known = rules("acp_rules" if check.profile == "acp" else "rules")
-    return known.get(check.id) or known.get(check.id.partition("-")[0]) or check.run.__doc__ or ""
+    rule_texts = rules("acp_rules" if check.profile == "acp" else "rules")
+    return (
+        rule_texts.get(check.id)
+        or rule_texts.get(check.id.partition("-")[0])
+        or check.run.__doc__
+        or ""
+    )
 
 
 def run(
@@ -125,12 +130,12 @@ def _run_check(check: Check, bench: Bench) -> Outcome:
         status, problem = "skipped", str(exc)
     except WRONG as exc:
         status, problem = "failed", f"{exc}" if str(exc) else type(exc).__name__
-        shown = exc.frames if isinstance(exc, Violation) else ()
-        frames = [_frame(each) for each in shown] or bench.trace()
+        shown_frames = exc.frames if isinstance(exc, Violation) else ()
+        frames = [_frame(each) for each in shown_frames] or bench.trace()
     seconds = round(time.monotonic() - start, 3)
     return Outcome(check.id, check.profile, status, rule_of(check), problem, frames, seconds)
 
 
 def _frame(value: object) -> str:
-    whole = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return whole[:MAX_FRAME_CHARS]
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:MAX_FRAME_CHARS]

@@ -77,8 +77,8 @@ def context_search(  # noqa: PLR0913 - a handler names each part that it takes.
     return m.ContextSearchResult(items=tuple(item for _, item in best))
 
 
-def _key(found: Found) -> tuple[Key, str, str]:
-    return found[0], found[1].label, found[1].detail or ""
+def _key(candidate: Found) -> tuple[Key, str, str]:
+    return candidate[0], candidate[1].label, candidate[1].detail or ""
 
 
 def _files(search: _Search) -> Iterator[Found]:
@@ -86,14 +86,14 @@ def _files(search: _Search) -> Iterator[Found]:
     open_files = {document.path for document in documents}
     for folder in search.folders:
         names = search.file_names.of(folder, search.cancel)
-        opened = {str(p.relative_to(folder)) for p in open_files if p.is_relative_to(folder)}
-        ranked = (
-            ((rank[0], int(name not in opened), *rank[1:]), name)
+        open_names = {str(p.relative_to(folder)) for p in open_files if p.is_relative_to(folder)}
+        ranked_names = (
+            ((rank[0], int(name not in open_names), *rank[1:]), name)
             for name in names
             if (rank := search.query.rank(name)) is not None
         )
         # Take more than are shown, since git also lists deleted files.
-        for key, name in heapq.nsmallest(2 * search.params.limit, ranked):
+        for key, name in heapq.nsmallest(2 * search.params.limit, ranked_names):
             if (folder / name).is_file():
                 yield key, _file_item(folder, name, is_one_of_many=len(search.folders) > 1)
 
@@ -114,8 +114,8 @@ def _folders(search: _Search) -> Iterator[Found]:
                 uri = f"{uri_from_path(folder / name)}/"
                 part = ResourceLinkPart(uri=uri, name=f"{name}/")
                 detail = folder.name if len(search.folders) > 1 else None
-                found = m.ContextItem(kind="folder", label=f"{name}/", detail=detail, part=part)
-                yield _ranked(rank, found)
+                item = m.ContextItem(kind="folder", label=f"{name}/", detail=detail, part=part)
+                yield _ranked(rank, item)
 
 
 def _changes(search: _Search) -> Iterator[Found]:

@@ -122,8 +122,8 @@ class Workbench:
             self.checkpoints = Checkpoints(store, self.folders, services.spawner, note_saves)
         self._patching: Sequence[Tool] = ()
         self._looking: Sequence[Tool] = ()
-        asks: list[Tool] = [AskTool()] if client.is_attended() else []
-        tools: list[Tool] = [*asks, TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
+        ask_tools: list[Tool] = [AskTool()] if client.is_attended() else []
+        tools: list[Tool] = [*ask_tools, TodoTool(), ThinkTool(), FinishTool(recipe.result_schema)]
         if folders:
             tools = [*self._workspace_tools(context), *tools]
         self._filter = recipe.tool_filter
@@ -199,18 +199,18 @@ class Workbench:
             return NoLandings(self.keep, self.disk, watch)
         if shared_view is None:
             return None
-        kept = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
+        folder = log.folder if isinstance(log, LogFile) else Path(tempfile.gettempdir())
         documents, host = self.documents, context.services.spawner
         documents.commands_see_buffers = True
         pending = PendingChanges(
-            shared_view.overlay, self.shells, documents, watch, host, kept / "replaced"
+            shared_view.overlay, self.shells, documents, watch, host, folder / "replaced"
         )
         documents.history.listen(pending.text_changed)
         if context.client.editor is not None:
             self._at_the_end.callback(context.client.editor.listen(pending.text_changed))
         return pending
 
-    def offer_tools(self, others: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
+    def offer_tools(self, other_tools: Sequence[Tool], *, by_patch: bool, looks: bool) -> bool:
         """Offer these tools, our own and those of features; return whether any changed.
 
         `looks` leaves out what edits files.
@@ -219,11 +219,13 @@ class Workbench:
         own: Sequence[Tool] = self._own_tools
         if looks:
             own = [*(tool for tool in own if not changes_files(tool)), *self._looking]
-        tools = (*others, *own, *of_features, *self._more_tools)
-        found = choose_tools(tools, self._patching if by_patch and not looks else (), self._filter)
-        if found == self.tools:
+        tools = (*other_tools, *own, *of_features, *self._more_tools)
+        chosen_tools = choose_tools(
+            tools, self._patching if by_patch and not looks else (), self._filter
+        )
+        if chosen_tools == self.tools:
             return False
-        self.tools = found
+        self.tools = chosen_tools
         return True
 
     def _workspace_tools(self, context: ConversationContext) -> list[Tool]:
@@ -283,12 +285,12 @@ class Workbench:
             self.landings.begin()
             return None
         own = self.documents.unsaved_agent_edits()
-        typed = frozenset(self.documents.unsaved_texts()) - {*own}
+        unsaved_paths = frozenset(self.documents.unsaved_texts()) - {*own}
         # What a command reads is known only of what it names: all is said once.
-        news, self._unsaved = typed - self._unsaved, typed
-        named = {path for path in typed if path.name in command}
+        news, self._unsaved = unsaved_paths - self._unsaved, unsaved_paths
+        paths = {path for path in unsaved_paths if path.name in command}
         rows = [_EDITS_UNSAVED.format(_names(own))] if own else []
-        rows += [_TEXT_UNSAVED.format(_names(sorted(named | news)))] if named | news else []
+        rows += [_TEXT_UNSAVED.format(_names(sorted(paths | news)))] if paths | news else []
         return "\n".join(rows) or None
 
     @property
@@ -380,10 +382,10 @@ def choose_tools(
 
     `patching` is empty, or holds `apply_patch` and then the tools that replace others beside it.
     """
-    found = {tool.spec.name: tool for tool in tools}
+    tools_by_name = {tool.spec.name: tool for tool in tools}
     if patching and _passes(patching[0].spec, tool_filter):
-        found |= {tool.spec.name: tool for tool in patching}
-    return {name: tool for name, tool in found.items() if _passes(tool.spec, tool_filter)}
+        tools_by_name |= {tool.spec.name: tool for tool in patching}
+    return {name: tool for name, tool in tools_by_name.items() if _passes(tool.spec, tool_filter)}
 
 
 def _passes(spec: ToolSpec, tool_filter: ToolFilter) -> bool:

@@ -102,13 +102,13 @@ class Conversations:
         recipe = recipe or Recipe(
             instructions, params.tools or m.ToolFilter(), result_schema=params.result_schema
         )
-        recipe = with_isolation(recipe, self.context, folders, isolated=params.isolated)
+        recipe = with_isolation(recipe, self.context, folders, is_isolated=params.isolated)
         state = State(conversation_id or new_id())
         catalog = None if params.ephemeral else self.catalogs(folders)[0]
         with new_log(self.context, catalog, state.conversation_id) as (log, epoch):
             live = self._make(state, log, epoch, folders, recipe)
             live.written_out(params.content or ())
-            created = e.ConversationCreated(
+            event = e.ConversationCreated(
                 title=params.title or title_of(params.content or (), mask),
                 folders=tuple(uri_from_path(folder) for folder in folders),
                 agent=live.agent_info(options),
@@ -120,7 +120,7 @@ class Conversations:
                 parent_id=recipe.parent.id if recipe.parent else None,
                 isolated=recipe.isolated,
             )
-            live.conversation.journal.append(created, cause=cause)
+            live.conversation.journal.append(event, cause=cause)
             live.begin_isolation()
         return self._add(live, at_work=at_work)
 
@@ -148,11 +148,11 @@ class Conversations:
         services, user = self.context.services, self.context.user
         place = self.place_of(conversation_id, folders)
         state, is_own = State(conversation_id), services.own_logs.has(place)
-        take = replay_into(state, place, folders, is_own=is_own)
-        opened = open_log(place, services.commit, take, client=self.context.client.name)
-        with closed_on_failure(opened.log):
+        recover = replay_into(state, place, folders, is_own=is_own)
+        log = open_log(place, services.commit, recover, client=self.context.client.name)
+        with closed_on_failure(log.log):
             has_begun = bool(state.created_at)
-            if not (state.seq or opened.is_damaged):
+            if not (state.seq or log.is_damaged):
                 # Killed before its first event: no client knows it, and a start may reuse its id.
                 raise ConversationNotFoundError(conversation_id)
             own, moved_from = working_folders(state, place, services.user_folder, moves=moves)
@@ -160,8 +160,8 @@ class Conversations:
             recipe = recipe or Recipe(settings.instructions)
             if not is_own:
                 recipe = recipe_for_foreign(recipe, state, settings, user.models)
-            live = self._make(state, opened.log, opened.epoch, own, recipe)
-            repairs = opened.repairs
+            live = self._make(state, log.log, log.epoch, own, recipe)
+            repairs = log.repairs
             if not has_begun:
                 model = settings.model or user.models.require_default()
                 repairs = (*repairs, begin_again(live, place, settings, model))
@@ -176,37 +176,37 @@ class Conversations:
 
         `on_over` is called when that process has released it, so that it can be opened here.
         """
-        followed = self.find_followed(conversation_id)
-        if followed is not None and followed.is_live:
-            return followed
+        followed_log = self.find_followed(conversation_id)
+        if followed_log is not None and followed_log.is_live:
+            return followed_log
         self.leave(conversation_id)
         try:
             return self.open(conversation_id, folders)
-        except ConversationLockedError as locked:
-            owner = locked.owner
+        except ConversationLockedError as error:
+            owner = error.owner
         place, listeners = self.place_of(conversation_id, folders), self.context.client.listeners
-        followed = Followed(place, owner, listeners)
+        followed_log = Followed(place, owner, listeners)
         try:
             # The other process may have released it before we began to watch.
             live = self.open(conversation_id, folders)
         except ConversationLockedError:
-            self._follow(followed, on_over)
-            return followed
+            self._follow(followed_log, on_over)
+            return followed_log
         except BaseException:
-            followed.leave()
+            followed_log.leave()
             raise
-        followed.leave()
+        followed_log.leave()
         return live
 
-    def _follow(self, followed: Followed, on_over: Callable[[Followed], object]) -> None:
+    def _follow(self, followed_log: Followed, on_over: Callable[[Followed], object]) -> None:
         def over() -> None:
-            if self.find_followed(followed.id) is followed:
-                self.leave(followed.id)
-                on_over(followed)
+            if self.find_followed(followed_log.id) is followed_log:
+                self.leave(followed_log.id)
+                on_over(followed_log)
 
         with self._lock:
-            self._followed[followed.id] = followed
-        followed.start(over)
+            self._followed[followed_log.id] = followed_log
+        followed_log.start(over)
 
     def find_followed(self, conversation_id: str) -> Followed | None:
         """Return the conversation of another process that is followed here, or None."""
@@ -220,9 +220,9 @@ class Conversations:
     def leave(self, conversation_id: str) -> None:
         """Stop following the conversation."""
         with self._lock:
-            followed = self._followed.pop(conversation_id, None)
-        if followed is not None:
-            followed.leave()
+            followed_log = self._followed.pop(conversation_id, None)
+        if followed_log is not None:
+            followed_log.leave()
 
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
@@ -258,10 +258,10 @@ class Conversations:
         Raises `ConversationLockedError` when it is only followed, and `ConversationNotFoundError`,
         with a hint for the client, when it is not open here.
         """
-        if (found := self.find_live(conversation_id)) is not None:
-            return found
-        if (followed := self.find_followed(conversation_id)) is not None:
-            raise ConversationLockedError(conversation_id, followed.owner)
+        if (conversation := self.find_live(conversation_id)) is not None:
+            return conversation
+        if (followed_log := self.find_followed(conversation_id)) is not None:
+            raise ConversationLockedError(conversation_id, followed_log.owner)
         raise ConversationNotFoundError(conversation_id)
 
     def all_live(self) -> list[Live]:
@@ -336,8 +336,8 @@ class Conversations:
         with self._lock:
             live = list(self._live.values())
             self._live.clear()
-        for followed in self.all_followed():
-            followed.leave()
+        for followed_log in self.all_followed():
+            followed_log.leave()
         for each in live:
             each.close(deadline_s / 2)
             self._keep_summary(each)

@@ -45,11 +45,13 @@ def describe_state(state: State, *, lock: Json, epoch: str | None = None) -> Con
 
 def plan_update(params: m.UpdateParams, before: Json) -> e.ConversationUpdated:
     """Return the event for the requested changes; `before` is the present metadata."""
-    given = params.model_fields_set
-    known = {} if params.metadata is None else {**before, **params.metadata}
+    fields = params.model_fields_set
+    metadata = {} if params.metadata is None else {**before, **params.metadata}
     return e.ConversationUpdated(
         title=params.title,
         archived=params.archived,
-        tags=params.tags or () if "tags" in given else None,
-        metadata={k: v for k, v in known.items() if v is not None} if "metadata" in given else None,
+        tags=params.tags or () if "tags" in fields else None,
+        metadata={k: v for k, v in metadata.items() if v is not None}
+        if "metadata" in fields
+        else None,
     )

@@ -53,8 +53,8 @@ def conversation_list(
         cancel.raise_if_cancelled()
         return line_in(catalogs, conversation_id, words)
 
-    listed = conversations.listed(homes, params.parent_id)
-    return page_of(listed, params, only, describe_listed, line_of)
+    summaries = conversations.listed(homes, params.parent_id)
+    return page_of(summaries, params, only, describe_listed, line_of)
 
 
 def conversation_read(
@@ -94,8 +94,8 @@ def conversation_events(
         last, seqs = state.seq, [record["seq"] for record in records]
 
         def read_range(first_seq: int, last_seq: int) -> list[bytes]:
-            found = slice(bisect_left(seqs, first_seq), bisect_right(seqs, last_seq))
-            return [orjson.dumps(record) for record in records[found]]
+            span = slice(bisect_left(seqs, first_seq), bisect_right(seqs, last_seq))
+            return [orjson.dumps(record) for record in records[span]]
 
     end = min((params.before_seq or last + 1) - 1, last)
     page = page_of_events(read_range, params, end, params.types)

@@ -78,8 +78,8 @@ def fork(
             "is kept, in a folder"
         ) from exc
     context = conversations.context
-    begun = fork_records(records, params, context.services.clock.now())
-    forked_id = write_fork(place, begun, context.services.commit, context.services.own_logs)
+    fork_start = fork_records(records, params, context.services.clock.now())
+    forked_id = write_fork(place, fork_start, context.services.commit, context.services.own_logs)
     return conversations.open(forked_id, [place.parents[2]], at_work=at_work)
 
 
@@ -94,9 +94,9 @@ def conversation_rollback(
     conversation.require_rest()
     records = _records(conversation)
     to_seq = begin_of_message(standing(records), params.to_item_id)
-    restored = branches.RestoreResult(restored=(), conflicts=())
+    result = branches.RestoreResult(restored=(), conflicts=())
     if params.files == "restore":
-        restored = _restore(conversation, workbench, records, to_seq, is_dry=params.dry_run)
+        result = _restore(conversation, workbench, records, to_seq, is_dry=params.dry_run)
     if not params.dry_run:
         with conversation.journal.changed:
             conversation.require_rest()
@@ -109,8 +109,8 @@ def conversation_rollback(
             workbench.learn_again(conversation.state)
         conversation.journal.log.sync()
     return branches.RollbackResult(
-        restored=restored.restored,
-        conflicts=restored.conflicts,
+        restored=result.restored,
+        conflicts=result.conflicts,
         conversation=describe(conversation.journal),
     )
 
@@ -187,29 +187,29 @@ def _restore(
 ) -> branches.RestoreResult:
     """Restore each file changed after `to_seq` separately; report those that stay as they are."""
     later = [record for record in records if record["seq"] > to_seq]
-    documents, restored = workbench.documents, list[str]()
+    documents, result = workbench.documents, list[str]()
     conflicts = [
         *_without_checkpoint(workbench.folders.folders, records, later),
         *_git_that_stays(later),
     ]
     pasts = pasts_of(records, to_seq, documents, workbench.checkpoints)
     store = workbench.checkpoints if pasts and not is_dry else None
-    watched = store.watch(CancelToken()) if store else lambda: None
+    stop_watching = store.watch(CancelToken()) if store else lambda: None
     reviews: list[e.ChangesReviewed] = []
     for path, past in pasts.items():
         uri = uri_from_path(documents.folders.as_opened(path))
         try:
             if restore(documents, path, past, is_dry=is_dry):
-                restored.append(uri)
+                result.append(uri)
                 reviews += _reviewed(conversation, documents, uri, past)
         except (ToolError, OSError) as exc:
             reason = str(exc).partition("\n")[0]
             conflicts.append(Conflict(uri=uri, reason=reason))
-    checkpoint = watched()
+    checkpoint = stop_watching()
     events = [*([checkpoint] if checkpoint else ()), *([] if is_dry else reviews)]
     if events:
         conversation.journal.append(*events)
-    return branches.RestoreResult(restored=tuple(restored), conflicts=tuple(conflicts))
+    return branches.RestoreResult(restored=tuple(result), conflicts=tuple(conflicts))
 
 
 def _without_checkpoint(

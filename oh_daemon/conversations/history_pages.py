@@ -21,9 +21,9 @@ def replay(history: History, params: m.OpenParams) -> Json:
     state = history.state
     edges: Json = {"firstSeq": 1, "lastSeq": state.seq, "hasMore": False}
     if params.replay == "items":
-        shown = state.items[-params.limit :]
+        items = state.items[-params.limit :]
         plan = _last_plan(state.items[: -params.limit])
-        page = {**edges, "items": shown, "hasMore": len(shown) < len(state.items)}
+        page = {**edges, "items": items, "hasMore": len(items) < len(state.items)}
         return page if plan is None else {**page, "plan": plan}
     if params.replay == "events":
         page = page_of_events(history.log.read_range, params, state.seq)
@@ -77,10 +77,10 @@ def page_of_events(
             break
         page.append(record)
     # The next page goes on from the last event of a page that was cut.
-    reached = page[-1]["seq"] if is_cut else None
+    last_seq = page[-1]["seq"] if is_cut else None
     if backwards:
-        return Page(page[::-1], reached or first, last, is_cut)
-    return Page(page, first, reached or last, is_cut)
+        return Page(page[::-1], last_seq or first, last, is_cut)
+    return Page(page, first, last_seq or last, is_cut)
 
 
 def _lines(read_range: ReadRange, first: int, last: int, *, backwards: bool) -> Iterator[bytes]:

@@ -59,13 +59,13 @@ def host_consent_of(
     return HostConsent(
         conversation.journal,
         policy,
-        allowed=lambda: context.user.settings.of(home).settings.hosts,
+        hosts=lambda: context.user.settings.of(home).settings.hosts,
         registries=lambda: registries_of(context.services.home, context.services.environment),
     )
 
 
 def service_gates(
-    allowed: Sequence[str],
+    hosts: Sequence[str],
     conversation: Conversation,
     is_granted: Callable[[str], bool],
     save_grant: Callable[[str], None],
@@ -77,7 +77,7 @@ def service_gates(
         return
     for service in intent.services:
         subject = HostSubject(host=service.name, port=service.port)
-        if not is_named(service, allowed) and not is_granted(key_of(subject)):
+        if not is_named(service, hosts) and not is_granted(key_of(subject)):
             yield Gate(
                 subject,
                 f"Let commands connect to {service} on this machine?",
@@ -103,8 +103,8 @@ def _named_by_user(home: Path | None, environment: Mapping[str, str]) -> Iterato
     for name in _VARIABLES:
         yield from _hosts_in(environment.get(name, ""))
     own = [home / name for name in _FILES] if home else []
-    named = environment.get("PIP_CONFIG_FILE")
-    for path in (*own, *map(Path, _OF_SYSTEM), *([Path(named)] if named else ())):
+    config_file = environment.get("PIP_CONFIG_FILE")
+    for path in (*own, *map(Path, _OF_SYSTEM), *([Path(config_file)] if config_file else ())):
         with suppress(OSError, ValueError):
             yield from _hosts_in(_values_in(read_plain(path, _MAX_BYTES).decode()))
 
@@ -120,8 +120,8 @@ def _values_in(text: str) -> str:
 
 
 def _hosts_in(text: str) -> Iterator[str]:
-    for found in _URL.finditer(text):
+    for match in _URL.finditer(text):
         with suppress(ValueError):
-            url = urlsplit(found.group())
+            url = urlsplit(match.group())
             if url.hostname:
                 yield str(Host(url.hostname, url.port or 443))

@@ -47,40 +47,40 @@ def files_of(
     folders: tuple[Path, ...],
     owner_id: str,
     sandbox: Sandbox | None,
-    isolated: Isolation | None,
+    isolation: Isolation | None,
 ) -> ConversationFiles:
     """Find the view of a conversation, if it has one, and its documents."""
     services, disk = context.services, _documents(context, log, Folders(folders))
-    row = _row(sandbox, isolated)
+    row = _row(sandbox, isolation)
     shared_view, roots = None, disk.folders.roots
     if row is not None:
-        is_apart, outlives = isolated is not None, isinstance(log, LogFile)
+        is_apart, outlives = isolation is not None, isinstance(log, LogFile)
         network = partial(ViewNetwork, services.environment, context.client.tell_ports)
         shared_view = services.views.join(
-            owner_id, roots, row, network, isolated=is_apart, outlives=is_apart and outlives
+            owner_id, roots, row, network, is_isolated=is_apart, outlives=is_apart and outlives
         )
-    if isolated is None:
+    if isolation is None:
         return ConversationFiles(disk, disk, shared_view)
-    keep: IsolatedFiles | None = shared_view.isolated if shared_view else None
-    if isolated == "worktree":
+    files: IsolatedFiles | None = shared_view.isolated if shared_view else None
+    if isolation == "worktree":
         places = Places(services.environment)
-        keep = Worktree(services.spawner, roots, places.worktrees / owner_id)
+        files = Worktree(services.spawner, roots, places.worktrees / owner_id)
         try:
-            keep.begin(disk)
+            files.begin(disk)
         except OSError as exc:
             raise ToolError(f"a worktree cannot be made: {exc}") from exc
-    if keep is None:
+    if files is None:
         refusal = _NO_VIEW.format(_why_no_view(sandbox))
         apart = Apart(partial(_refuse, refusal))
         own = Documents(Folders(folders, apart), None, disk.history, services.locks)
         return ConversationFiles(disk, own, refusal=refusal)
-    apart = Apart(partial(keep.open_root, documents=disk), keep.for_programs)
+    apart = Apart(partial(files.open_root, documents=disk), files.for_programs)
     own = _documents(context, log, Folders(folders, apart), has_editor=False)
-    return ConversationFiles(disk, own, shared_view, keep)
+    return ConversationFiles(disk, own, shared_view, files)
 
 
 def with_isolation(
-    recipe: Recipe, context: ConversationContext, folders: Sequence[Path], *, isolated: bool
+    recipe: Recipe, context: ConversationContext, folders: Sequence[Path], *, is_isolated: bool
 ) -> Recipe:
     """Return the recipe of a new conversation with what isolates it, if it is to be `isolated`.
 
@@ -88,7 +88,7 @@ def with_isolation(
     """
     if recipe.parent is not None:
         return replace(recipe, isolated=recipe.parent.state.isolated)
-    return replace(recipe, isolated=_isolation_in(context, folders)) if isolated else recipe
+    return replace(recipe, isolated=_isolation_in(context, folders)) if is_isolated else recipe
 
 
 def _isolation_in(context: ConversationContext, folders: Sequence[Path]) -> Isolation:
@@ -107,10 +107,10 @@ def _isolation_in(context: ConversationContext, folders: Sequence[Path]) -> Isol
     )
 
 
-def _row(sandbox: Sandbox | None, isolated: Isolation | None) -> Row | None:
-    if sandbox is None or isolated == "worktree":
+def _row(sandbox: Sandbox | None, isolation: Isolation | None) -> Row | None:
+    if sandbox is None or isolation == "worktree":
         return None
-    return sandbox.held_by if isolated is None else sandbox.view
+    return sandbox.held_by if isolation is None else sandbox.view
 
 
 def _documents(
@@ -121,8 +121,8 @@ def _documents(
 
 
 def _why_no_view(sandbox: Sandbox | None) -> str:
-    wanted = sandbox.setting if sandbox else "off"
-    return (sandbox and sandbox.cause) or f"the setting `sandbox` is {wanted!r}"
+    expected_level = sandbox.setting if sandbox else "off"
+    return (sandbox and sandbox.cause) or f"the setting `sandbox` is {expected_level!r}"
 
 
 def _refuse(refusal: str, _folder: Path) -> int:

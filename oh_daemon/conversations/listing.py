@@ -72,11 +72,11 @@ def page_of(
         title = summary["title"].casefold()
         if not params.texts:
             return query in title
-        others = tuple(word for word in words if word not in title)
-        line = line_of(summary["id"], others) if others else None
+        other_words = tuple(word for word in words if word not in title)
+        line = line_of(summary["id"], other_words) if other_words else None
         if line is not None:
             matches[summary["id"]] = line
-        return line is not None or not others
+        return line is not None or not other_words
 
     # The rest is not looked at, since a text takes longer than a title.
     fitting = list(islice(filter(fits, rows[first:]), params.limit + 1))

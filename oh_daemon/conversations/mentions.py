@@ -66,10 +66,10 @@ class Mentions:
 
     def _changes(self, path: str) -> Iterator[str]:
         trust = self.context.user.trust
-        trusted = [folder for folder in self.folders if trust.of(folder) == "full"]
-        if not trusted:
+        folders = [folder for folder in self.folders if trust.of(folder) == "full"]
+        if not folders:
             raise InvalidParamsError.at(path, "git is only asked in a folder that you trust")
-        heads = {folder: self._head(folder, path) for folder in trusted}
+        heads = {folder: self._head(folder, path) for folder in folders}
         repositories = {folder: head for folder, head in heads.items() if head is not None}
         if not repositories:
             raise InvalidParamsError.at(path, "no folder that you trust is in a git repository")

@@ -85,12 +85,12 @@ class Resolver:
         elif not any(_refers(part) for part in content):
             return content
         options = live.conversation.state.options_now
-        chosen = self._conversations.context.user.models.model_for(model or options["model"])
-        require_sight(content, chosen)
-        log, sees = live.conversation.journal.log, chosen.traits.sees_images
-        stored = self.stored(content, folders, log)
-        shown = mentioned_images(content, live.workbench.folders) if sees else ()
-        return with_images(stored, shown, lambda: chosen, log)
+        chosen_model = self._conversations.context.user.models.model_for(model or options["model"])
+        require_sight(content, chosen_model)
+        log, sees = live.conversation.journal.log, chosen_model.traits.sees_images
+        parts = self.stored(content, folders, log)
+        images = mentioned_images(content, live.workbench.folders) if sees else ()
+        return with_images(parts, images, lambda: chosen_model, log)
 
     def stored(
         self, content: Sequence[Part], folders: Sequence[Path], log: EventLog

@@ -137,8 +137,8 @@ class Live:
         services, log = self._context.services, self.conversation.journal.log
         if not (self._settings.log_completions and isinstance(log, LogFile)):
             return self._model
-        kept = Completions(log.folder, services.masker, services.clock)
-        return lambda name: kept.of(self._model(name))
+        completions = Completions(log.folder, services.masker, services.clock)
+        return lambda name: completions.of(self._model(name))
 
     def _model(self, name: str) -> Model:
         return self._context.user.models.model_for(name)
@@ -215,12 +215,14 @@ class Live:
             self.workbench.shells.lose_earlier()
         # What is in the folder of before says nothing of this one.
         open_items = () if moved_from else state.open_tool_items()
-        found = {**self._cut_texts(), **cut_short(self.workbench.documents, open_items)}
-        if closing := restart_events(state, conversation.journal.clock.now(), found):
+        texts = {**self._cut_texts(), **cut_short(self.workbench.documents, open_items)}
+        if closing := restart_events(state, conversation.journal.clock.now(), texts):
             conversation.journal.append(*closing)
-        wanted = self._recipe.options.items()
-        if changed := {key: value for key, value in wanted if value != state.options.get(key)}:
-            conversation.journal.append(e.OptionsChanged(values=changed))
+        options = self._recipe.options.items()
+        if changed_options := {
+            key: value for key, value in options if value != state.options.get(key)
+        }:
+            conversation.journal.append(e.OptionsChanged(values=changed_options))
         if moved_from is not None:
             self._log_move(moved_from)
         self._offer(state.options_now)
@@ -265,13 +267,13 @@ class Live:
         """Offer all tools under these options; return whether any changed."""
         owner_id = owner_of(self.conversation, self._recipe)
         # Foreign tools come first, so that they replace none of ours.
-        others = (*self.workbench.servers.latest, *self._context.client.tools(owner_id))
+        other_tools = (*self.workbench.servers.latest, *self._context.client.tools(owner_id))
         by_patch = self._model(options["model"]).edits_by_patch
         # Tools come first in a prompt: a change of the mode costs all that the provider cached. So
         # they stay, but who leaves the mode plan of the start must be able to make the change.
         had = self.conversation.state.agent.get("tools", ())
         looks = options["mode"] == "plan" and not any(map(did_change_files, had))
-        return self.workbench.offer_tools(others, by_patch=by_patch, looks=looks)
+        return self.workbench.offer_tools(other_tools, by_patch=by_patch, looks=looks)
 
     def _log_agent(self) -> None:
         """Log what is new, but keep the prompt, which the provider may have cached."""
@@ -319,8 +321,8 @@ class Live:
         self.agent.close(deadline_s)
         self.workbench.close()
         self.conversation.journal.log.close()
-        closed = "the conversation was closed; open it again"
-        self.conversation.journal.abandon_waiters(InvalidStateError(closed))
+        message = "the conversation was closed; open it again"
+        self.conversation.journal.abandon_waiters(InvalidStateError(message))
 
 
 @dataclass(frozen=True, slots=True)

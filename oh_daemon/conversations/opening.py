@@ -42,8 +42,8 @@ def replay_into(state: State, place: Path, folders: Sequence[Path], *, is_own: b
     """Return what applies the records of the log at `place`; a foreign one works in `folders`."""
     if is_own:
         return partial(apply, state)
-    here = tuple(dict.fromkeys(map(uri_from_path, (place.parents[2], *folders))))
-    return lambda record: apply(state, without_authority(record, here))
+    uris = tuple(dict.fromkeys(map(uri_from_path, (place.parents[2], *folders))))
+    return lambda record: apply(state, without_authority(record, uris))
 
 
 def recipe_for_foreign(
@@ -52,8 +52,8 @@ def recipe_for_foreign(
     """Return the recipe with the options that replace those of a foreign log."""
     options: dict[str, str] = {"mode": settings.mode, "approval": settings.approval}
     for name, value in options.items():
-        if (logged := state.options.get(name)) in CHOICES[name]:
-            options[name] = stricter(name, value, logged)
+        if (logged_value := state.options.get(name)) in CHOICES[name]:
+            options[name] = stricter(name, value, logged_value)
     with suppress(UserError):  # Without a model, the conversation can still be read.
         options["model"] = settings.model or models.require_default()
     return replace(recipe, options={**options, **recipe.options})
@@ -82,9 +82,9 @@ def working_folders(
     return [home, *folders[1:]], folders[0]
 
 
-def _is_same(folder: Path, other: Path) -> bool:
+def _is_same(folder: Path, other_path: Path) -> bool:
     with suppress(OSError):
-        return folder.samefile(other)
+        return folder.samefile(other_path)
     return False
 
 
@@ -96,7 +96,7 @@ def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
         f" that you have now; what can still be read is in {str(place / LOG_NAME)!r}"
     )
     options = {"mode": settings.mode, "approval": settings.approval, "model": model}
-    created = e.ConversationCreated(
+    event = e.ConversationCreated(
         title=DAMAGED,
         folders=tuple(map(uri_from_path, folders)),
         agent=live.agent_info(options),
@@ -105,7 +105,7 @@ def begin_again(live: Live, place: Path, settings: Settings, model: str) -> str:
         max_cost_usd=settings.max_cost_usd,
     )
     notice = NoticeItem(id=new_id(), severity="warning", title=DAMAGED, description=description)
-    journal.append(created, e.ItemCompleted(item=notice))
+    journal.append(event, e.ItemCompleted(item=notice))
     return description
 
 
@@ -132,10 +132,10 @@ def new_log(
         return
     place = catalog.create(conversation_id)
     try:
-        opened = open_log(place, context.services.commit, client=context.client.name, create=True)
-        with closed_on_failure(opened.log):
+        log = open_log(place, context.services.commit, client=context.client.name, create=True)
+        with closed_on_failure(log.log):
             context.services.own_logs.add(place)
-            yield opened.log, opened.epoch
+            yield log.log, log.epoch
     except ConversationLockedError:
         raise
     except BaseException:

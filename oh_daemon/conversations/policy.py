@@ -94,7 +94,7 @@ def questions_of(
     running = self_running_in(
         bench.folders.folders,
         lambda: context.user.trust,
-        tell=lambda notice: journal.append(e.ItemCompleted(item=notice)),
+        notify=lambda notice: journal.append(e.ItemCompleted(item=notice)),
     )
     pending = bench.landings if isinstance(bench.landings, PendingChanges) else None
     return (
@@ -122,8 +122,8 @@ def _gates(
     is_held = intent.confinement is not None or (bench.landings is not None and not intent.leaves)
     sees_the_disk = spec.name == "terminal" and not is_held
     asks_to_save = sees_the_disk and can_save and not never_asks(conversation.state.options_now)
-    if asks_to_save and (unsaved := documents.unsaved_agent_edits()):
-        gates.append(_save_gate(documents, unsaved, conversation))
+    if asks_to_save and (paths := documents.unsaved_agent_edits()):
+        gates.append(_save_gate(documents, paths, conversation))
     return gates
 
 
@@ -153,10 +153,10 @@ def _trust_gate(context: ConversationContext, folder: Path) -> Gate:
     )
 
 
-def _save_gate(documents: Documents, unsaved: Sequence[Path], conversation: Conversation) -> Gate:
+def _save_gate(documents: Documents, paths: Sequence[Path], conversation: Conversation) -> Gate:
     return Gate(
-        SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in unsaved)),
-        f"Save {', '.join(shown(path.name) for path in unsaved)} before the command runs?",
+        SaveDocumentsSubject(uris=tuple(uri_from_path(path) for path in paths)),
+        f"Save {', '.join(shown(path.name) for path in paths)} before the command runs?",
         required=False,
-        on_allow=lambda _scope: documents.save(unsaved, cancel=conversation.cancel),
+        on_allow=lambda _scope: documents.save(paths, cancel=conversation.cancel),
     )

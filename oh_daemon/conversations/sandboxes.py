@@ -50,14 +50,14 @@ class Views:
         environment: Mapping[str, str],
         *,
         own: Sequence[Path] = (),
-        allowed: Callable[[], Sequence[str]] = tuple,
+        hosts: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`own` is what the daemon keeps for itself; for `allowed` see `Masks`."""
         self._spawner = spawner
         self._home = home
         self._environment = environment
         self._own = own
-        self._allowed = allowed
+        self._allowed = hosts
         self._lock = threading.Lock()
         self._views: dict[str, SharedView] = {}
         self._clean_places: set[Path] = set()
@@ -66,46 +66,46 @@ class Views:
         self,
         owner_id: str,
         folders: Sequence[Path],
-        tried: Row,
+        row: Row,
         make_network: Callable[[], ViewNetwork],
         *,
-        isolated: bool = False,
+        is_isolated: bool = False,
         outlives: bool = False,
     ) -> SharedView | None:
         """Return the view of a conversation, made as it was tried; its sub-agents join it.
 
         None if that was no try of a view. That of an isolated conversation may outlive the daemon.
         """
-        if tried.program is None or tried.place is None:
+        if row.program is None or row.place is None:
             return None
         with self._lock:
-            if tried.place not in self._clean_places:
-                self._clean_places.add(tried.place)
-                sweep(tried.place)
+            if row.place not in self._clean_places:
+                self._clean_places.add(row.place)
+                sweep(row.place)
             if owner_id not in self._views:
                 facts = (self._home, self._environment)
-                masks = Masks(self._spawner, folders, *facts, own=self._own, allowed=self._allowed)
-                ground = ground_of(tried.program, folders, self._home, masks)
+                masks = Masks(self._spawner, folders, *facts, own=self._own, patterns=self._allowed)
+                ground = ground_of(row.program, folders, self._home, masks)
                 ground = replace(ground, caches=dict(cache_places(*facts)))
-                place = tried.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)
+                place = row.place / (f"{KEPT}{owner_id}" if outlives else uuid4().hex)
                 network = make_network()
                 view = View(self._spawner, ground, place, network, outlives=outlives)
-                kept = IsolatedView(view, self._spawner, folders, place) if isolated else None
-                self._views[owner_id] = SharedView(SharedOverlay(view), network, kept)
+                files = IsolatedView(view, self._spawner, folders, place) if is_isolated else None
+                self._views[owner_id] = SharedView(SharedOverlay(view), network, files)
             return self._views[owner_id]
 
     def leave(self, owner_id: str, shells: Shells) -> None:
         """End the view when the last shells have left it."""
         with self._lock:
-            shared = self._views.get(owner_id)
-            if shared is None:
+            overlay = self._views.get(owner_id)
+            if overlay is None:
                 return
-            shared.overlay.shells.remove(shells)
-            shared.network.members.pop(shells, None)
-            if shared.overlay.shells:
+            overlay.overlay.shells.remove(shells)
+            overlay.network.members.pop(shells, None)
+            if overlay.overlay.shells:
                 return
             del self._views[owner_id]
-        shared.overlay.view.close()
+        overlay.overlay.view.close()
 
 
 def ground_of(
@@ -114,6 +114,8 @@ def ground_of(
     """Return what the view of a conversation with these folders is made from."""
     private, scratch = ([real_path(place)] for place in (home, Path(tempfile.gettempdir())))
     # What is committed there would not come back, so git itself says that it cannot.
-    fixed = git_dirs_outside(folders)
-    hidden = [Path("/run")]
-    return Ground(program, folders, private, hidden, masks=masks, fixed=fixed, scratch=scratch)
+    repositories = git_dirs_outside(folders)
+    hidden_places = [Path("/run")]
+    return Ground(
+        program, folders, private, hidden_places, masks=masks, fixed=repositories, scratch=scratch
+    )

@@ -247,7 +247,7 @@ def compose(
     environment = sources.environment
     test = self_test or SelfTest(environment)
     decisions, masker = UserState(places.decisions_file), Masker(secret_values(environment))
-    trust = TrustBook(decisions, trusted=trusted)
+    trust = TrustBook(decisions, trust_by_folder=trusted)
     user, models = user_of(sources, test, trust, decisions, masker, places)
     # The package also raises what it logs; without a handler, its log would go to stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -264,7 +264,7 @@ def compose(
             home,
             environment,
             own=places.private,
-            allowed=lambda: sources.merged().settings.sandbox_reads,
+            hosts=lambda: sources.merged().settings.sandbox_reads,
         ),
         user_folder=places.state_folder,
         home=home,

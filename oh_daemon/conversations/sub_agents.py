@@ -59,8 +59,8 @@ _RESULT = "Call `finish` at the end: the other agent gets your report with the `
 
 def agents_in(context: ConversationContext, folders: Sequence[Path]) -> dict[str, NamedAgent]:
     """Return by name the agents of trusted folders, those of the user, and the built-in ones."""
-    trusted = [folder for folder in folders if context.user.trust.of(folder) == "full"]
-    return choose_agents(find_agents(trusted, context.services.home))
+    trusted_folders = [folder for folder in folders if context.user.trust.of(folder) == "full"]
+    return choose_agents(find_agents(trusted_folders, context.services.home))
 
 
 def sub_agents_of(conversations: Conversations, parent_id: str) -> list[Journal]:
@@ -152,32 +152,34 @@ class SubAgents:
 
     def _tools_for(self, agent: NamedAgent) -> tuple[str, ...]:
         """Return what the agent may use of the tools that the parent is offered."""
-        offered = self.conversations.live(self.parent.id).workbench.tools.keys()
-        wanted = offered if agent.tools is None else {*agent.tools, "finish"}
-        return tuple(n for n in offered if n in wanted and n not in NOT_FOR_SUB_AGENTS)
+        names = self.conversations.live(self.parent.id).workbench.tools.keys()
+        tool_names = names if agent.tools is None else {*agent.tools, "finish"}
+        return tuple(n for n in names if n in tool_names and n not in NOT_FOR_SUB_AGENTS)
 
     def _model(self, agent: NamedAgent) -> str:
         """Return the model of the agent's file if the user offers it, otherwise the parent's."""
         options = self.conversations.options_of(self.parent.journal)
-        offered = {c.value for option in options if option.id == "model" for c in option.choices}
-        return agent.model if agent.model in offered else self.parent.state.options_now["model"]
+        models = {c.value for option in options if option.id == "model" for c in option.choices}
+        return agent.model if agent.model in models else self.parent.state.options_now["model"]
 
     def align(self, child: Conversation, agent_name: str) -> None:
         """Apply the parent's options, which the user may change, from the child's next step on."""
         agent = self.agents().get(agent_name)
         with child.journal.changed:
             own_mode = _mode_of(agent) if agent else child.state.options["mode"]
-            wanted = inherited_options(own_mode, self.parent.state.options_now)
-            if not wanted.items() <= child.state.options.items():
-                child.journal.append(e.OptionsChanged(values=wanted))
+            options = inherited_options(own_mode, self.parent.state.options_now)
+            if not options.items() <= child.state.options.items():
+                child.journal.append(e.OptionsChanged(values=options))
 
     def over_budget(self) -> str | None:
         """Return the name of the limit but `maxSteps` that allows the parent no step, or None."""
         state, live = self.parent.state, self.conversations.find_live(self.parent.id)
         # A parent that is being closed stops its sub-agents anyway.
         beyond_turn = live.workbench.budget.rest_before_step(state) if live is not None else None
-        rest = beyond_turn or rest_before_step(state)
-        return rest.stop_reason if rest is not None and rest.stop_reason != "maxSteps" else None
+        reason = beyond_turn or rest_before_step(state)
+        return (
+            reason.stop_reason if reason is not None and reason.stop_reason != "maxSteps" else None
+        )
 
     def close(self, live: Live) -> None:
         """Close a sub-agent, unless a client has it open or has written to it."""
@@ -332,19 +334,19 @@ class _Round(Listener):
 
     def _bill(self, event: plain.UsageUpdated) -> None:
         """Charge a sub-agent's cost to the parent; stop all when the parent reaches a limit."""
-        told = model_of(e.UsageUpdated, event)
+        usage = model_of(e.UsageUpdated, event)
         own = {"purpose": "subagent", "context_used": 0, "context_size": None}
-        self._parent.journal.append(told.model_copy(update=own))
+        self._parent.journal.append(usage.model_copy(update=own))
         limit = self._host.over_budget()
         if limit is not None and not self._stopped_by:
             self._stop(limit)
 
-    def _take_changes(self, child: Conversation, made: Sequence[plain.FileChange]) -> None:
+    def _take_changes(self, child: Conversation, child_changes: Sequence[plain.FileChange]) -> None:
         """Add files that a sub-agent changed to the review of the parent's turn."""
-        if not made:
+        if not child_changes:
             return
         parent = self._parent
-        changes = tuple(model_of(FileChange, change) for change in made)
+        changes = tuple(model_of(FileChange, change) for change in child_changes)
         for sha256 in {s for c in changes for s in (c.sha256_before, c.sha256_after) if s}:
             parent.journal.log.put_blob(child.journal.log.read_blob(sha256))
         with parent.journal.changed:
@@ -373,10 +375,10 @@ class _Round(Listener):
 
     def _end(self, position: int, item: SubagentItem, outcome: Outcome) -> None:
         self._outcomes[position] = item.conversation_id, outcome
-        ended = {"status": outcome.status, "reason": outcome.reason}
+        ending = {"status": outcome.status, "reason": outcome.reason}
         now = self._parent.journal.clock.now()
-        completed = item.model_copy(update={**ended, "ended_at": now})
-        self._parent.journal.append(e.ItemCompleted(item=completed))
+        completed_item = item.model_copy(update={**ending, "ended_at": now})
+        self._parent.journal.append(e.ItemCompleted(item=completed_item))
 
     def _leave(self, child: _Child) -> None:
         self._at_work.pop(child.item.conversation_id, None)

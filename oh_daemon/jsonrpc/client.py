@@ -115,16 +115,16 @@ class Client:
         else:
             code, text = _code_and_text(error)
             lacks_method = code == e.METHOD_NOT_FOUND
-            refused = ClientAnswer("refused", message=text, lacks_method=lacks_method, error=error)
-            on_answer(refused)
+            answer = ClientAnswer("refused", message=text, lacks_method=lacks_method, error=error)
+            on_answer(answer)
 
     def on_gone(self) -> None:
         """End all open requests with outcome "gone"; later ones end so as soon as they are made."""
         with self._lock:
             self._is_gone = True
-            waiting = list(self._waiting.values())
+            requests = list(self._waiting.values())
             self._waiting.clear()
-        for on_answer in waiting:
+        for on_answer in requests:
             on_answer(_GONE)
 
     def _withdraw(self, request_id: int) -> None:
@@ -148,14 +148,14 @@ class OpenQuestions:
         self._open: dict[str, Callable[[], None]] = {}
 
     def ask(
-        self, question_id: str, stream_id: str, form: tuple[str, object], take: OnAnswer
+        self, question_id: str, stream_id: str, form: tuple[str, object], on_answer: OnAnswer
     ) -> None:
         """Ask with this method and these params, after the stream's events, unless it is open."""
         with self._lock:
             if question_id in self._open:
                 return
             self._open[question_id] = lambda: None
-        self._outbox.in_order(stream_id, lambda: self._send(question_id, form, take))
+        self._outbox.in_order(stream_id, lambda: self._send(question_id, form, on_answer))
 
     def withdraw(self, question_ids: Iterable[str]) -> None:
         """Withdraw those that are decided by now, or that nobody waits for any more."""
@@ -164,11 +164,11 @@ class OpenQuestions:
         for withdraw in open_ones:
             withdraw()
 
-    def _send(self, question_id: str, form: tuple[str, object], take: OnAnswer) -> None:
+    def _send(self, question_id: str, form: tuple[str, object], deliver: OnAnswer) -> None:
         def on_answer(answer: ClientAnswer) -> None:
             with self._lock:
                 self._open.pop(question_id, None)
-            take(answer)
+            deliver(answer)
 
         withdraw = self._client.request_async(*form, on_answer)
         with self._lock:
@@ -178,17 +178,17 @@ class OpenQuestions:
         withdraw()  # It was decided elsewhere meanwhile.
 
 
-def error_of(said: Any, family: type[Family]) -> Family:
+def error_of(raw_error: Any, family: type[Family]) -> Family:
     """Return the error that a JSON-RPC error describes, whatever is wrong with that.
 
     Its class is the one that was raised there, if that is of this family, else the family's own.
     """
-    described = object_in(said) or {"message": str(said)}
-    more, code = object_in(described, "data"), described.get("code")
+    fields = object_in(raw_error) or {"message": str(raw_error)}
+    more, code = object_in(fields, "data"), fields.get("code")
     kind = _KINDS.get(code, family) if isinstance(code, int) else family
     # Without its own constructor, which makes a message.
     error = kind.__new__(kind) if issubclass(kind, family) else family.__new__(family)
-    text, hint = str(described.get("message")), more.get("hint")
+    text, hint = str(fields.get("message")), more.get("hint")
     e.DaemonError.__init__(error, text, hint=hint if isinstance(hint, str) else None)
     error.retryable = more.get("retryable") is True
     wait_ms, status = more.get("retryAfterMs"), more.get("httpStatus")

@@ -62,10 +62,10 @@ class RequestContext:
         It also waits for the answers that hold events back. Call it with the conversation locked
         when `result` says which events the client has.
         """
-        done: Future[Any] = Future()
-        begin = partial(done.set_result, result)
+        future: Future[Any] = Future()
+        begin = partial(future.set_result, result)
         self.after_answer(self._outbox.hold_in_order(conversation_id, begin))
-        return done
+        return future
 
     def after_answer(self, callback: Callable[[], None]) -> None:
         """Call back as soon as the answer is queued, on the thread that queued it."""
@@ -158,7 +158,7 @@ class Dispatcher:
             self._answer_error(context, error)
             return
         if is_future(result):
-            result.add_done_callback(lambda done: self._answer_future(context, done))
+            result.add_done_callback(lambda future: self._answer_future(context, future))
         else:
             self._answer(context, result)
 
@@ -189,12 +189,12 @@ class Dispatcher:
         if context is not None:
             context.cancel.cancel()
 
-    def _answer_future(self, context: RequestContext, done: Future[Any]) -> None:
-        error = Cancelled() if done.cancelled() else done.exception()
+    def _answer_future(self, context: RequestContext, future: Future[Any]) -> None:
+        error = Cancelled() if future.cancelled() else future.exception()
         if error is not None:
             self._answer_error(context, error)
         else:
-            self._answer(context, done.result())
+            self._answer(context, future.result())
 
     def _answer(self, context: RequestContext, result: object) -> None:
         try:
@@ -210,8 +210,8 @@ class Dispatcher:
         if self._take(context):
             if isinstance(error, (Cancelled, CancelledError)):
                 error = _cancel_error(context)
-            said = encode(self._described(error, context.method)).decode()
-            self.outbox.error(context.id, self.mask(said).encode())
+            body = encode(self._described(error, context.method)).decode()
+            self.outbox.error(context.id, self.mask(body).encode())
             context.answered()
 
     def refuse(self, request_id: RequestId | None, error: e.UserError) -> None:
@@ -219,8 +219,8 @@ class Dispatcher:
         self.outbox.error(request_id, encode(self._described(error, "")))
 
     def _described(self, error: BaseException, method: str) -> Json:
-        described = describe_error(error, method)
-        return {**described, "code": self.own_codes.get(described["code"], described["code"])}
+        description = describe_error(error, method)
+        return {**description, "code": self.own_codes.get(description["code"], description["code"])}
 
     def _take(self, context: RequestContext) -> bool:
         """Close the request; return whether it was open, so that only one caller answers it."""
@@ -236,8 +236,10 @@ def describe_error(error: BaseException, method: str) -> Json:
     if isinstance(error, e.DaemonError):
         return {"code": error.code, "message": error.message, "data": _error_data(error)}
     if isinstance(error, ValueError) and (errors := _field_errors(error)) is not None:
-        said = "; ".join(f"{item['path'] or 'params'}: {item['message']}" for item in errors[:3])
-        return describe_error(e.InvalidParamsError(said, errors), method)
+        problems = "; ".join(
+            f"{item['path'] or 'params'}: {item['message']}" for item in errors[:3]
+        )
+        return describe_error(e.InvalidParamsError(problems, errors), method)
     reference = uuid.uuid4().hex[:8]
     log.error("request %r, reference %s", method, reference, exc_info=error)
     message = f"internal error; the daemon's log has it under reference {reference}"

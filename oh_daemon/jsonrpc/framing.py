@@ -157,8 +157,8 @@ class ContentLength:
                 # A body that is not JSON often means a wrong length: search for the next header.
                 self._in_sync = not isinstance(frame, Malformed)
                 yield frame
-        except FramingLost as lost:
-            on_body(self._header, str(lost))
+        except FramingLost as error:
+            on_body(self._header, str(error))
             raise
 
     def framed(self, body: bytes) -> bytes:
@@ -168,7 +168,7 @@ class ContentLength:
         """Return the length of the next body, or None at the end of the stream."""
         length: int | None = None
         self._header = b""
-        header_started = False
+        has_header = False
         while line := stream.readline(MAX_HEADER_BYTES + 1 - len(self._header)):
             self._header += line
             if len(self._header) > MAX_HEADER_BYTES:
@@ -176,12 +176,12 @@ class ContentLength:
             text = line.removeprefix(_BOM).strip()
             if not text and length is not None:
                 return length
-            if not text and header_started and self._in_sync:
+            if not text and has_header and self._in_sync:
                 problem = "header without a valid Content-Length"
                 on_body(self._header, problem)
                 return Malformed(problem)
             if text:
-                header_started = True
+                has_header = True
                 length = self._parse_header_line(text, length)
         return None
 
@@ -213,12 +213,12 @@ def _read_body(stream: io.BufferedReader, length: int, on_body: OnBody) -> Frame
 def _skip_body(stream: io.BufferedReader, length: int, on_body: OnBody) -> TooLarge | None:
     head = stream.read(_HEAD_BYTES)
     on_body(head, _too_long(str(length)))
-    left = length - len(head)
-    while left > 0:
-        skipped = len(stream.read(min(left, 1024 * 1024)))
-        if skipped == 0:
+    n_left = length - len(head)
+    while n_left > 0:
+        n_read = len(stream.read(min(n_left, 1024 * 1024)))
+        if n_read == 0:
             return None
-        left -= skipped
+        n_left -= n_read
     return TooLarge(length, _peek_id(head), head)
 
 
@@ -238,9 +238,9 @@ def parse(body: bytes) -> Message | Malformed:
     try:
         return Message(orjson.loads(body))
     except orjson.JSONDecodeError as error:
-        repaired = _ESCAPE.sub(_without_lone_surrogate, body)
+        clean_body = _ESCAPE.sub(_without_lone_surrogate, body)
         # The parser's message quotes nothing of the body.
-        return Malformed(str(error)) if repaired == body else parse(repaired)
+        return Malformed(str(error)) if clean_body == body else parse(clean_body)
 
 
 def _without_lone_surrogate(escape: re.Match[bytes]) -> bytes:
@@ -257,8 +257,8 @@ def _peek_id(head: bytes) -> RequestId | None:
             depth -= 1
         elif depth == 1 and token[0] == b'"id"':
             value = _ID_VALUE.match(head, token.end())
-            parsed = parse(value[1]) if value else None
-            return cast("RequestId", parsed.value) if isinstance(parsed, Message) else None
+            message = parse(value[1]) if value else None
+            return cast("RequestId", message.value) if isinstance(message, Message) else None
     return None
 
 

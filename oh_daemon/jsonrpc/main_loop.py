@@ -139,9 +139,9 @@ class MainLoop:
                 self._room.acquire()
                 self._dispatcher.outbox.wait_for_room()
                 self._inbox.put(frame)
-        except FramingLost as lost:
-            sys.stderr.write(f"oh-daemon: the input is not a message stream: {lost}\n")
-            exit_code, reason = EXIT_FRAMING_LOST, f"framing lost: {lost}"
+        except FramingLost as framing_error:
+            sys.stderr.write(f"oh-daemon: the input is not a message stream: {framing_error}\n")
+            exit_code, reason = EXIT_FRAMING_LOST, f"framing lost: {framing_error}"
         except OSError as error:
             reason = f"input: {error}"
         self.stop(reason, exit_code, awaits_answers=True)
@@ -151,11 +151,11 @@ class MainLoop:
         if not self.is_composing or not self._has_stopped.wait(_IMPORT_S):
             os._exit(exit_code)
 
-    def end(self, stop: Stop, waiting: Iterable[Frame] = ()) -> int:
+    def end(self, stop: Stop, frames: Iterable[Frame] = ()) -> int:
         """Run the stop; frames that wait are refused. Return the exit code for the process."""
         log.info("stopping: %s", stop.reason)
         self._has_stopped.set()
-        for frame in waiting:
+        for frame in frames:
             self._dispatcher.dispatch(frame)
         deadline = time.monotonic() + self._stop_s
         if self._owns_process:

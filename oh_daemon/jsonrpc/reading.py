@@ -18,8 +18,8 @@ def field_in(value: Any, *names: str) -> Any:
 
 def object_in(value: Any, *names: str) -> Json:
     """Return the object at the end of these names, an empty one if it is not there."""
-    found = field_in(value, *names)
-    return cast("Json", found) if isinstance(found, dict) else {}
+    current = field_in(value, *names)
+    return cast("Json", current) if isinstance(current, dict) else {}
 
 
 def text_in(params: Any, name: str) -> str:

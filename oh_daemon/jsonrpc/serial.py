@@ -97,9 +97,9 @@ def then(first: Future[Any], act: Callable[[Any], Any]) -> Future[Any]:
 
     When `act` returns a future, its result becomes the result.
     """
-    done: Future[Any] = Future()
-    first.add_done_callback(lambda finished: settle(done, lambda: act(finished.result())))
-    return done
+    result: Future[Any] = Future()
+    first.add_done_callback(lambda earlier: settle(result, lambda: act(earlier.result())))
+    return result
 
 
 def is_future(value: object) -> TypeGuard[Future[Any]]:
@@ -108,9 +108,9 @@ def is_future(value: object) -> TypeGuard[Future[Any]]:
 
 def on_own_thread(name: str, compute: Callable[[], Any]) -> Future[Any]:
     """Compute something that may take as long as a model's answer, without holding a worker."""
-    done: Future[Any] = Future()
-    threading.Thread(target=settle, args=(done, compute), name=name, daemon=True).start()
-    return done
+    future: Future[Any] = Future()
+    threading.Thread(target=settle, args=(future, compute), name=name, daemon=True).start()
+    return future
 
 
 def settle(future: Future[Any], compute: Callable[[], Any]) -> BaseException | None:
@@ -130,5 +130,5 @@ def settle(future: Future[Any], compute: Callable[[], Any]) -> BaseException | N
     return None
 
 
-def _pass_on(done: Future[Any], second: Future[Any]) -> None:
-    settle(done, second.result)
+def _pass_on(future: Future[Any], second: Future[Any]) -> None:
+    settle(future, second.result)

@@ -114,10 +114,10 @@ class Actions:
     def _wait(self, batch: _Batch, mark: object, cancel: CancelToken) -> None:
         """Wait until the mark is no longer `mark`, taken before the actions were settled."""
         journal, turns = self._journal, self._conversation.turns
-        state, changed = journal.state, journal.changed
-        with changed:
+        state, condition = journal.state, journal.changed
+        with condition:
             if batch.running:
-                changed.wait_for(lambda: self._mark(batch) != mark)
+                condition.wait_for(lambda: self._mark(batch) != mark)
                 return
             if cancel.is_cancelled or self._mark(batch) != mark or not state.awaited:
                 return
@@ -126,7 +126,7 @@ class Actions:
                 return
             if state.status != "waiting":  # A turn that was resumed is so already.
                 journal.append(turns.status_event("waiting"))
-            changed.wait_for(
+            condition.wait_for(
                 lambda: cancel.is_cancelled or self._mark(batch) != mark or turns.is_paused
             )
             if state.status == "waiting":
@@ -144,16 +144,16 @@ class Actions:
             open_items = self._journal.state.open_tool_items()
             earlier = list(batch.running.values())
             # A snapshot: an action that ends after this is not planned again.
-            waiting = [item for item in open_items if item["id"] not in batch.running]
-        for item in waiting:
+            pending_items = [item for item in open_items if item["id"] not in batch.running]
+        for item in pending_items:
             why = _SKIPPED if batch.ending is not None else self._skip_reason(item)
             if why is not None:
                 self._finish(item, ToolResult.of(why), status="cancelled", reason="skipped")
                 continue
             tool = self._tool_for(item)
             if tool is None:
-                gone = f"The tool {item['tool']!r} is no longer offered."
-                self._finish(item, ToolResult.of(gone, is_error=True))
+                message = f"The tool {item['tool']!r} is no longer offered."
+                self._finish(item, ToolResult.of(message, is_error=True))
                 continue
             try:
                 intent = plan(tool, item["args"])
@@ -162,7 +162,9 @@ class Actions:
                     break  # It may need what an earlier action is about to create.
                 self._finish(item, result_of(exc, self._journal.masker))
                 continue
-            if not any(intent.footprint.conflicts_with(other) for other in earlier):
+            if not any(
+                intent.footprint.conflicts_with(earlier_footprint) for earlier_footprint in earlier
+            ):
                 ready.extend(self._consented(item, tool, intent, again=again))
             earlier.append(intent.footprint)
         return ready
@@ -197,10 +199,10 @@ class Actions:
     def _reject(self, item: plain.ToolItem, answer: Rejection) -> None:
         landing = self._journal.state.landings.get(item["id"])
         if landing is None:
-            said = ToolResult.of(answer.text, is_error=True)
+            rejection_result = ToolResult.of(answer.text, is_error=True)
             if answer.is_for_model:
-                said = replace(said, content=(for_model(answer.text),))
-            self._finish(item, said, status="rejected")
+                rejection_result = replace(rejection_result, content=(for_model(answer.text),))
+            self._finish(item, rejection_result, status="rejected")
             return
         result, status = without_landing(landing, answer.text), "completed"
         if is_own(item):
@@ -233,13 +235,13 @@ class Actions:
         look_again = watch and watch(cancel)
         if not self._begins(action):
             return
-        started = journal.clock.monotonic()
+        start_s = journal.clock.monotonic()
         output = LiveText(journal, item_id, "output")
         masker, confinement = journal.masker, action.intent.confinement
         context = ToolContext(journal.id, item_id, cancel, output.write, masker, confinement)
         result = run_tool(action.tool, action.item["args"], context)
         output.close()
-        elapsed_ms = int((journal.clock.monotonic() - started) * 1000)
+        elapsed_ms = int((journal.clock.monotonic() - start_s) * 1000)
         if action.intent.confinement and self._lands(action, result, elapsed_ms, cancel):
             return
         result, ending = self._completed(action, result, cancel)
@@ -263,13 +265,13 @@ class Actions:
         content = with_blobs(result, journal.log.put_blob).content
         item_id = action.item["id"]
 
-        def keep(planned: e.LandingPlanned) -> bool:
-            is_wanted = journal.append_to(item_id, planned)
+        def keep(plan_event: e.LandingPlanned) -> bool:
+            is_wanted = journal.append_to(item_id, plan_event)
             journal.log.sync()
             return is_wanted
 
-        observed: Json = {**result.item_fields, "durationMs": elapsed_ms, "content": [*content]}
-        return landings.collect(observed, keep)
+        update: Json = {**result.item_fields, "durationMs": elapsed_ms, "content": [*content]}
+        return landings.collect(update, keep)
 
     def begin_landing(self, *, ends_turn: bool) -> bool:
         """Begin to land what belongs to no command; return whether there is any. See `Landings`."""
@@ -277,11 +279,11 @@ class Actions:
         if landings is None or journal.state.options_now["mode"] == "plan":
             return False
 
-        def keep(planned: e.LandingPlanned) -> bool:
+        def keep(plan_event: e.LandingPlanned) -> bool:
             item = own_item(new_id(), journal.clock.now())
             with journal.changed:
                 self._conversation.turns.start_landing()
-                journal.append(e.ItemStarted(item=item), planned, item_id=item.id)
+                journal.append(e.ItemStarted(item=item), plan_event, item_id=item.id)
             journal.log.sync()
             return True
 
@@ -348,8 +350,12 @@ class Actions:
                 return
             # What an approval shows can no longer run, so nobody needs to answer it.
             events = withdrawn(journal.state, "changed", item["id"])
-            ended = observation.item
-            changes = ended.changes if isinstance(ended, FileChangeItem | CommandItem) else None
+            completed_item = observation.item
+            changes = (
+                completed_item.changes
+                if isinstance(completed_item, FileChangeItem | CommandItem)
+                else None
+            )
             files = self._files_of_turn(changes if status == "completed" else None)
             journal.append(*events, observation, *files)
 

@@ -146,10 +146,10 @@ class AgentLoop:
         try:
             try:
                 with self._runtime.slots.taken(cancel):
-                    rest = self._rest_of_turn(cancel)
-                    if rest is not None:
+                    outcome = self._rest_of_turn(cancel)
+                    if outcome is not None:
                         self._forget_plan()
-                        self._rest(rest)
+                        self._rest(outcome)
             except Cancelled:
                 self._forget_plan()
                 self._stop_early()
@@ -184,11 +184,11 @@ class AgentLoop:
     def _through_hooks(self, cancel: CancelToken) -> Rest | None:
         """Run steps until the turn comes to rest and no hook wants the agent to go on."""
         while True:
-            rest = self._steps(cancel)
-            if rest is None:
+            outcome = self._steps(cancel)
+            if outcome is None:
                 return None
-            if self._runtime.hooks.lets_rest(rest, cancel) and not self._land_rest(cancel):
-                return None if self.conversation.turns.is_paused else rest
+            if self._runtime.hooks.lets_rest(outcome, cancel) and not self._land_rest(cancel):
+                return None if self.conversation.turns.is_paused else outcome
 
     def _land_rest(self, cancel: CancelToken) -> bool:
         """Land what is left of the turn; return whether the user said more meanwhile."""
@@ -220,7 +220,7 @@ class AgentLoop:
                 return None
             has_message = conversation.delivery.has_steering()
             conversation.delivery.take_in_steering()
-            rest = (
+            outcome = (
                 (None if has_message else rest_after_landing(state))
                 or self._runtime.hooks.take_messages(cancel)
                 or self._condense_by_hand(cancel)
@@ -228,13 +228,13 @@ class AgentLoop:
                 or self._rest_of_features()
                 or self._unstick()
             )
-            if rest is not None:
-                return rest
+            if outcome is not None:
+                return outcome
             answer = self._ask(cancel)
-            rest = rest_after_answer(answer, state.items)
-            if rest is not None and not conversation.delivery.has_steering():
-                return rest
-            if rest is None and not answer.tool_calls:
+            outcome = rest_after_answer(answer, state.items)
+            if outcome is not None and not conversation.delivery.has_steering():
+                return outcome
+            if outcome is None and not answer.tool_calls:
                 nudge_to_answer(self._journal, answer)
 
     def _rest_of_features(self) -> Rest | None:
@@ -297,33 +297,38 @@ class AgentLoop:
 
     def _rendered_tools(self) -> list[Json]:
         """Return the tools as the model gets them, rendered again only when they have changed."""
-        tools, (earlier, rendered) = list(self._runtime.toolbox.tools.values()), self._rendered
+        tools, (earlier, rendered_tools) = (
+            list(self._runtime.toolbox.tools.values()),
+            self._rendered,
+        )
         if tools != earlier:
-            rendered = [render_tool(tool.spec) for tool in tools]
-            self._rendered = tools, rendered
-        return rendered
+            rendered_tools = [render_tool(tool.spec) for tool in tools]
+            self._rendered = tools, rendered_tools
+        return rendered_tools
 
     def _model(self) -> Model:
         return self._runtime.model_for(self.conversation.state.options_now["model"])
 
     # Ends
 
-    def _rest(self, rest: Rest) -> None:
+    def _rest(self, outcome: Rest) -> None:
         conversation = self.conversation
         with self._journal.changed:
             now = self._journal.clock.now()
-            ended = ended_turn(
+            turn = ended_turn(
                 conversation.state,
                 now,
                 "completed",
-                rest.stop_reason,
-                final_text=rest.final_text,
-                result=rest.result,
+                outcome.stop_reason,
+                final_text=outcome.final_text,
+                result=outcome.result,
             )
             request = conversation.state.condense_requested
-            left = without_hosts(conversation.state)
+            leftover_events = without_hosts(conversation.state)
             self._journal.append(
-                *left, ended, conversation.turns.status_event(rest.status, rest.reason)
+                *leftover_events,
+                turn,
+                conversation.turns.status_event(outcome.status, outcome.reason),
             )
             if request is not None and not self._journal.is_closing:
                 # It was requested during the last step, and no further step carried it out.

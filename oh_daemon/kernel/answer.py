@@ -84,8 +84,8 @@ class Answering:
         """Return reasoning and text as finished items, under the ids that their deltas had."""
         events: list[Contract] = []
         if answer.reasoning or answer.thinking_blocks:
-            thought = {"blocks": self._loggable_blocks(answer), "model": answer.model}
-            events.append(self._completed("reasoning", answer.reasoning, **thought))
+            thinking = {"blocks": self._loggable_blocks(answer), "model": answer.model}
+            events.append(self._completed("reasoning", answer.reasoning, **thinking))
         if answer.text:
             events.append(self._completed("text", answer.text))
         return events
@@ -130,23 +130,23 @@ class Answering:
             before.ended_at = before.ended_at or now
         stream = _Stream(LiveText(journal, new_id(), channel), now)
         self._streams[channel] = stream
-        begun = self._item(channel, stream.live.item_id, status="running", started_at=now)
-        journal.append(e.ItemStarted(item=begun))
+        item = self._item(channel, stream.live.item_id, status="running", started_at=now)
+        journal.append(e.ItemStarted(item=item))
         return stream
 
     def _on_retry(self, retry: Retry) -> None:
-        dropped = tuple(stream.live.item_id for stream in self._streams.values())
+        item_ids = tuple(stream.live.item_id for stream in self._streams.values())
         self._drop_streams("retried")
-        self._journal.append(retry_event(retry, dropped))
+        self._journal.append(retry_event(retry, item_ids))
 
     def _drop_streams(self, reason: str) -> None:
         """End the streaming items with the text they have; another attempt starts new ones."""
         with self._journal.changed:
             self._flush()
-            cut = {"status": "cancelled", "reason": reason}
+            ending = {"status": "cancelled", "reason": reason}
             for channel, stream in self._streams.items():
-                ended = self._completed(channel, "".join(stream.pieces), **cut)
-                self._journal.append(ended)
+                item = self._completed(channel, "".join(stream.pieces), **ending)
+                self._journal.append(item)
             self._streams = {}
 
     def _flush(self) -> None:
@@ -160,27 +160,27 @@ class Answering:
         if answer.finish_reason == "content_filter":
             return []
         events: list[Contract] = []
-        taken = set[str]()
+        ids = set[str]()
         is_cut = answer.finish_reason == "length"
         for call in answer.tool_calls:
-            unique = _with_unique_id(call, (self._journal.state.call_ids, taken))
-            taken.add(unique.id)
+            unique = _with_unique_id(call, (self._journal.state.call_ids, ids))
+            ids.add(unique.id)
             # Titles are cut from the arguments, and a secret cut short is no longer recognized.
             arguments = self._journal.masker.mask(unique.arguments)
-            parsed = parse_call(replace(unique, arguments=arguments), self._tools)
+            parsed_call = parse_call(replace(unique, arguments=arguments), self._tools)
             problem = (_CUT, "cutOff") if is_cut else None
-            if problem is None and parsed.error is not None:
-                problem = (parsed.error, parsed.error_kind or "invalidArguments")
-            events.extend(self._action(parsed, problem))
+            if problem is None and parsed_call.error is not None:
+                problem = (parsed_call.error, parsed_call.error_kind or "invalidArguments")
+            events.extend(self._action(parsed_call, problem))
         return events
 
-    def _action(self, parsed: ParsedCall, problem: tuple[str, str] | None) -> list[Contract]:
-        fields = self._tool_fields(parsed)
+    def _action(self, call: ParsedCall, problem: tuple[str, str] | None) -> list[Contract]:
+        fields = self._tool_fields(call)
         if problem is None:
-            fields |= _planned(parsed)
-        started = e.ItemStarted(item=new_item(fields))
+            fields |= _planned(call)
+        event = e.ItemStarted(item=new_item(fields))
         if problem is None:
-            return [started]
+            return [event]
         text, reason = problem
         fields |= {
             "status": "failed",
@@ -188,10 +188,10 @@ class Answering:
             "content": ({"type": "text", "text": text},),
             "endedAt": self._journal.clock.now(),
         }
-        return [started, e.ItemCompleted(item=new_item(fields))]
+        return [event, e.ItemCompleted(item=new_item(fields))]
 
-    def _tool_fields(self, parsed: ParsedCall) -> ItemFields:
-        call, tool = parsed.call, parsed.tool
+    def _tool_fields(self, parsed_call: ParsedCall) -> ItemFields:
+        call, tool = parsed_call.call, parsed_call.tool
         return {
             "kind": "toolCall",
             "id": new_id(),
@@ -199,54 +199,54 @@ class Answering:
             "startedAt": self._journal.clock.now(),
             "tool": tool.spec.name if tool else call.name,
             "toolKind": tool.spec.kind if tool else "other",
-            "title": _plain_title(parsed),
-            "args": parsed.args,
-            "summary": parsed.summary,
-            "selfRating": parsed.risk,
-            "risk": parsed.risk or "unknown",
+            "title": _plain_title(parsed_call),
+            "args": parsed_call.args,
+            "summary": parsed_call.summary,
+            "selfRating": parsed_call.risk,
+            "risk": parsed_call.risk or "unknown",
             "call": ModelCall(
-                id=call.id, name=call.name, arguments=parsed.arguments, batch=self._batch
+                id=call.id, name=call.name, arguments=parsed_call.arguments, batch=self._batch
             ),
         }
 
 
-def retry_event(retry: Retry, dropped: tuple[str, ...] = ()) -> e.RetryScheduled:
+def retry_event(retry: Retry, item_ids: tuple[str, ...] = ()) -> e.RetryScheduled:
     return e.RetryScheduled(
         attempt=retry.attempt,
         max_attempts=retry.max_attempts,
         delay_ms=int(retry.delay_s * 1000),
         error=e.ErrorInfo.of(retry.error),
-        drop_item_ids=dropped,
+        drop_item_ids=item_ids,
         model=retry.model,
     )
 
 
-def _plain_title(parsed: ParsedCall) -> str:
+def _plain_title(call: ParsedCall) -> str:
     """Return a title for a call without the tool's plan: its name, and its path if it has one."""
-    path = parsed.args.get("path")
-    named = display_escaped(path) if isinstance(path, str) else ""
-    return f"{parsed.call.name} {named[:_MAX_PATH_CHARS]}".rstrip()
+    path = call.args.get("path")
+    path_text = display_escaped(path) if isinstance(path, str) else ""
+    return f"{call.call.name} {path_text[:_MAX_PATH_CHARS]}".rstrip()
 
 
-def _planned(parsed: ParsedCall) -> ItemFields:
+def _planned(call: ParsedCall) -> ItemFields:
     """Return the item fields from the tool's plan; none if it must wait for an earlier call."""
-    if parsed.tool is None:
+    if call.tool is None:
         return {}
     try:
-        intent = plan(parsed.tool, parsed.args)
+        intent = plan(call.tool, call.args)
     except ToolError:
         return {}
     return {
         "title": intent.title,
-        "risk": highest_risk(intent.risk, parsed.risk),
+        "risk": highest_risk(intent.risk, call.risk),
         "locations": intent.locations,
         **intent.item_fields,
     }
 
 
-def _with_unique_id(call: ToolCall, taken: Sequence[Container[str]]) -> ToolCall:
+def _with_unique_id(call: ToolCall, id_sets: Sequence[Container[str]]) -> ToolCall:
     call_id, n = call.id or f"call_{new_id()[:12]}", 1
-    while any(call_id in ids for ids in taken):
+    while any(call_id in ids for ids in id_sets):
         n += 1
         call_id = f"{call.id}_{n}"
     return ToolCall(call_id, call.name, call.arguments)

@@ -62,18 +62,18 @@ def grant_key(subject: plain.Subject) -> str:
     """Name what a lasting "allow" covers: this command here, this file, this tool call."""
     match subject["kind"]:
         case "command":
-            covered: object = [subject["command"], subject["cwd"]]
+            key_parts: object = [subject["command"], subject["cwd"]]
         case "fileChange":
             git = [[row["repository"], row.get("ref")] for row in subject.get("git", ())]
-            covered = [*(change["uri"] for change in subject["changes"]), *git]
+            key_parts = [*(change["uri"] for change in subject["changes"]), *git]
         case "saveDocuments":
-            covered = []
+            key_parts = []
         case "host":
             place = str(Host(subject["host"], subject["port"]))
-            covered = subject.get("hosts") or [place, subject.get("isPrivate", False)]
+            key_parts = subject.get("hosts") or [place, subject.get("isPrivate", False)]
         case _:
-            covered = {key: value for key, value in subject.items() if key != "kind"}
-    return f"{subject['kind']} {json.dumps(covered, sort_keys=True, ensure_ascii=False)}"
+            key_parts = {key: value for key, value in subject.items() if key != "kind"}
+    return f"{subject['kind']} {json.dumps(key_parts, sort_keys=True, ensure_ascii=False)}"
 
 
 def is_edit(subject: Subject) -> bool:
@@ -115,9 +115,9 @@ def before_user(approval: plain.Approval) -> tuple[str | None, Sequence[plain.Ap
 def _listing(subject: plain.TrustSubject) -> str:
     """Return a line for each: its kind, its command and its file; of many, only the first."""
     runs = subject.get("runs", ())
-    rest = len(runs) - _MAX_ROWS
+    n_more = len(runs) - _MAX_ROWS
     return "\n".join(
-        [*islice(_listing_rows(subject), _MAX_ROWS), *([f"… and {rest} more"] * (rest > 0))]
+        [*islice(_listing_rows(subject), _MAX_ROWS), *([f"… and {n_more} more"] * (n_more > 0))]
     )
 
 
@@ -128,13 +128,13 @@ def _listing_rows(subject: plain.TrustSubject) -> Iterator[str]:
         yield f"{RUN_KINDS.get(run['kind'], run['kind'])}: {command} ({file})"
 
 
-def require_editable(approval: plain.Approval, edited: Subject) -> None:
+def require_editable(approval: plain.Approval, subject: Subject) -> None:
     """Raises `InvalidParamsError` if `edited` differs from what was shown where it may not."""
-    changed, shown = plain_form(edited), approval["subject"]
-    part = editable_part(shown)
-    if approval.get("editable") and part and {**changed, **part} == shown:
-        chosen = editable_part(changed).get("hunks")
-        if "hunks" not in part or (chosen and all(hunk in part["hunks"] for hunk in chosen)):
+    new_form, shown_form = plain_form(subject), approval["subject"]
+    part = editable_part(shown_form)
+    if approval.get("editable") and part and {**new_form, **part} == shown_form:
+        hunks = editable_part(new_form).get("hunks")
+        if "hunks" not in part or (hunks and all(hunk in part["hunks"] for hunk in hunks)):
             return
     what = (
         "only the command can be changed, or hunks of an edit be left out;"

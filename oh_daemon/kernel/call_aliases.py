@@ -99,8 +99,8 @@ def own_name(name: str, tools: Collection[str]) -> tuple[str, str | None]:
 
 def strict_json(text: str) -> str:
     """Return the text without a fence around it, each lone backslash (as in a regex) doubled."""
-    fenced = _FENCE.fullmatch(text.strip())
-    return _LONE_BACKSLASH.sub(lambda found: found[1] or "\\\\", fenced[1] if fenced else text)
+    fence = _FENCE.fullmatch(text.strip())
+    return _LONE_BACKSLASH.sub(lambda match: match[1] or "\\\\", fence[1] if fence else text)
 
 
 def repaired_json(text: str) -> str:
@@ -152,18 +152,18 @@ def _respell(tool: str, args: Json) -> None:
 def _renamed(args: Any, names: Mapping[str, str]) -> Any:
     if not isinstance(args, dict):
         return args  # The check against the schema says what is wrong.
-    given = cast("Json", args)
+    arguments = cast("Json", args)
     return {
-        names[name] if name in names and names[name] not in given else name: value
-        for name, value in given.items()
+        names[name] if name in names and names[name] not in arguments else name: value
+        for name, value in arguments.items()
     }
 
 
 def _edit(args: Json, command: str | None) -> Json:
-    found = (wanted for wanted, shows in _INFERRED if any(name in args for name in shows))
-    if (wanted := args.get("command") or command or next(found, None)) is not None:
-        args["command"] = wanted
-    if wanted == "insert" and "text" not in args and "new_text" in args:
+    names = (kind for kind, shows in _INFERRED if any(name in args for name in shows))
+    if (kind := args.get("command") or command or next(names, None)) is not None:
+        args["command"] = kind
+    if kind == "insert" and "text" not in args and "new_text" in args:
         args["text"] = args.pop("new_text")
     match args.get("view_range"):
         case [int(first), int(last)]:

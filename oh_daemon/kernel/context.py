@@ -70,9 +70,9 @@ def _gist(item: plain.ToolItem, text: str) -> str:
     ending = item["status"] if code is None else f"{item['status']}, exit code {code}"
     lines = text.splitlines()
     head, rest = lines[:_GIST_LINES], lines[_GIST_LINES:]
-    left = [*head, *["[…]"] * (len(rest) > _GIST_LINES), *rest[-_GIST_LINES:]]
+    gist = [*head, *["[…]"] * (len(rest) > _GIST_LINES), *rest[-_GIST_LINES:]]
     note = f"to save room, only the first and last lines of {len(lines)} are left"
-    return "\n".join((f"[{ending}; {note}]", *(clipped(line, _GIST_CHARS) for line in left)))
+    return "\n".join((f"[{ending}; {note}]", *(clipped(line, _GIST_CHARS) for line in gist)))
 
 
 class View:
@@ -100,12 +100,12 @@ class View:
             end = _batch_end(items, self._n_rendered)
             if any(item["status"] not in ENDED for item in items[self._n_rendered : end]):
                 break
-            cut = _read_cut(items, self._n_rendered)
-            if cut is None:
+            history_cut = _read_cut(items, self._n_rendered)
+            if history_cut is None:
                 self._add(render_batch(items[self._n_rendered : end]))
             else:
                 self._clear()
-                self._add(render_cut(cut, items[: self._n_rendered]))
+                self._add(render_cut(history_cut, items[: self._n_rendered]))
             self._n_rendered = end
             self._last_id = items[end - 1]["id"]
         return list(self._messages)
@@ -134,41 +134,41 @@ class View:
 def find_cut(items: Sequence[plain.Item]) -> Cut:
     """Return the cut of the newest condensation, or one that keeps everything."""
     cuts = (_read_cut(items, n) for n in range(len(items) - 1, -1, -1))
-    return next((cut for cut in cuts if cut is not None), Cut(0))
+    return next((history_cut for history_cut in cuts if history_cut is not None), Cut(0))
 
 
 def in_view(items: Sequence[plain.Item]) -> list[plain.Item]:
     """Return the items that the model still gets."""
-    cut = find_cut(items)
-    return [*_words_before(cut, items), *items[cut.start :]]
+    history_cut = find_cut(items)
+    return [*_words_before(history_cut, items), *items[history_cut.start :]]
 
 
-def _words_before(cut: Cut, items: Sequence[plain.Item]) -> list[plain.UserMessageItem]:
+def _words_before(history_cut: Cut, items: Sequence[plain.Item]) -> list[plain.UserMessageItem]:
     """Return, of what was cut, the first and the last message of the user."""
-    said = [item for item in items[: cut.start] if is_message(item)]
-    return [*said[:1], *said[1:][-1:]]
+    messages = [item for item in items[: history_cut.start] if is_message(item)]
+    return [*messages[:1], *messages[1:][-1:]]
 
 
 def _read_cut(items: Sequence[plain.Item], position: int) -> Cut | None:
     item = items[position]
     if item["kind"] != "condensation" or item["status"] != "completed" or "keepFrom" not in item:
         return None
-    start = next(n for n, kept in enumerate(items) if kept["id"] == item["keepFrom"])
-    pruned, limits = frozenset(item["pruned"]), item.get("limits") or {}
-    return Cut(start, pruned, item.get("summary"), limits, item.get("contextSize") or 0)
+    start = next(n for n, candidate in enumerate(items) if candidate["id"] == item["keepFrom"])
+    pruned_ids, limits = frozenset(item["pruned"]), item.get("limits") or {}
+    return Cut(start, pruned_ids, item.get("summary"), limits, item.get("contextSize") or 0)
 
 
-def render_cut(cut: Cut, items: Sequence[plain.Item]) -> list[Json]:
+def render_cut(history_cut: Cut, items: Sequence[plain.Item]) -> list[Json]:
     """Render the task, the summary, the user's latest message if cut, and what is kept."""
-    said = _words_before(cut, items)
-    messages = render_batch(said[:1]) if said else []
-    if cut.summary is not None:
-        summary = f'<summary of="your work so far">\n{cut.summary}\n</summary>'
+    earlier_messages = _words_before(history_cut, items)
+    messages = render_batch(earlier_messages[:1]) if earlier_messages else []
+    if history_cut.summary is not None:
+        summary = f'<summary of="your work so far">\n{history_cut.summary}\n</summary>'
         messages.append({"role": "user", "content": summary})
-    if said[1:]:
-        messages.extend(render_batch(said[1:]))
-    for first, end in find_batches(items, cut.start):
-        messages.extend(render_batch([cut.excerpt(item) for item in items[first:end]]))
+    if earlier_messages[1:]:
+        messages.extend(render_batch(earlier_messages[1:]))
+    for first, end in find_batches(items, history_cut.start):
+        messages.extend(render_batch([history_cut.excerpt(item) for item in items[first:end]]))
     return messages
 
 
@@ -214,8 +214,8 @@ def render_batch(items: Sequence[plain.Item]) -> list[Json]:
     if first["kind"] == "userMessage":
         if not is_message(first):
             return []
-        told = (("editor", first.get("editor")), ("environment", first.get("environment")))
-        content = [*first["content"], *_told_parts(told)]
+        notes = (("editor", first.get("editor")), ("environment", first.get("environment")))
+        content = [*first["content"], *_told_parts(notes)]
         return [{"role": "user", "content": _user_content(content)}]
     if first["kind"] == "notice":
         note = first.get("note")
@@ -225,8 +225,8 @@ def render_batch(items: Sequence[plain.Item]) -> list[Json]:
     if first["kind"] == "condensation":
         return []
     if is_own(first):
-        said = "\n".join(map(_content_text, first.get("content", ())))
-        return [{"role": "user", "content": f"<note>{said}</note>"}] if said else []
+        text = "\n".join(map(_content_text, first.get("content", ())))
+        return [{"role": "user", "content": f"<note>{text}</note>"}] if text else []
     return _render_answer(items)
 
 
@@ -241,18 +241,18 @@ def _render_subagent(item: plain.SubagentItem) -> list[Json]:
 
 def last_told(items: Sequence[plain.Item]) -> dict[str, str]:
     """Return what the model was told of the editor and its environment and still gets."""
-    told: dict[str, str] = {}
+    text_by_kind: dict[str, str] = {}
     for item in in_view(items):
         if item["kind"] in {"userMessage", "notice"}:
-            told |= item.get("editor", {}) | item.get("environment", {})
-    return told
+            text_by_kind |= item.get("editor", {}) | item.get("environment", {})
+    return text_by_kind
 
 
-def _told_parts(told: Sequence[tuple[str, dict[str, str] | None]]) -> list[plain.TextPart]:
+def _told_parts(notes: Sequence[tuple[str, dict[str, str] | None]]) -> list[plain.TextPart]:
     """Render it as parts of its message, so that no earlier message changes."""
     return [
         {"type": "text", "text": f"<{tag}>\n{render_rows(facts)}\n</{tag}>"}
-        for tag, facts in told
+        for tag, facts in notes
         if facts
     ]
 

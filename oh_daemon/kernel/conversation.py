@@ -139,12 +139,12 @@ class Conversation:
         with self.journal.changed:
             self.journal.require_open()
             self.turns.unhalt()
-            requested = e.CondensationRequested(instructions=instructions)
+            event = e.CondensationRequested(instructions=instructions)
             result: Json = {"turnId": self.state.turn_id or new_id()}
             if self.state.turn is not None:
-                self.journal.append(requested, cause=cause(result))
+                self.journal.append(event, cause=cause(result))
             else:
-                self.turns.start(result["turnId"], cause(result), requested, because="condense")
+                self.turns.start(result["turnId"], cause(result), event, because="condense")
             return result
 
     def interrupt(self, *, clear_queue: bool = False) -> Future[Json]:
@@ -154,11 +154,11 @@ class Conversation:
                 for message in list(self.state.queue):
                     self.delivery.remove_queued(message["messageId"])
             if self.state.turn is None:
-                if left := dropped(self.state, self.journal.clock.now()):
-                    self.journal.append(*left, self.turns.status_event("idle"))
-                done: Future[Json] = Future()
-                done.set_result({"status": self.state.status})
-                return done
+                if events := dropped(self.state, self.journal.clock.now()):
+                    self.journal.append(*events, self.turns.status_event("idle"))
+                future: Future[Json] = Future()
+                future.set_result({"status": self.state.status})
+                return future
             self.turns.unhalt()
             turn_id = self.state.turn.id
 
@@ -167,9 +167,9 @@ class Conversation:
                     return None
                 return {"turnId": turn_id, "status": "interrupted"}
 
-            ended = self.journal.await_record(read)
+            record_future = self.journal.await_record(read)
             self._interrupt()
-            return ended
+            return record_future
 
     def _interrupt(self) -> None:
         if self.state.status == "interrupting":
@@ -219,9 +219,9 @@ class Conversation:
 
     def require_turn(self, expected: str | None) -> None:
         """Raises `TurnMismatchError` when another turn is open, or none."""
-        running = self.state.turn_id
-        if expected is not None and expected != running:
-            raise TurnMismatchError(f"expected turn {expected!r}, but the open turn is {running!r}")
+        turn_id = self.state.turn_id
+        if expected is not None and expected != turn_id:
+            raise TurnMismatchError(f"expected turn {expected!r}, but the open turn is {turn_id!r}")
 
     def _require_running(self, verb: str) -> str:
         if self.state.turn is None:
@@ -260,7 +260,7 @@ class Decisions:
                 )
             if edited_subject is not None:
                 require_editable(approval, edited_subject)
-            settled = self._settled(approval_id)
+            answer = self._settled(approval_id)
             self._journal.append(
                 e.ApprovalResolved(
                     approval_id=approval_id,
@@ -270,7 +270,7 @@ class Decisions:
                     edited_subject=edited_subject,
                 )
             )
-            return settled
+            return answer
 
     def _settled(self, request_id: str) -> Json:
         """Return what to answer to the one whose answer is taken."""
@@ -289,16 +289,16 @@ class Decisions:
                 return _resolved_before(self._journal.state, input_id, "action")
             if action == "accept" and not (content or "").strip():
                 raise InvalidParamsError.at("content", "is needed to accept: the answer", "missing")
-            now, settled = self._journal.clock.now(), self._settled(input_id)
+            now, input_answer = self._journal.clock.now(), self._settled(input_id)
             self._journal.append(
                 *answering_events(self._journal.state, question, now, action, content)
             )
-            return settled
+            return input_answer
 
 
 def _resolved_before(state: State, request_id: str, outcome: str) -> Json:
     earlier = state.resolutions.get(request_id)
     if earlier is None or outcome not in earlier:
         raise ApprovalNotFoundError(request_id)
-    shown = {key: value for key, value in earlier.items() if key in {"by", outcome}}
-    return {"resolved": False, "alreadyResolved": shown}
+    outcome_fields = {key: value for key, value in earlier.items() if key in {"by", outcome}}
+    return {"resolved": False, "alreadyResolved": outcome_fields}

@@ -47,7 +47,7 @@ class Delivery:
         Returns {messageId, disposition, turnId?, queuePosition?}.
         """
         result: Json = {"messageId": message.message_id, "disposition": disposition}
-        queued = e.MessageQueued(message=message)
+        event = e.MessageQueued(message=message)
         match disposition:
             case "started":
                 self._turns.supersede()
@@ -55,28 +55,28 @@ class Delivery:
                 self._start_turn(message, result["turnId"], cause(result))
             case "steered":
                 result["turnId"] = self._journal.state.open_turn.id
-                self._steer(queued, cause(result))
+                self._steer(event, cause(result))
             case "interruptedAndStarted":
-                self._journal.append(queued, cause=cause(result))
+                self._journal.append(event, cause=cause(result))
             case "queued":
                 result["queuePosition"] = len(self._journal.state.queue)
-                self._journal.append(queued, cause=cause(result))
+                self._journal.append(event, cause=cause(result))
         return result
 
     # What the worker does with queued messages
 
     def start_queued(self, message: QueuedMessage) -> None:
         """Start a turn with a message of the queue."""
-        dequeued = e.MessageDequeued(message_id=message.message_id, outcome="started")
-        self._start_turn(message, new_id(), None, dequeued)
+        event = e.MessageDequeued(message_id=message.message_id, outcome="started")
+        self._start_turn(message, new_id(), None, event)
 
     def take_in_steering(self) -> None:
         """Move messages that are meant for the open turn from the queue into it."""
         with self._journal.changed:
-            for waiting in self._steering():
-                message = model_of(QueuedMessage, waiting)
-                dequeued = e.MessageDequeued(message_id=message.message_id, outcome="steered")
-                self._journal.append(dequeued, self._user_message(message))
+            for queued_message in self._steering():
+                message = model_of(QueuedMessage, queued_message)
+                event = e.MessageDequeued(message_id=message.message_id, outcome="steered")
+                self._journal.append(event, self._user_message(message))
 
     def has_steering(self) -> bool:
         """Return whether a message waits for the open turn, other than those with `run: false`."""
@@ -94,13 +94,13 @@ class Delivery:
         if not journal.state.title:
             title = title_of(message.content, journal.masker.mask)
             journal.append(e.ConversationUpdated(title=title))
-        taken = self._user_message(message)
+        messages = self._user_message(message)
         own = message.options
-        self._turns.start(turn_id, cause, *events, taken, because="message", own=own)
+        self._turns.start(turn_id, cause, *events, messages, because="message", own=own)
 
-    def _steer(self, waiting: Contract, cause: e.Cause | None = None) -> None:
+    def _steer(self, message: Contract, cause: e.Cause | None = None) -> None:
         self._turns.supersede()
-        self._journal.append(waiting, cause=cause)
+        self._journal.append(message, cause=cause)
         if self._journal.state.status == "paused":
             self._turns.resume()
 
@@ -119,10 +119,10 @@ class Delivery:
 
     def _news_of_editor(self, message: QueuedMessage) -> dict[str, str]:
         mask = self._journal.masker.mask
-        shown = {key: mask(value) for key, value in self._context.seen_in_editor().items()}
+        context = {key: mask(value) for key, value in self._context.seen_in_editor().items()}
         if any(part.type == "selection" for part in message.content):
-            shown.pop("selection", None)  # The user chose a selection to send.
-        return self._untold(shown)
+            context.pop("selection", None)  # The user chose a selection to send.
+        return self._untold(context)
 
     def _news_of_environment(self, own: Mapping[str, str]) -> dict[str, str]:
         """Return what the model was not told yet, under a turn's `own` options."""
@@ -131,8 +131,8 @@ class Delivery:
         return self._untold({key: mask(value) for key, value in facts.items()})
 
     def _untold(self, facts: Mapping[str, str]) -> dict[str, str]:
-        told = self.told()
-        return {key: value for key, value in facts.items() if told.get(key, NOTHING) != value}
+        notes = self.told()
+        return {key: value for key, value in facts.items() if notes.get(key, NOTHING) != value}
 
     def told(self) -> dict[str, str]:
         """Return what the model was told of the editor and its environment and still gets."""
@@ -187,11 +187,13 @@ class Delivery:
             if disposition == "started":
                 self.start_queued(message)
                 return
-            hurried = message.model_copy(update={"delivery": DELIVERED[disposition], "held": None})
+            urgent_message = message.model_copy(
+                update={"delivery": DELIVERED[disposition], "held": None}
+            )
             if disposition == "steered":
-                self._steer(e.MessageEdited(message=hurried, position=place))
+                self._steer(e.MessageEdited(message=urgent_message, position=place))
             else:
-                self._journal.append(e.MessageEdited(message=hurried, position=0))
+                self._journal.append(e.MessageEdited(message=urgent_message, position=0))
 
     def _queued(self, message_id: str) -> tuple[QueuedMessage, int]:
         for place, message in enumerate(self._journal.state.queue):

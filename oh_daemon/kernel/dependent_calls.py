@@ -52,7 +52,7 @@ def _builds_on(item: plain.ToolItem, failure: plain.ToolItem) -> bool:
         # After the user's "no" to one call, the others are asked about for themselves.
         return failure["status"] == "failed" and not item["args"].get("is_input")
     return _is_change(item) and any(
-        _is_same(one, other) for one in _paths(item) for other in _paths(failure)
+        _is_same(one, other_path) for one in _paths(item) for other_path in _paths(failure)
     )
 
 
@@ -63,7 +63,7 @@ def _paths(item: plain.ToolItem) -> list[str]:
     return [*paths, *_FILE_OF_A_PATCH.findall(str(args.get("input", "")))]
 
 
-def _is_same(one: str, other: str) -> bool:
+def _is_same(one: str, other_path: str) -> bool:
     """Return whether two paths may name one file; one may be absolute, the other relative."""
-    first, second = sorted((normpath(one), normpath(other)), key=len)
+    first, second = sorted((normpath(one), normpath(other_path)), key=len)
     return first == second or second.endswith(f"/{first}")

@@ -157,7 +157,7 @@ MakeDurable = Callable[[e.LandingPlanned], bool]
 class Landings(Protocol):
     """Brings what commands changed into the open folders. Blocks; for the worker's threads."""
 
-    def collect(self, observed: Json, keep: MakeDurable) -> bool:
+    def collect(self, observation: Json, persist: MakeDurable) -> bool:
         """Take what has changed out of the view, once `keep` has made it durable.
 
         `observed` is the item as the command alone would end it. Returns whether there is something
@@ -171,7 +171,7 @@ class Landings(Protocol):
         """Whether a job has ended since changes were collected, and they can be collected now."""
         ...
 
-    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:
+    def collect_rest(self, observation: Json, persist: MakeDurable, *, ends_turn: bool) -> bool:
         """Do the same for what no command's end collects, such as the changes of a job.
 
         Unless the turn ends, that is nothing as long as no job has ended.

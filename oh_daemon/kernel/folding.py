@@ -88,7 +88,7 @@ def _status(state: State, event: plain.StatusChanged, _record: plain.Record) -> 
 def _queued(state: State, event: plain.MessageQueued, _record: plain.Record) -> None:
     message = event["message"]
     if message["delivery"] == "interrupt":
-        n_before = sum(waiting["delivery"] == "interrupt" for waiting in state.queue)
+        n_before = sum(queued_message["delivery"] == "interrupt" for queued_message in state.queue)
         state.queue.insert(n_before, message)
     else:
         state.queue.append(message)
@@ -160,8 +160,8 @@ def _item_started(state: State, event: plain.ItemStarted, _record: plain.Record)
 
 
 def _item_updated(state: State, event: plain.ItemUpdated, record: _OfItem) -> None:
-    changed: Any = {key: value for key, value in event.items() if key != "type"}
-    state.item(record["itemId"]).update(changed)
+    update: Any = {key: value for key, value in event.items() if key != "type"}
+    state.item(record["itemId"]).update(update)
 
 
 def _item_completed(state: State, event: plain.ItemCompleted, _record: plain.Record) -> None:
@@ -262,9 +262,9 @@ def _approval_resolved(state: State, event: plain.ApprovalResolved, _record: pla
     if approval is None:
         return
     decision = event["decision"]
-    decided = Decided(decision["effect"], decision["scope"], approval, event)
+    decision_made = Decided(decision["effect"], decision["scope"], approval, event)
     if not state.is_of_program(approval):
-        state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = decided
+        state.decisions.setdefault(approval["itemId"], {})[approval["digest"]] = decision_made
     # Whoever edits a command allows only the edited version, not the one that was shown.
     lasts = decision["scope"] != "once" and event.get("editedSubject") is None
     if decision["effect"] == "allow" and lasts:
@@ -283,8 +283,8 @@ def _input_resolved(state: State, event: plain.InputResolved, _record: plain.Rec
 
 
 def _action_decided(state: State, event: plain.ActionDecided, record: _OfItem) -> None:
-    decided = Decided(event["effect"])
-    state.decisions.setdefault(record["itemId"], {})[event["digest"]] = decided
+    decision_made = Decided(event["effect"])
+    state.decisions.setdefault(record["itemId"], {})[event["digest"]] = decision_made
 
 
 def _landing_planned(state: State, event: plain.LandingPlanned, record: _OfItem) -> None:
@@ -317,7 +317,7 @@ def add_usage(total: plain.Usage | None, more: plain.Usage) -> plain.Usage:
     if total is None:
         return more
     # A log of somebody else may lack some of them.
-    summed: plain.Usage = {
+    usage: plain.Usage = {
         "inputTokens": total.get("inputTokens", 0) + more.get("inputTokens", 0),
         "outputTokens": total.get("outputTokens", 0) + more.get("outputTokens", 0),
         "cacheReadTokens": total.get("cacheReadTokens", 0) + more.get("cacheReadTokens", 0),
@@ -327,8 +327,8 @@ def add_usage(total: plain.Usage | None, more: plain.Usage) -> plain.Usage:
     }
     if "cost" in total and "cost" in more:
         amount = total["cost"]["amount"] + more["cost"]["amount"]
-        summed["cost"] = {"amount": amount, "currency": "USD"}
-    return summed
+        usage["cost"] = {"amount": amount, "currency": "USD"}
+    return usage
 
 
 def _options(state: State, event: plain.OptionsChanged, _record: plain.Record) -> None:

@@ -84,17 +84,17 @@ class History:
 
     def await_record(self, read: Callable[[plain.Record], T | None]) -> Future[T]:
         """Resolve with the first value that `read`, run under the lock, makes of a new record."""
-        found: Future[T] = Future()
-        found.set_running_or_notify_cancel()  # From here on nobody can cancel it.
-        self._waiters.append((read, found))
-        return found
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # From here on nobody can cancel it.
+        self._waiters.append((read, future))
+        return future
 
     def abandon_waiters(self, reason: DaemonError) -> None:
         """Fail everyone who still waits for a record with the reason why none will come."""
         with self.changed:
-            abandoned, self._waiters = self._waiters, []
-            for _, found in abandoned:
-                found.set_exception(reason)
+            waiters, self._waiters = self._waiters, []
+            for _, future in waiters:
+                future.set_exception(reason)
 
     def take_in(self, lines: Sequence[bytes]) -> None:
         """Fold what the log has got, each line without its newline, and tell everyone of it."""

@@ -107,8 +107,8 @@ def caveat_of(item: plain.Item) -> tuple[str, str | None] | None:
     if (code := item.get("code")) is not None:
         return code, item.get("about")
     for title, code in _CAVEATS.items():
-        if found := title.fullmatch(item["title"]):
-            return code, found[1] if title.groups else None
+        if match := title.fullmatch(item["title"]):
+            return code, match[1] if title.groups else None
     return None
 
 

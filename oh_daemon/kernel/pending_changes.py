@@ -75,14 +75,14 @@ def without_landing(
     landing: plain.LandingPlanned, why: str, changes: Sequence[FileChange] = ()
 ) -> ToolResult:
     """Return the observation of a command that lands nothing, or nothing but `changes`."""
-    landed = {change.uri for change in changes}
+    uris = {change.uri for change in changes}
     titles = [row["title"] for each in landing.get("git", ()) for row in each.get("shown", ())]
-    left = [change["uri"] for change in landing["changes"] if change["uri"] not in landed]
-    told = f"[not kept: {_names([*titles, *map(_name, left)])}] {why}"
-    told += " The files are as before the command."
-    if landed:
-        told += f"\n[changed files, all the same] {_names([*map(_name, landed)])}"
-    return ended_with(landing, told, changes)
+    remaining_uris = [change["uri"] for change in landing["changes"] if change["uri"] not in uris]
+    note = f"[not kept: {_names([*titles, *map(_name, remaining_uris)])}] {why}"
+    note += " The files are as before the command."
+    if uris:
+        note += f"\n[changed files, all the same] {_names([*map(_name, uris)])}"
+    return ended_with(landing, note, changes)
 
 
 _MAX_NAMED = 20

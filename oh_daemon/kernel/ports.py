@@ -175,9 +175,9 @@ class Model(Protocol):
 class LikeModel:
     """All of a `Model` that wraps another one, except `complete`."""
 
-    def __init__(self, other: Model, label: str) -> None:
-        self._other = other
-        self.name = other.name
+    def __init__(self, model: Model, label: str) -> None:
+        self._other = model
+        self.name = model.name
         self.label = label
 
     @property
@@ -244,16 +244,16 @@ class Footprint:
         """Whether the call writes nothing and reads no file."""
         return not self.writes and self.paths == frozenset()
 
-    def conflicts_with(self, other: Footprint) -> bool:
-        if self.comes_last or other.comes_last:
+    def conflicts_with(self, other_footprint: Footprint) -> bool:
+        if self.comes_last or other_footprint.comes_last:
             return True
-        if self.terminal is not None and self.terminal == other.terminal:
+        if self.terminal is not None and self.terminal == other_footprint.terminal:
             return True
-        if not (self.writes or other.writes):
+        if not (self.writes or other_footprint.writes):
             return False
-        if self.paths is None or other.paths is None:
+        if self.paths is None or other_footprint.paths is None:
             return True
-        return bool(self.paths & other.paths)
+        return bool(self.paths & other_footprint.paths)
 
 
 @dataclass(frozen=True, slots=True)

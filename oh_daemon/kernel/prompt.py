@@ -55,8 +55,8 @@ def render_system_prompt(
     places = "\n".join(f"- {folder}" for folder in folders) or "- none: there is no workspace"
     parts = [packaged, f"# This workspace\nFolders, the first is the default:\n{places}"]
     if context_files:
-        told = "\n".join(map(render_context_file, context_files))
-        parts.append(f"# What the project says to agents\n{told}")
+        text = "\n".join(map(render_context_file, context_files))
+        parts.append(f"# What the project says to agents\n{text}")
     parts.extend(sections)
     parts.append(f"# Environment\n{render_rows(environment)}")
     if instructions:
@@ -72,8 +72,10 @@ def capped(text: str) -> str:
     """Return at most `MAX_CHARS` characters of a file, then a note of what was cut."""
     if len(text) <= MAX_CHARS:
         return text
-    cut = f"\n[cut after {MAX_CHARS:,} of {len(text):,} characters; view the file for the rest]"
-    return text[:MAX_CHARS] + cut
+    cut_note = (
+        f"\n[cut after {MAX_CHARS:,} of {len(text):,} characters; view the file for the rest]"
+    )
+    return text[:MAX_CHARS] + cut_note
 
 
 def render_context_file(file: ContextFile) -> str:

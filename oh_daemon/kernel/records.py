@@ -136,8 +136,8 @@ def fork_records(
     origin: plain.ForkOrigin = {"id": conversation_id, "seq": end}
     state.options |= options or {}
     events = [_creation(valid[0]["event"], state, origin, now), *copies]
-    named = ConversationUpdated(title=params.title or f"{state.title} (fork)")
-    events += [*_closing(conversation_id, events, now), _record(plain_form(named), now)]
+    update_event = ConversationUpdated(title=params.title or f"{state.title} (fork)")
+    events += [*_closing(conversation_id, events, now), _record(plain_form(update_event), now)]
     return _numbered(events)
 
 
@@ -178,7 +178,7 @@ def _creation(first: plain.Event, state: State, origin: plain.ForkOrigin, now: s
     """Return the first record: agent and options as they are now; grants are not passed on."""
     if first["type"] != "conversation.created":
         raise ValueError(first["type"])
-    created: plain.ConversationCreated = {
+    event: plain.ConversationCreated = {
         **first,
         "title": state.title,
         "folders": [*state.folders],
@@ -188,8 +188,8 @@ def _creation(first: plain.Event, state: State, origin: plain.ForkOrigin, now: s
         "forkedFrom": origin,
     }
     # The branch of a sub-agent has no parent, so that lists show it.
-    created.pop("parentId", None)
-    return _record(created, now)
+    event.pop("parentId", None)
+    return _record(event, now)
 
 
 def _closing(conversation_id: str, records: Iterable[plain.Record], now: str) -> list[plain.Record]:
@@ -197,8 +197,8 @@ def _closing(conversation_id: str, records: Iterable[plain.Record], now: str) ->
     state = fold(conversation_id, _numbered(records))
     if state.turn is None:
         return []
-    ended = ended_turn(state, now, "interrupted", "cancelled")
-    return [{**_record(plain_form(ended), now), "turnId": state.turn.id}]
+    turn = ended_turn(state, now, "interrupted", "cancelled")
+    return [{**_record(plain_form(turn), now), "turnId": state.turn.id}]
 
 
 def _record(event: plain.Event, now: str) -> plain.Record:
@@ -208,7 +208,9 @@ def _record(event: plain.Event, now: str) -> plain.Record:
 
 def _numbered(records: Iterable[plain.Record]) -> list[plain.Record]:
     """Renumber the records and drop causes, so that no request to the branch counts as repeated."""
-    numbered: list[plain.Record] = [{**record, "seq": seq} for seq, record in enumerate(records, 1)]
-    for record in numbered:
+    new_records: list[plain.Record] = [
+        {**record, "seq": seq} for seq, record in enumerate(records, 1)
+    ]
+    for record in new_records:
         record.pop("cause", None)
-    return numbered
+    return new_records

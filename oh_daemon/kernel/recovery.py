@@ -70,29 +70,29 @@ def withdrawn(
     state: State, by: Literal["interrupted", "changed"] = "interrupted", item_id: str | None = None
 ) -> list[Contract]:
     """Resolve all requests (or those of one item) to which nobody will give an answer any more."""
-    rejected = Decision(effect="reject")
+    decision = Decision(effect="reject")
     return [
-        e.ApprovalResolved(approval_id=asked["id"], decision=rejected, by=by)
-        if asked["id"] in state.approvals
-        else e.InputResolved(input_id=asked["id"], action="cancel", by=by)
-        for asked in state.pending.values()
-        if asked["id"] in state.awaited or state.is_of_program(asked)
-        if item_id in {None, asked["itemId"]}
+        e.ApprovalResolved(approval_id=question["id"], decision=decision, by=by)
+        if question["id"] in state.approvals
+        else e.InputResolved(input_id=question["id"], action="cancel", by=by)
+        for question in state.pending.values()
+        if question["id"] in state.awaited or state.is_of_program(question)
+        if item_id in {None, question["itemId"]}
     ]
 
 
 def withdrawn_offers(state: State) -> list[Contract]:
     """Resolve all offers, since what was before them is rolled back."""
-    rejected = Decision(effect="reject")
+    decision = Decision(effect="reject")
     offers = state.pending.keys() - state.awaited.keys()
-    return [e.ApprovalResolved(approval_id=o, decision=rejected, by="changed") for o in offers]
+    return [e.ApprovalResolved(approval_id=o, decision=decision, by="changed") for o in offers]
 
 
 def without_hosts(state: State) -> list[Contract]:
     """Withdraw the questions of programs about hosts: they end, or go on without an answer."""
-    rejected = Decision(effect="reject")
+    decision = Decision(effect="reject")
     return [
-        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="interrupted")
+        e.ApprovalResolved(approval_id=approval_id, decision=decision, by="interrupted")
         for approval_id, approval in state.approvals.items()
         if state.is_of_program(approval)
     ]
@@ -102,35 +102,35 @@ def answering_events(
     state: State, question: plain.InputRequest, now: str, action: InputAction, content: str | None
 ) -> list[Contract]:
     """Return the user's answer with its observation, so that a logged answer is never lost."""
-    resolved = e.InputResolved(input_id=question["id"], action=action, content=content, by="user")
+    event = e.InputResolved(input_id=question["id"], action=action, content=content, by="user")
     item = state.item(question["itemId"])
     match action:
         case "accept":
-            return [resolved, _ended(item, now, None, status="completed", text=content)]
+            return [event, _ended(item, now, None, status="completed", text=content)]
         case "decline":
-            return [resolved, _ended(item, now, "declined", status="rejected")]
+            return [event, _ended(item, now, "declined", status="rejected")]
         case "cancel":
-            return [resolved, _ended(item, now, "dismissed")]
+            return [event, _ended(item, now, "dismissed")]
 
 
 def superseding_events(state: State, now: str) -> list[Contract]:
     """Let a new message answer what was asked and replace the actions that were not allowed yet."""
-    rejected = Decision(effect="reject")
+    rejection = Decision(effect="reject")
     events: list[Contract] = [
-        e.ApprovalResolved(approval_id=approval_id, decision=rejected, by="superseded")
+        e.ApprovalResolved(approval_id=approval_id, decision=rejection, by="superseded")
         for approval_id in state.approvals.keys() & state.awaited.keys()
     ]
     asking = {question["itemId"]: input_id for input_id, question in state.questions.items()}
     for item in state.open_tool_items():
-        decided = state.decisions.get(item["id"], {}).values()
-        allowed = any(decision.effect == "allow" for decision in decided)
+        decisions = state.decisions.get(item["id"], {}).values()
+        is_allowed = any(decision.effect == "allow" for decision in decisions)
         if item["id"] in asking:
-            answered = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
-            ended = _ended(item, now, "answeredByMessage", status="completed")
-            events.extend((answered, ended))
-        elif (landing := state.landings.get(item["id"])) is not None and not allowed:
+            event = e.InputResolved(input_id=asking[item["id"]], action="accept", by="message")
+            end_events = _ended(item, now, "answeredByMessage", status="completed")
+            events.extend((event, end_events))
+        elif (landing := state.landings.get(item["id"])) is not None and not is_allowed:
             events.append(_without_landing(item, now, landing))
-        elif item["status"] != "running" and not allowed:
+        elif item["status"] != "running" and not is_allowed:
             events.append(_ended(item, now, "superseded", status="rejected"))
     return events
 
@@ -144,7 +144,7 @@ def ended_turn(
 ) -> e.TurnCompleted:
     """Return the end of the open turn; `outcome` is its `error`, or `final_text` and `result`."""
     turn = state.open_turn
-    ended = e.Turn(
+    ended_record = e.Turn(
         id=turn.id,
         status=status,
         stop_reason=stop_reason,
@@ -154,7 +154,7 @@ def ended_turn(
         usage=model_of(Usage, turn.usage) if turn.usage else None,
         **outcome,
     )
-    return e.TurnCompleted(turn=ended)
+    return e.TurnCompleted(turn=ended_record)
 
 
 def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contract]:
@@ -164,8 +164,8 @@ def stopping_events(state: State, now: str, *, is_closing: bool) -> list[Contrac
     if is_closing or pauses:
         closing += without_hosts(state)
     if is_closing:
-        paused = status_event(state, "paused", "daemonRestarted")
-        return [*closing, _interrupted(state, now), paused]
+        event = status_event(state, "paused", "daemonRestarted")
+        return [*closing, _interrupted(state, now), event]
     if pauses:
         return [*closing, e.TurnPaused(reason="user"), status_event(state, "paused", "user")]
     return [*withdrawn(state), *closing, _interrupted(state, now), status_event(state, "idle")]
@@ -191,11 +191,11 @@ def cut_texts(
 
 def restart_events(state: State, now: str, outcomes: Outcomes = _NOTHING) -> list[Contract]:
     """Return what opening a log appends after the daemon died in the middle of a turn."""
-    left = without_hosts(state)
+    leftover_events = without_hosts(state)
     if state.status in AT_REST and not state.open_items:
-        return left
+        return leftover_events
     events = closing_events(state, now, "outcomeUnknown", keep_waiting=True, outcomes=outcomes)
-    events += left
+    events += leftover_events
     if state.turn is not None and not state.turn.is_paused:
         events.append(_interrupted(state, now))
     if state.status not in AT_REST:
@@ -230,9 +230,9 @@ def _ended(
     text: str | None = None,
     fields: ItemFields | None = None,
 ) -> e.ItemCompleted:
-    ended: ItemFields = {**(fields or {}), "status": status, "reason": reason, "endedAt": now}
+    fields_set: ItemFields = {**(fields or {}), "status": status, "reason": reason, "endedAt": now}
     if is_tool_item(item):
-        said = text if reason is None else _EXPLANATIONS[reason]
-        told = [{"type": "text", "text": said}] if said is not None else []
-        ended["content"] = [*told, *ended.get("content", item.get("content", ()))]
-    return e.ItemCompleted(item=item_with(item, ended))
+        message = text if reason is None else _EXPLANATIONS[reason]
+        content = [{"type": "text", "text": message}] if message is not None else []
+        fields_set["content"] = [*content, *fields_set.get("content", item.get("content", ()))]
+    return e.ItemCompleted(item=item_with(item, fields_set))

@@ -100,9 +100,9 @@ class Asides:
             view = View(journal.state.agent["systemPrompt"])
             messages = view.messages(journal.state.items)
         view.fill_images(messages, journal.log.read_blob)
-        asked = journal.masker.mask(_ASK.format(question=question))
+        prompt = journal.masker.mask(_ASK.format(question=question))
         request = ModelRequest(
-            messages=[*messages, {"role": "user", "content": asked}],
+            messages=[*messages, {"role": "user", "content": prompt}],
             tools=tools,
             tool_choice="none" if tools else "auto",
             cache_key=journal.state.cache_key,
@@ -134,10 +134,10 @@ def plan_title(state: State) -> str | None:
     """Return the first message's text, or None when more was said or somebody set a title."""
     if state.message_count != 1:
         return None
-    said = [item for item in state.items if is_message(item)]
-    if not said or state.title != title_of(model_of(UserMessageItem, said[0]).content):
+    messages = [item for item in state.items if is_message(item)]
+    if not messages or state.title != title_of(model_of(UserMessageItem, messages[0]).content):
         return None
-    content: str | list[Json] = render_batch(said)[0]["content"]
+    content: str | list[Json] = render_batch(messages)[0]["content"]
     if isinstance(content, str):
         return content
     return "\n".join(part["text"] for part in content if part["type"] == "text")

@@ -180,25 +180,25 @@ class State:
     @property
     def awaited(self) -> dict[str, plain.Approval | plain.InputRequest]:
         """What a turn waits for: no offers, which hang on items that have ended."""
-        return {key: asked for key, asked in self.pending.items() if self._is_open(asked)}
+        return {key: question for key, question in self.pending.items() if self._is_open(question)}
 
-    def is_of_program(self, asked: plain.Approval | plain.InputRequest) -> bool:
+    def is_of_program(self, question: plain.Approval | plain.InputRequest) -> bool:
         """Return whether a program in the sandbox asks for a host, while it runs."""
-        if "prompt" in asked or asked["subject"]["kind"] != "host":
+        if "prompt" in question or question["subject"]["kind"] != "host":
             return False
-        item_id = asked["itemId"]
+        item_id = question["itemId"]
         # A command whose changes wait to land has begun, and may go on in the background.
         return item_id in self.landings or self.item(item_id)["status"] != "awaitingApproval"
 
-    def _is_open(self, asked: plain.Approval | plain.InputRequest) -> bool:
-        return asked["itemId"] in self.open_items
+    def _is_open(self, question: plain.Approval | plain.InputRequest) -> bool:
+        return question["itemId"] in self.open_items
 
     def answered_offers(self) -> dict[str, Decided]:
         """Return the answers to offers on which nobody has acted yet, by item id."""
         return {
-            item_id: next(iter(decided.values()))
-            for item_id, decided in self.decisions.items()
-            if decided and item_id in self.positions and item_id not in self.open_items
+            item_id: next(iter(decisions.values()))
+            for item_id, decisions in self.decisions.items()
+            if decisions and item_id in self.positions and item_id not in self.open_items
         }
 
     def open_tool_items(self) -> list[plain.ToolItem]:
@@ -220,9 +220,9 @@ def merge_changes(
 
     A file that is again as it was before the turn is left out.
     """
-    merged = {uri: model_of(FileChange, change) for uri, change in before.items()}
+    changes_by_uri = {uri: model_of(FileChange, change) for uri, change in before.items()}
     for change in changes:
-        first = merged.get(change.uri)
+        first = changes_by_uri.get(change.uri)
         update: dict[str, Any] = {"patch": None}
         if first is not None:
             came_back = "add" if first.sha256_before is None else "modify"
@@ -232,8 +232,10 @@ def merge_changes(
                 "removed": first.removed + change.removed,
                 "sha256_before": first.sha256_before,
             }
-        merged[change.uri] = change.model_copy(update=update)
-    return tuple(file for file in merged.values() if file.sha256_before != file.sha256_after)
+        changes_by_uri[change.uri] = change.model_copy(update=update)
+    return tuple(
+        file for file in changes_by_uri.values() if file.sha256_before != file.sha256_after
+    )
 
 
 def is_tool_item(item: plain.Item) -> TypeGuard[plain.ToolItem]:

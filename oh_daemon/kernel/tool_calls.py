@@ -71,8 +71,8 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     name, command = own_name(call.name, tools)
     tool = tools.get(name)
     if tool is None:
-        known = ", ".join(sorted(tools))
-        error = _NOT_THERE.get(name, f"There is no tool {call.name!r}. The tools are: {known}.")
+        names = ", ".join(sorted(tools))
+        error = _NOT_THERE.get(name, f"There is no tool {call.name!r}. The tools are: {names}.")
         return ParsedCall(call, None, error=error, error_kind="unknownTool")
     args, error = _parse_arguments(call.arguments)
     if args is None:
@@ -81,8 +81,8 @@ def parse_call(call: ToolCall, tools: Mapping[str, Tool]) -> ParsedCall:
     args = in_our_words(name, tool.spec.input_schema, args, command)
     risk, summary = _taken_out(tool.spec, args)
     problem = schema_problem(tool.spec, args)
-    other, words = _BESIDE.get(name, ("", ""))
-    if problem and other in tools:
+    other_tool, words = _BESIDE.get(name, ("", ""))
+    if problem and other_tool in tools:
         problem = f"{problem} {words}"
     return ParsedCall(
         call,
@@ -105,9 +105,9 @@ def _taken_out(spec: ToolSpec, args: Json) -> tuple[Risk | None, str | None]:
     names: set[str] = set() if spec.read_only else set(SELF_RATING)
     if spec.input_schema.get("additionalProperties") is False:
         names |= {*SELF_RATING, *WORDS_ABOUT_A_CALL}
-    said = {name: args.pop(name, None) for name in names - own}
-    risk = said.get("security_risk")
-    words = next(filter(None, map(said.get, ("summary", *WORDS_ABOUT_A_CALL))), None)
+    rating = {name: args.pop(name, None) for name in names - own}
+    risk = rating.get("security_risk")
+    words = next(filter(None, map(rating.get, ("summary", *WORDS_ABOUT_A_CALL))), None)
     return (
         risk if risk in ("low", "medium", "high") else None,
         None if words is None or spec.read_only else str(words)[:200],
@@ -167,12 +167,12 @@ def _is_strict_object(text: str) -> bool:
 
 def schema_problem(spec: ToolSpec, args: Json) -> str | None:
     """Return what is wrong with `args`, naming the field, or None when they fit."""
-    validator, broken = _validator(json.dumps(spec.input_schema, sort_keys=True))
+    validator, broken_errors = _validator(json.dumps(spec.input_schema, sort_keys=True))
     if spec.is_foreign:
         validator = _in_bounded_time(spec.input_schema)
     try:
         errors = sorted(validator.iter_errors(args), key=lambda error: list(error.absolute_path))
-    except broken as exc:
+    except broken_errors as exc:
         reason = str(exc)[:200]
         return f"The tool {spec.name} cannot be used, since its schema is broken: {reason}."
     except _TooManyReferences:
@@ -222,9 +222,9 @@ def _validator(schema: str) -> tuple[Any, tuple[type[Exception], ...]]:
     from referencing import Registry  # noqa: PLC0415
     from referencing.exceptions import Unresolvable  # noqa: PLC0415
 
-    broken = (RecursionError, re.error, UnknownType, Unresolvable)
+    errors = (RecursionError, re.error, UnknownType, Unresolvable)
     # Without an explicit registry it would fetch any address that a schema names.
-    return Draft202012Validator(json.loads(schema), registry=Registry[Any]()), broken
+    return Draft202012Validator(json.loads(schema), registry=Registry[Any]()), errors
 
 
 class _TooManyReferences(Exception):  # noqa: N818 - nothing is wrong, it only takes too long.
@@ -240,12 +240,12 @@ def _in_bounded_time(schema: Json) -> Any:
     import jsonschema  # noqa: PLC0415 - takes 60 ms.
     from referencing import Registry  # noqa: PLC0415
 
-    untyped: Any = jsonschema
-    checks: Json = {**untyped.Draft202012Validator.VALIDATORS}
-    left = iter(range(_MAX_REFERENCES))
+    jsonschema_module: Any = jsonschema
+    checks: Json = {**jsonschema_module.Draft202012Validator.VALIDATORS}
+    budget = iter(range(_MAX_REFERENCES))
 
     def follow(keyword: str, *parts: Any) -> Iterator[Any]:
-        if next(left, None) is None:
+        if next(budget, None) is None:
             raise _TooManyReferences
         yield from checks[keyword](*parts) or ()
 
@@ -253,10 +253,10 @@ def _in_bounded_time(schema: Json) -> Any:
         if "patternProperties" not in within:
             yield from checks["additionalProperties"](validator, value, instance, within) or ()
 
-    bounded: Json = {name: partial(follow, name) for name in ("$ref", "$dynamicRef")}
-    bounded |= dict.fromkeys(_LEFT_OUT, _passes)
-    bounded["additionalProperties"] = check_names
-    kind = untyped.validators.extend(untyped.Draft202012Validator, bounded)
+    followers: Json = {name: partial(follow, name) for name in ("$ref", "$dynamicRef")}
+    followers |= dict.fromkeys(_LEFT_OUT, _passes)
+    followers["additionalProperties"] = check_names
+    kind = jsonschema_module.validators.extend(jsonschema_module.Draft202012Validator, followers)
     return kind(schema, registry=Registry[Any]())
 
 
@@ -270,8 +270,8 @@ def render_tool(spec: ToolSpec) -> Json:
         return render_function(spec)
     own = spec.input_schema.get("properties", {})
     # The tool's own argument of such a name stays as it is, and in its place.
-    rated = {**spec.input_schema, "properties": {**own, **SELF_RATING, **own}}
-    return render_function(replace(spec, input_schema=rated))
+    schema = {**spec.input_schema, "properties": {**own, **SELF_RATING, **own}}
+    return render_function(replace(spec, input_schema=schema))
 
 
 def render_function(spec: ToolSpec) -> Json:
@@ -323,8 +323,8 @@ def _with_blob(part: Json, put_blob: Callable[[bytes], str]) -> Json:
         case {"type": "resource", "resource": {"blob": str(data)} as resource} if (
             len(data) > _MAX_INLINE_CHARS
         ):
-            kept = {**_without(resource, "blob"), "outputRef": put_blob(b64decode(data))}
-            return {**part, "resource": kept}
+            resource_fields = {**_without(resource, "blob"), "outputRef": put_blob(b64decode(data))}
+            return {**part, "resource": resource_fields}
         case _:
             return part
 
@@ -337,9 +337,9 @@ def with_context(result: ToolResult, files: Sequence[ContextFile]) -> ToolResult
     """Return the result, followed by what the project says to agents about the places in it."""
     if not files:
         return result
-    told = [{"type": "text", "text": render_context_file(file)} for file in files]
+    parts = [{"type": "text", "text": render_context_file(file)} for file in files]
     meta = {**result.meta, "contextFiles": [file.name for file in files]}
-    return replace(result, content=(*result.content, *told), meta=meta)
+    return replace(result, content=(*result.content, *parts), meta=meta)
 
 
 def _rendered(value: object) -> str:
@@ -351,15 +351,15 @@ def _rendered(value: object) -> str:
     return well_formed(text)
 
 
-def _loggable(rendered: str) -> Any:
+def _loggable(text: str) -> Any:
     """Return what the log can hold: the data, or its text when it is nested too deeply."""
-    data = json.loads(rendered)
-    return rendered if is_deep(data) else data
+    data = json.loads(text)
+    return text if is_deep(data) else data
 
 
 def _part(part: object, short: Callable[[str], str]) -> Json:
-    rendered = _rendered(part)
-    match _loggable(rendered):
+    rendered_text = _rendered(part)
+    match _loggable(rendered_text):
         case {"type": "text", "text": str(text)} as block:
             return {**block, "text": short(text)}
         case str(text):
@@ -370,12 +370,14 @@ def _part(part: object, short: Callable[[str], str]) -> Json:
             return block
         case {"type": "image" | "audio", "data": str(data)} as block if _is_bearable(data):
             return block if block["type"] == "audio" else _image(block, data)
-        case {"type": "resource_link", "uri": str()} as block if len(rendered) <= MAX_TEXT_CHARS:
+        case {"type": "resource_link", "uri": str()} as block if (
+            len(rendered_text) <= MAX_TEXT_CHARS
+        ):
             return block
         case {"type": str(kind), "data": str()} | {"type": str(kind), "resource": {"blob": str()}}:
             return {"type": "text", "text": f"({kind}: broken, or larger than 12 MiB)"}
         case _:
-            return {"type": "text", "text": short(rendered)}
+            return {"type": "text", "text": short(rendered_text)}
 
 
 def _image(part: Json, data: str) -> Json:

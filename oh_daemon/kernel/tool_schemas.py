@@ -13,12 +13,12 @@ PATH: Json = {"type": "string", "description": "relative to the first folder, or
 NOTHING = Footprint(writes=False, paths=frozenset())
 
 
-def takes(required: Sequence[str] = (), /, **properties: Json) -> Json:
+def takes(names: Sequence[str] = (), /, **properties: Json) -> Json:
     """Return the JSON Schema of an object with these fields and no others."""
     return {
         "type": "object",
         "properties": properties,
-        "required": [*required],
+        "required": [*names],
         "additionalProperties": False,
     }
 

@@ -53,9 +53,9 @@ class Turns:
         own: dict[str, str] | None = None,
     ) -> None:
         """Start a turn with these events in it; `own` are options that hold for it alone."""
-        started = e.TurnStarted(cause=because, options=own)
-        running = self.status_event("running")
-        self._journal.append(started, *events, running, turn_id=turn_id, cause=cause)
+        start_event = e.TurnStarted(cause=because, options=own)
+        running_event = self.status_event("running")
+        self._journal.append(start_event, *events, running_event, turn_id=turn_id, cause=cause)
 
     def start_landing(self) -> None:
         """Start a turn for what a job has changed, unless one is under way."""
@@ -80,13 +80,13 @@ class Turns:
             return
         now = journal.clock.now()
         closing = closing_events(journal.state, now, "outcomeUnknown", keep_waiting=True)
-        recovered = e.Notice(severity="info", title="The log can be written again")
-        stood_still: list[Contract] = []
+        notice = e.Notice(severity="info", title="The log can be written again")
+        events: list[Contract] = []
         if journal.state.status in _HALTS:
             # This could not be logged when it happened.
-            paused = self.status_event("paused", "storage")
-            stood_still = [e.TurnPaused(reason="storage"), paused]
-        journal.append(*closing, recovered, *stood_still)
+            event = self.status_event("paused", "storage")
+            events = [e.TurnPaused(reason="storage"), event]
+        journal.append(*closing, notice, *events)
         journal.halted = None
 
     def status_event(self, to: ConversationState, reason: PauseReason | None = None) -> Contract:
@@ -103,8 +103,8 @@ class Turns:
         with self._journal.changed:
             if self._journal.state.status == "interrupting":
                 return
-            paused = self.status_event("paused", reason)
-            self._journal.append(e.TurnPaused(reason=reason), paused, cause=cause)
+            event = self.status_event("paused", reason)
+            self._journal.append(e.TurnPaused(reason=reason), event, cause=cause)
 
 
 def turn_end(history: History, message_id: str, turn_id: str | None) -> Future[plain.Turn]:
@@ -144,13 +144,13 @@ def _begins_a_turn(state: State, message_id: str, last_turn: plain.Turn) -> bool
 
 
 def _paused(turn: OpenTurn) -> plain.Turn:
-    paused: plain.Turn = {
+    turn_fields: plain.Turn = {
         "id": turn.id,
         "status": "paused",
         "startedAt": turn.started_at,
         "nSteps": turn.n_steps,
     }
-    return paused if turn.usage is None else {**paused, "usage": turn.usage}
+    return turn_fields if turn.usage is None else {**turn_fields, "usage": turn.usage}
 
 
 MAX_NUDGES = 3

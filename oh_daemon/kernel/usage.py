@@ -14,13 +14,13 @@ def billed(
     model: Model, request: ModelRequest, progress: Progress, clock: Clock
 ) -> tuple[ModelAnswer, UsageUpdated]:
     """Return the answer and its usage; only a step's usage says how full the context is."""
-    started = clock.monotonic()
+    start_s = clock.monotonic()
     answer = model.complete(request, progress)
     is_step = request.purpose is None
     return answer, UsageUpdated(
         usage=answer.usage,
         model=answer.model or model.name,
-        latency_ms=int((clock.monotonic() - started) * 1000),
+        latency_ms=int((clock.monotonic() - start_s) * 1000),
         context_used=answer.usage.input_tokens if is_step else 0,
         context_size=model.traits.context_window if is_step else None,
         purpose=request.purpose,

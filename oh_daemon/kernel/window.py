@@ -64,8 +64,8 @@ class Gauge:
 
     def tokens(self, size: Size) -> int:
         """Return the estimate for the next request: the last count and what has come since."""
-        then, tokens = self._last or (size, size.tokens * self._factor)
-        more = size.view - then.view
+        earlier_size, tokens = self._last or (size, size.tokens * self._factor)
+        more = size.view - earlier_size.view
         if more < 0:  # Something was left out since.
             return int(size.tokens * self._factor)
         return int(tokens + more / self.chars_per_token)

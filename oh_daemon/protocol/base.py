@@ -60,15 +60,15 @@ def parse_strictly(model: type[Model], value: object) -> Model:
     return model.model_validate_json(to_json(value), strict=True)
 
 
-def first_error(exc: ValidationError, *above: object, whole: str = "all of it") -> tuple[str, str]:
+def first_error(exc: ValidationError, *above: object, label: str = "all of it") -> tuple[str, str]:
     """Return the dotted path under `above` of the first error, or `whole`, and what would fit."""
     error = exc.errors(include_url=False, include_input=False)[0]
-    return ".".join(map(str, (*above, *error["loc"]))) or whole, said_of(error)
+    return ".".join(map(str, (*above, *error["loc"]))) or label, said_of(error)
 
 
-def problem_in(exc: ValidationError, *above: object, whole: str = "all of it") -> str:
+def problem_in(exc: ValidationError, *above: object, label: str = "all of it") -> str:
     """Describe the first error, after its dotted path."""
-    return ": ".join(first_error(exc, *above, whole=whole))
+    return ": ".join(first_error(exc, *above, label=label))
 
 
 FIELD_CODES = {
@@ -109,11 +109,13 @@ _CODES = {
 
 def said_of(error: ErrorDetails) -> str:
     """Say what would fit, after the name of the field; the wrong value itself is never quoted."""
-    said, details = _SAID.get(error["type"]), error.get("ctx", {})
+    template, details = _SAID.get(error["type"]), error.get("ctx", {})
     if error["type"] == "too_short" and details.get("field_type") == "Value":
-        said = _SAID["string_too_short"]  # Of a secret, pydantic does not say that it is a text.
-    if said is not None:
-        return said.format(**details)
+        template = _SAID[
+            "string_too_short"
+        ]  # Of a secret, pydantic does not say that it is a text.
+    if template is not None:
+        return template.format(**details)
     return error["msg"].removeprefix("Value error, ")
 
 

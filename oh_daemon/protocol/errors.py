@@ -90,9 +90,9 @@ class InvalidParamsError(UserError, code=INVALID_PARAMS):
             yield
         except InvalidParamsError as exc:
             for error in exc.errors:
-                for ours, theirs in names.items():
-                    if f"{error['path']}.".startswith(f"{ours}."):
-                        path = theirs + error["path"].removeprefix(ours)
+                for own_name, litellm_name in names.items():
+                    if f"{error['path']}.".startswith(f"{own_name}."):
+                        path = litellm_name + error["path"].removeprefix(own_name)
                         raise InvalidParamsError.at(path, error["message"], error["code"]) from None
             raise
 

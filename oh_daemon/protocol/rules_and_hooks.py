@@ -37,8 +37,8 @@ class Rule(StrictContract):
     @property
     def name(self) -> str:
         words = (word if isinstance(word, str) else "|".join(word) for word in self.argv)
-        shown = " ".join((self.decision, self.tool, *words))
-        return f"{self.scope} rule: {shown}" + (f" ({self.reason})" if self.reason else "")
+        command = " ".join((self.decision, self.tool, *words))
+        return f"{self.scope} rule: {command}" + (f" ({self.reason})" if self.reason else "")
 
 
 def read_rules(
@@ -123,8 +123,8 @@ def read_hooks(
     for event, groups in cast("Mapping[str, Any]", values).items():
         if event not in get_args(HookEvent):
             continue
-        listed = cast("Sequence[Any]", groups if isinstance(groups, list | tuple) else [groups])
-        for position, group in enumerate(listed):
+        group_list = cast("Sequence[Any]", groups if isinstance(groups, list | tuple) else [groups])
+        for position, group in enumerate(group_list):
             try:
                 read = HookGroup.model_validate(group).model_copy(update={"scope": scope})
                 table[event] = (*table.get(event, ()), read)

@@ -227,7 +227,7 @@ def _problem(layer: Layer, key: str, value: Any, below: Mapping[str, Any]) -> Pr
     try:
         Settings.model_validate({key: value})
     except ValidationError as exc:
-        path, wrong = first_error(exc, whole=key)
+        path, wrong = first_error(exc, label=key)
         return Problem("invalid", layer.source, path, (wrong,))
     if layer.source == "project":
         return problem_from_project(key, _FIELDS[key], value, below)

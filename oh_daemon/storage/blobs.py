@@ -90,19 +90,19 @@ class Blobs:
             raise StorageError(f"cannot read output {sha256!r}: {exc.strerror}") from exc
 
 
-def share_blobs(ours: Path, theirs: Path) -> None:
+def share_blobs(source: Path, target: Path) -> None:
     """Give all blobs in a folder to another conversation, which has none yet.
 
     What a log that came with the folder has under such names may be links to files elsewhere:
     they are left out. Raises `StorageError`.
     """
     try:
-        for blob in () if ours.is_symlink() else ours.iterdir():
+        for blob in () if source.is_symlink() else source.iterdir():
             if _SHA256.fullmatch(blob.name) and S_ISREG(blob.lstat().st_mode):
-                link_or_copy(blob, theirs / blob.name)
-        sync_path(theirs)
+                link_or_copy(blob, target / blob.name)
+        sync_path(target)
     except OSError as exc:
-        raise storage_error(theirs, exc) from exc
+        raise storage_error(target, exc) from exc
 
 
 def link_or_copy(source: Path | str, target: Path | str) -> None:

@@ -155,12 +155,12 @@ class Catalog:
         """Return the process that has it open, {pid, startedAt, client}; empty when none has."""
         return lock_owner(self._conversations / conversation_id)
 
-    def summaries(self, known: Container[str] = ()) -> list[Json]:
+    def summaries(self, ids: Container[str] = ()) -> list[Json]:
         """Return summaries of all readable conversations but those `known`, newest first."""
         rows: list[Json] = []
         for name in self._names():
             entry = self._entry(name)
-            if name in known or entry is None:
+            if name in ids or entry is None:
                 continue
             summary = entry.summary or self._summary(self._conversations / name)
             if summary is not None:
@@ -258,10 +258,10 @@ class Catalog:
         """Return what a list shows of a conversation whose first event is damaged."""
         log = self._conversations / summary["id"] / LOG_NAME
         changed_at = datetime.fromtimestamp(log.stat().st_mtime, UTC).isoformat()
-        known = {"title": DAMAGED, "createdAt": changed_at, "updatedAt": changed_at}
+        known_fields = {"title": DAMAGED, "createdAt": changed_at, "updatedAt": changed_at}
         # In the user's own folder, conversations have none.
         is_of_folder = self._home.name == ".openhands"
-        return {**summary, **known, "folders": [self._home.parent.as_uri()] * is_of_folder}
+        return {**summary, **known_fields, "folders": [self._home.parent.as_uri()] * is_of_folder}
 
 
 def _is_long(log: Path) -> bool:

@@ -48,7 +48,7 @@ class CommitThread:
         future: Future[StorageError | None] = Future()
         if callback is not None:
             # A Future logs and drops what a callback raises, so a bad callback stops nothing else.
-            future.add_done_callback(lambda done: callback(done.result()))
+            future.add_done_callback(lambda done_future: callback(done_future.result()))
         with self._changed:
             if not self._is_closing:
                 self._pending.setdefault(commit, []).append(future)
@@ -68,9 +68,9 @@ class CommitThread:
 
     def _run(self) -> None:
         while batch := self._next_batch():
-            for commit, waiting in batch.items():
-                error = commit(bool(waiting))
-                for future in waiting:
+            for commit, callbacks in batch.items():
+                error = commit(bool(callbacks))
+                for future in callbacks:
                     future.set_result(error)
 
     def _next_batch(self) -> dict[Commit, list[Future[StorageError | None]]]:

@@ -70,8 +70,8 @@ def render_completion(value: Json) -> str:
 def read_requests(folder: Path) -> list[tuple[str, Json]]:
     """Return when each step of a conversation was answered, and its request, oldest first."""
     files = sorted((folder / _FOLDER).glob("*-step.json"))
-    found = [json.loads(file.read_bytes()) for file in files]
-    return [(each["at"], each["request"]) for each in found]
+    requests = [json.loads(file.read_bytes()) for file in files]
+    return [(each["at"], each["request"]) for each in requests]
 
 
 class _Kept(LikeModel):

@@ -63,11 +63,11 @@ class LogTail:
             lines: list[bytes] = []
             data = os.pread(self._fd, max(status.st_size - self._end, 0), self._end)
             for line in data.split(b"\n")[:-1]:
-                parsed = parse_line(line)
-                if parsed is not None and "seq" not in parsed:
-                    goes_on &= parsed.get("kind") != "closed"
-                elif parsed and parsed["seq"] > (self._seqs[-1] if self._seqs else 0):
-                    self._seqs.append(parsed["seq"])
+                record = parse_line(line)
+                if record is not None and "seq" not in record:
+                    goes_on &= record.get("kind") != "closed"
+                elif record and record["seq"] > (self._seqs[-1] if self._seqs else 0):
+                    self._seqs.append(record["seq"])
                     self._starts.append(self._end)
                     lines.append(line)
                 self._end += len(line) + 1
@@ -150,12 +150,12 @@ class LogFile(LogTail):
 
     def _require_unchanged(self) -> None:
         """Raise `StorageError` when the log's path no longer leads to exactly what was written."""
-        found = None
+        path_status = None
         with suppress(OSError):
             status = self._path.stat(follow_symlinks=False)
-            found = (status.st_dev, status.st_ino, status.st_size)
-        if found != (*self._identity, self._end):
-            what = "changed by another program" if found else "moved or deleted"
+            path_status = (status.st_dev, status.st_ino, status.st_size)
+        if path_status != (*self._identity, self._end):
+            what = "changed by another program" if path_status else "moved or deleted"
             hint = "put it back and resume, or start a new conversation"
             raise errors.StorageError(f"the log {str(self._path)!r} was {what}; {hint}", hint=hint)
 
@@ -177,9 +177,9 @@ class LogFile(LogTail):
                 if self._fd >= 0:
                     with self._writing:
                         self._require_unchanged()
-                    ended = self.partial.ended()  # Who ends during the sync is not in it.
+                    items = self.partial.ended()  # Who ends during the sync is not in it.
                     os.fdatasync(self._fd)
-                    self.partial.drop(ended)
+                    self.partial.drop(items)
         except OSError as exc:
             error = storage_error(self._path, exc)
         except errors.StorageError as exc:
@@ -223,7 +223,7 @@ class OpenedLog:
 def open_log(
     folder: Path,
     commit: CommitThread,
-    take: TakeRecord = lambda _record: None,
+    on_record: TakeRecord = lambda _record: None,
     *,
     client: str = "",
     create: bool = False,
@@ -247,9 +247,9 @@ def open_log(
             create_flag = os.O_CREAT if create else 0
             fd = open_private(folder / LOG_NAME, os.O_RDWR | os.O_APPEND | create_flag)
             on_failure.callback(os.close, fd)
-            opened = _open_locked(folder, (fd, lock_fd), commit, take)
+            log = _open_locked(folder, (fd, lock_fd), commit, on_record)
             on_failure.pop_all()
-            return opened
+            return log
     except OSError as exc:
         raise private_files.disk_error(folder, exc) from exc
 
@@ -270,7 +270,7 @@ def _take_lock(folder: Path, fd: int, client: str) -> None:
     os.pwrite(fd, _line(pid=os.getpid(), startedAt=started_at, client=client), 0)
 
 
-def follow_log(folder: Path, take: TakeRecord) -> tuple[LogTail, str]:
+def follow_log(folder: Path, on_record: TakeRecord) -> tuple[LogTail, str]:
     """Read a log that another process writes; return what reads on in it, and its epoch.
 
     Raises `ReadOnlyError` and `StorageError`.
@@ -280,7 +280,7 @@ def follow_log(folder: Path, take: TakeRecord) -> tuple[LogTail, str]:
             fd = open_private(folder / LOG_NAME, os.O_RDONLY)
             on_failure.callback(os.close, fd)
             with os.fdopen(fd, "rb", 1 << 20, closefd=False) as file:
-                scan = scan_file(file, take)
+                scan = scan_file(file, on_record)
             tail = LogTail(folder, fd, scan)
             on_failure.pop_all()
     except OSError as exc:
@@ -289,7 +289,7 @@ def follow_log(folder: Path, take: TakeRecord) -> tuple[LogTail, str]:
 
 
 def _open_locked(
-    folder: Path, fds: tuple[int, int], commit: CommitThread, take: TakeRecord
+    folder: Path, fds: tuple[int, int], commit: CommitThread, on_record: TakeRecord
 ) -> OpenedLog:
     fd = fds[0]
     newer = errors.ReadOnlyError(
@@ -301,7 +301,7 @@ def _open_locked(
         # Whoever takes the events may fail on those of a later version.
         if record["v"] > LOG_VERSION:
             raise newer
-        take(record)
+        on_record(record)
 
     with os.fdopen(fd, "rb", 1 << 20, closefd=False) as file:
         scan = scan_file(file, take_known)
@@ -329,10 +329,10 @@ def _cut_torn_line(folder: Path, fd: int, end: int) -> str:
     # A file of this name is from an unfinished attempt: a finished opening writes beyond `end`.
     name = f"{TORN}{end}"
     aside_fd = open_private(folder / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(aside_fd, "wb") as aside:
+    with os.fdopen(fd, "rb", closefd=False) as log, os.fdopen(aside_fd, "wb") as torn_file:
         log.seek(end)
-        shutil.copyfileobj(log, aside, 1 << 20)
-        aside.flush()
+        shutil.copyfileobj(log, torn_file, 1 << 20)
+        torn_file.flush()
         os.fsync(aside_fd)
     os.ftruncate(fd, end)
     return f"the last line was not finished; it was moved to {name}"

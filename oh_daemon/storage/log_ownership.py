@@ -44,8 +44,8 @@ class OwnLogs:
     def projects(self) -> list[Path]:
         """Return the folders in which logs were begun, as far as they are still there."""
         marks = PrivateValues(self.folder).all() if self.folder is not None else ()
-        named = dict.fromkeys(mark["project"] for mark in marks if "project" in mark)
-        return [path for path in map(Path, named) if path.is_dir()]
+        project_paths = dict.fromkeys(mark["project"] for mark in marks if "project" in mark)
+        return [path for path in map(Path, project_paths) if path.is_dir()]
 
     def add(self, place: Path) -> None:
         """Mark a log that was begun here. Raises `ReadOnlyError` or `StorageError`."""
@@ -90,9 +90,9 @@ def write_fork(
     return forked_id
 
 
-def _share_checkpoints(ours: Path, theirs: Path) -> None:
+def _share_checkpoints(source: Path, target: Path) -> None:
     """Hard links are enough: git never changes a file that it has written, but replaces it."""
     passing = shutil.ignore_patterns("*.lock", "tmp_*")
     # A command that is just ending may remove a file after the copy has listed it.
     with suppress(FileNotFoundError, shutil.Error):
-        shutil.copytree(ours, theirs, symlinks=True, ignore=passing, copy_function=link_or_copy)
+        shutil.copytree(source, target, symlinks=True, ignore=passing, copy_function=link_or_copy)

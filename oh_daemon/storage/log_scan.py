@@ -75,10 +75,10 @@ class Scan:
             self.repairs.append(text)
 
 
-def scan_log(folder: Path, take: TakeRecord) -> Scan:
+def scan_log(folder: Path, on_record: TakeRecord) -> Scan:
     """Scan the log of a conversation, which may be open elsewhere."""
     with read_private(folder / LOG_NAME) as file:
-        return scan_file(file, take)
+        return scan_file(file, on_record)
 
 
 def has_lost(folder: Path, scan: Scan) -> bool:
@@ -96,18 +96,18 @@ def read_log(folder: Path) -> list[plain.Record]:
 
 def last_seq_of(folder: Path) -> int:
     """Return the seq of the last event near the end of the file; 0 when none is found there."""
-    *whole, _torn = read_end(folder / LOG_NAME, _TAIL_BYTES).rsplit(b"\n", _TAIL_LINES)
-    parsed = map(parse_line, reversed(whole))
-    return next((line["seq"] for line in parsed if line and "seq" in line), 0)
+    *lines, _torn = read_end(folder / LOG_NAME, _TAIL_BYTES).rsplit(b"\n", _TAIL_LINES)
+    records = map(parse_line, reversed(lines))
+    return next((line["seq"] for line in records if line and "seq" in line), 0)
 
 
-def scan_file(file: BinaryIO, take: TakeRecord) -> Scan:
+def scan_file(file: BinaryIO, on_record: TakeRecord) -> Scan:
     """Read a log from its start; `take` gets each event, in order, each seq once.
 
     Raises `OSError` and what `take` raises.
     """
     scan = Scan()
-    sieve = _Sieve(scan, take)
+    sieve = _Sieve(scan, on_record)
     with _uncollected():
         for start, size, line in _lines(file):
             record = parse_line(line)
@@ -156,24 +156,24 @@ def _lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 def parse_line(line: bytes) -> plain.Record | Marker | None:
     """Parse a line into a marker (with a `kind`) or an event (with a `seq`); None for neither."""
     try:
-        parsed = orjson.loads(line)
-        if type(parsed["v"]) is not int:
+        record = orjson.loads(line)
+        if type(record["v"]) is not int:
             return None
-        if "kind" in parsed:
-            return None if "seq" in parsed else parsed
-        is_numbered = type(parsed["seq"]) is int and 0 < parsed["seq"] < 1 << 53
-        is_event = type(parsed["ts"]) is str and type(parsed["event"]["type"]) is str
+        if "kind" in record:
+            return None if "seq" in record else record
+        is_numbered = type(record["seq"]) is int and 0 < record["seq"] < 1 << 53
+        is_event = type(record["ts"]) is str and type(record["event"]["type"]) is str
     except (ValueError, LookupError, TypeError):
         return None
-    return parsed if is_numbered and is_event else None
+    return record if is_numbered and is_event else None
 
 
 class _Sieve:
     """Leaves out duplicate events and those out of order, and notes which ones are missing."""
 
-    def __init__(self, scan: Scan, take: TakeRecord) -> None:
+    def __init__(self, scan: Scan, on_record: TakeRecord) -> None:
         self._scan = scan
-        self._take = take
+        self._take = on_record
         self._add_seq, self._add_start = scan.seqs.append, scan.starts.append
         self._last = 0
         self._doubtful: tuple[plain.Record, int] | None = None
@@ -181,7 +181,7 @@ class _Sieve:
     def put(self, event: plain.Record, start: int) -> None:
         seq = event["seq"]
         if self._doubtful is not None:
-            self._decide(*self._doubtful, following=seq)
+            self._decide(*self._doubtful, next_offset=seq)
         if seq == self._last + 1:
             self._keep(event, seq, start)
         else:
@@ -189,16 +189,16 @@ class _Sieve:
 
     def close(self) -> None:
         if self._doubtful is not None:
-            self._decide(*self._doubtful, following=math.inf)
+            self._decide(*self._doubtful, next_offset=math.inf)
 
-    def _decide(self, event: plain.Record, start: int, following: float) -> None:
+    def _decide(self, event: plain.Record, start: int, next_offset: float) -> None:
         """Accept a jump in the numbers only when the next event has a higher number still.
 
         Otherwise one wrong number would hide all events after it.
         """
         self._doubtful = None
         seq, last = event["seq"], self._last
-        if not last < seq < following:
+        if not last < seq < next_offset:
             self._scan.pass_over(f"event {seq} is there twice or out of order; left out", 1)
             return
         self._scan.pass_over(f"events {last + 1} to {seq - 1} are missing", seq - last)

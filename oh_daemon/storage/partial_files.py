@@ -149,22 +149,24 @@ class PartialFiles:
         with self._lock:
             return frozenset(self._ended)
 
-    def drop(self, ended: frozenset[str]) -> None:
+    def drop(self, item_ids: frozenset[str]) -> None:
         """Remove the texts of these items, whose end is durable."""
         with self._writing:
             with self._lock:
-                self._ended -= ended
-            if ended:
-                self._remove(lambda item_id, _part: item_id in ended)
+                self._ended -= item_ids
+            if item_ids:
+                self._remove(lambda item_id, _part: item_id in item_ids)
 
     def _write(self) -> None:
         with self._writing:
             with self._lock:
                 self._is_due = False
-                waiting = {i: stream for i, stream in self._streams.items() if stream.pieces}
-                before = {item_id: stream.part for item_id, stream in waiting.items()}
-                data = {item_id: stream.take() for item_id, stream in waiting.items()}
-            for item_id, stream in waiting.items():
+                pending_streams = {
+                    i: stream for i, stream in self._streams.items() if stream.pieces
+                }
+                before = {item_id: stream.part for item_id, stream in pending_streams.items()}
+                data = {item_id: stream.take() for item_id, stream in pending_streams.items()}
+            for item_id, stream in pending_streams.items():
                 if stream.part != before[item_id]:
                     self._remove(partial(_is_before, item_id, stream.part - 1))
                 try:

@@ -67,8 +67,8 @@ def line_with(words: tuple[str, ...], entry: Entry, log_name: str) -> str | None
     with suppress(OSError, DaemonError):
         entry.filter = entry.filter or _read_filter(Path(log_name).parent)
         bits, n_bits = entry.filter
-        wanted = _wanted_bits(words, n_bits)
-        if bits & wanted == wanted:
+        query_bits = _wanted_bits(words, n_bits)
+        if bits & query_bits == query_bits:
             with read_private(Path(log_name)) as log:
                 return _best_line(log, words)
     return None
@@ -126,28 +126,28 @@ def _grams_after(log: BinaryIO, start: int) -> tuple[set[bytes], int]:
 
 
 def _grams(words: Iterable[str]) -> set[bytes]:
-    encoded = (word.encode() for word in words)
-    return {word[at : at + 3] for word in encoded for at in range(len(word) - 2)}
+    grams = (word.encode() for word in words)
+    return {word[at : at + 3] for word in grams for at in range(len(word) - 2)}
 
 
 def _bits_of(grams: Iterable[bytes], n_bits: int) -> int:
     bits = bytearray(n_bits >> 3)
     for gram in grams:
-        mixed = crc32(gram)
-        for at in (mixed & (n_bits - 1), mixed * _FACTOR >> 12 & (n_bits - 1)):
+        hash_value = crc32(gram)
+        for at in (hash_value & (n_bits - 1), hash_value * _FACTOR >> 12 & (n_bits - 1)):
             bits[at >> 3] |= 1 << (at & 7)
     return int.from_bytes(bits, "little")
 
 
 def _best_line(log: BinaryIO, words: tuple[str, ...]) -> str | None:
-    best, n_best, missing = "", 0, set(words)
+    best, n_best, missing_words = "", 0, set(words)
     # Other letters have more forms in a log than their folded one.
     needles = [orjson.dumps(word)[1:-1] for word in words if word.isascii()]
     is_plain = len(needles) == len(words)
     # This alone tells most logs that are opened for nothing.
     if os.fstat(log.fileno()).st_size <= _MAX_READ_BYTES:
-        whole = log.read().lower()
-        if any(needle not in whole for needle in needles):
+        text = log.read().lower()
+        if any(needle not in text for needle in needles):
             return None
         log.seek(0)
     for raw in iter(partial(log.readline, _MAX_LINE_BYTES), b""):
@@ -155,14 +155,14 @@ def _best_line(log: BinaryIO, words: tuple[str, ...]) -> str | None:
         if is_plain and not any(needle in folded_raw for needle in needles):
             continue
         for line in chain.from_iterable(map(str.splitlines, _texts_in(raw))):
-            folded = line.casefold()
-            places = {word: at for word in words if (at := folded.find(word)) >= 0}
-            missing.difference_update(places)
+            folded_line = line.casefold()
+            places = {word: at for word in words if (at := folded_line.find(word)) >= 0}
+            missing_words.difference_update(places)
             if len(places) > n_best:
                 best, n_best = _excerpt(line, min(places.values())), len(places)
         if n_best == len(words):
             break
-    return None if missing else best
+    return None if missing_words else best
 
 
 def _excerpt(line: str, at: int) -> str:

@@ -57,9 +57,9 @@ class UserState:
         """Return, by hash, what may run by itself there; None if that was never decided."""
         return self._folder(folder).get("runs")
 
-    def add_runs(self, folder: Path | str, decided: Mapping[str, bool]) -> None:
+    def add_runs(self, folder: Path | str, verdicts: Mapping[str, bool]) -> None:
         def add(before: dict[str, bool] | None) -> dict[str, bool]:
-            return {**(before or {}), **decided}
+            return {**(before or {}), **verdicts}
 
         self._change(_key(folder), "runs", add)
 
@@ -76,17 +76,17 @@ class UserState:
     def spend(self, amount_usd: float) -> float:
         """Add to what was spent today, by this machine's clock, and return the sum."""
         today = datetime.now(UTC).astimezone().date().isoformat()
-        spent = self._load().get(_SPENT, {}).get(_ON, {})
+        spending = self._load().get(_SPENT, {}).get(_ON, {})
         if not amount_usd:
-            return spent.get(today, 0.0)
+            return spending.get(today, 0.0)
 
         def add(before: dict[str, float] | None) -> dict[str, float]:
-            nonlocal spent
-            spent = {today: (before or {}).get(today, 0.0) + amount_usd}
-            return spent
+            nonlocal spending
+            spending = {today: (before or {}).get(today, 0.0) + amount_usd}
+            return spending
 
         self._change(_SPENT, _ON, add)
-        return spent[today]
+        return spending[today]
 
     def _folder(self, folder: Path | str) -> dict[str, Any]:
         return self._load().get(_key(folder), {})

@@ -35,8 +35,8 @@ SAFE_GIT = ("git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null
 
 def clean_env(base: Mapping[str, str]) -> dict[str, str]:
     """Return `base` without secrets, and set so that pagers, editors and prompts cannot hang."""
-    kept = {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
-    return kept | _QUIET | _git(base)
+    variables = {name: value for name, value in base.items() if not _LEFT_OUT.search(name)}
+    return variables | _QUIET | _git(base)
 
 
 def clean_env_without_git(base: Mapping[str, str]) -> dict[str, str]:
@@ -51,9 +51,9 @@ def _git(base: Mapping[str, str]) -> dict[str, str]:
     """
     count = base.get("GIT_CONFIG_COUNT", "")
     numbers = range(int(count) if re.fullmatch(r"\d{1,3}", count) else 0)
-    given = [(base.get(f"{_GIT_KEY}{n}", ""), base.get(f"{_GIT_VALUE}{n}", "")) for n in numbers]
-    kept = [(k, v) for k, v in given if k and not _GIT_SECRET.search(f"{k}={v}")]
-    numbered = list(enumerate((*kept, *_GIT_STARTS_NOTHING)))
-    keys = {f"{_GIT_KEY}{n}": key for n, (key, _) in numbered}
-    values = {f"{_GIT_VALUE}{n}": value for n, (_, value) in numbered}
-    return {"GIT_CONFIG_COUNT": str(len(numbered)), **keys, **values}
+    pairs = [(base.get(f"{_GIT_KEY}{n}", ""), base.get(f"{_GIT_VALUE}{n}", "")) for n in numbers]
+    safe_pairs = [(k, v) for k, v in pairs if k and not _GIT_SECRET.search(f"{k}={v}")]
+    numbered_pairs = list(enumerate((*safe_pairs, *_GIT_STARTS_NOTHING)))
+    keys = {f"{_GIT_KEY}{n}": key for n, (key, _) in numbered_pairs}
+    values = {f"{_GIT_VALUE}{n}": value for n, (_, value) in numbered_pairs}
+    return {"GIT_CONFIG_COUNT": str(len(numbered_pairs)), **keys, **values}

@@ -119,7 +119,7 @@ def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collectio
     """
     find_repository = repositories(folder)
     by_repository: dict[Path, list[str]] = {}
-    ignored = {name for name in names if not CACHES.isdisjoint(name.split("/"))}
+    ignored_names = {name for name in names if not CACHES.isdisjoint(name.split("/"))}
     for name in names:
         repository = find_repository(folder / name)
         if repository is not None:
@@ -127,12 +127,12 @@ def find_ignored(host: Spawner, folder: Path, names: Sequence[str]) -> Collectio
     # Absolute, so that no name looks like the magic of a pathspec.
     for repository, inside in by_repository.items():
         absolute = {os.fspath(folder / name) + "/" * name.endswith("/"): name for name in inside}
-        ignored |= {
-            absolute[told]
-            for told in ask_git(host, repository, _IGNORED, [*absolute])
-            if told in absolute
+        ignored_names |= {
+            absolute[ignored_path]
+            for ignored_path in ask_git(host, repository, _IGNORED, [*absolute])
+            if ignored_path in absolute
         }
-    return ignored
+    return ignored_names
 
 
 def repositories(folder: Path) -> Callable[[Path], Path | None]:
@@ -140,19 +140,19 @@ def repositories(folder: Path) -> Callable[[Path], Path | None]:
     by_folder: dict[Path, Path | None] = {}
 
     def find(path: Path) -> Path | None:
-        passed: list[Path] = []
+        paths: list[Path] = []
         repository: Path | None = None
         for up in path.parents:
             if up in by_folder:
                 repository = by_folder[up]
                 break
-            passed.append(up)
+            paths.append(up)
             if (up / ".git").exists():
                 repository = up
                 break
             if up != folder and up.is_relative_to(folder) and up.is_symlink():
                 break
-        by_folder.update(dict.fromkeys(passed, repository))
+        by_folder.update(dict.fromkeys(paths, repository))
         return repository
 
     return find
@@ -162,13 +162,13 @@ def ask_git(
     host: Spawner, repository: Path, words: Sequence[str], names: Sequence[str] = ()
 ) -> list[str]:
     """Return the names that git prints, given some on stdin; none if it cannot be asked."""
-    asked = b"".join(os.fsencode(name) + b"\0" for name in names)
+    names_input = b"".join(os.fsencode(name) + b"\0" for name in names)
     try:
-        told = run_git(host, *words, cwd=repository, stdin=asked, timeout_s=_LIST_TIMEOUT_S)
+        result = run_git(host, *words, cwd=repository, stdin=names_input, timeout_s=_LIST_TIMEOUT_S)
     except ToolError as exc:
         logger.warning("git says nothing about %s: %s", repository, exc)
         return []
-    return os.fsdecode(told.stdout).split("\0")[:-1]
+    return os.fsdecode(result.stdout).split("\0")[:-1]
 
 
 def is_object(text: str) -> bool:
@@ -187,9 +187,9 @@ def refs_of(git: Git) -> dict[str, str]:
     }
 
 
-def head_of(git: Git, *, peeled: bool = False) -> str | None:
+def head_of(git: Git, *, is_peeled: bool = False) -> str | None:
     """Return the branch that HEAD is on, else its commit; `peeled` always returns the commit."""
-    if not peeled:
+    if not is_peeled:
         answer = git.ask("symbolic-ref", "-q", HEAD)
         ref = answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
         if not answer.exit_code:
@@ -235,9 +235,9 @@ class IndexChange:
         return {row.split(b" ")[1].decode() for row in rows if not row.startswith(b"160000")}
 
     def encoded(self) -> bytes:
-        marked = ((_BEFORE, self.before), (_AFTER, self.after))
+        sides = ((_BEFORE, self.before), (_AFTER, self.after))
         more = ((_TO_ADD, self.to_add), (_SKIPPED, self.skipped))
-        return b"\0".join(sign + row for sign, rows in (*marked, *more) for row in sorted(rows))
+        return b"\0".join(sign + row for sign, rows in (*sides, *more) for row in sorted(rows))
 
 
 def decoded(data: bytes) -> IndexChange:
@@ -259,8 +259,8 @@ def rows_of(git: Git) -> Rows:
 
 
 def rows_at(rows: Rows, paths: Iterable[bytes]) -> Rows:
-    wanted = frozenset(paths)
-    return frozenset(row for row in rows if path_of(row) in wanted)
+    paths_wanted = frozenset(paths)
+    return frozenset(row for row in rows if path_of(row) in paths_wanted)
 
 
 def compared(disk: Git, view: Git) -> IndexChange | None:
@@ -281,16 +281,16 @@ def _marked(change: IndexChange, view: Git) -> IndexChange:
     some = ("--", *paths) if sum(map(len, paths)) < _MAX_NAMED_CHARS else ()
     parts = view.run("ls-files", "-s", "-z", "--debug", *some).split(b"\0")
     to_add: set[bytes] = set()
-    skipped: set[bytes] = set()
+    skipped_paths: set[bytes] = set()
     row = parts[0]
     for part in parts[1:]:
-        found = _DEBUG.match(part)
-        flags = int(found[1], 16) if found else 0
+        match = _DEBUG.match(part)
+        flags = int(match[1], 16) if match else 0
         if row in change.after:
             to_add |= {path_of(row)} if flags & _INTENT_TO_ADD else set()
-            skipped |= {path_of(row)} if flags & _SKIP_WORKTREE else set()
-        row = part[found.end() :] if found else b""
-    return IndexChange(change.before, change.after, frozenset(to_add), frozenset(skipped))
+            skipped_paths |= {path_of(row)} if flags & _SKIP_WORKTREE else set()
+        row = part[match.end() :] if match else b""
+    return IndexChange(change.before, change.after, frozenset(to_add), frozenset(skipped_paths))
 
 
 def make_change(git: Git, index: Path, change: IndexChange) -> None:
@@ -298,9 +298,9 @@ def make_change(git: Git, index: Path, change: IndexChange) -> None:
     own = Git(git.spawner, git.repository, {**git.variables, "GIT_INDEX_FILE": str(index)})
     some_row = next(iter(change.before | change.after))
     nothing = b"0 " + b"0" * len(some_row.split(b" ")[1]) + b"\t"
-    gone = [nothing + path for path in sorted(change.paths)]
-    there = sorted(row for row in change.after if path_of(row) not in change.to_add)
-    own.run("update-index", "-z", "--index-info", stdin=_lines([*gone, *there]))
+    removals = [nothing + path for path in sorted(change.paths)]
+    rows = sorted(row for row in change.after if path_of(row) not in change.to_add)
+    own.run("update-index", "-z", "--index-info", stdin=_lines([*removals, *rows]))
     if change.to_add:
         words = ("--intent-to-add", "--force", "--pathspec-from-file=-", "--pathspec-file-nul")
         literal = [_LITERAL + path for path in change.to_add]

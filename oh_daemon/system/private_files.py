@@ -64,13 +64,13 @@ def private_folder(path: Path) -> None:
 @contextlib.contextmanager
 def short_path(folder: Path) -> Generator[Path]:
     """Yield a short path to the folder: that of a socket may have no more than 107 bytes."""
-    known = Path("/proc/self/fd")
-    if not known.exists():
+    descriptor_folder = Path("/proc/self/fd")
+    if not descriptor_folder.exists():
         yield folder
         return
     descriptor = open_private(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        yield known / str(descriptor)
+        yield descriptor_folder / str(descriptor)
     finally:
         os.close(descriptor)
 
@@ -95,9 +95,9 @@ def read_end(path: Path, max_bytes: int) -> bytes:
 def parse_object(data: bytes) -> Json:
     """Parse the JSON object in a file of ours; empty when it holds anything else."""
     with suppress(ValueError):
-        loaded = orjson.loads(data)
-        if isinstance(loaded, dict):
-            return loaded  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
+        value = orjson.loads(data)
+        if isinstance(value, dict):
+            return value  # pyright: ignore[reportUnknownVariableType] - our own file, our shape.
     return {}
 
 
@@ -222,9 +222,9 @@ def _is_settled(stamp: tuple[int, ...]) -> bool:
     systems in seconds, so what changed a moment ago may change again and look the same (the "racy
     git problem" of git's documentation).
     """
-    *_, changed = stamp
-    is_coarse = changed % _SECOND_NS == 0
-    return changed + (_COARSE_NS if is_coarse else _TICK_NS) < time.time_ns()
+    *_, change_ns = stamp
+    is_coarse = change_ns % _SECOND_NS == 0
+    return change_ns + (_COARSE_NS if is_coarse else _TICK_NS) < time.time_ns()
 
 
 class PrivateValues:

@@ -80,8 +80,8 @@ def mounts_below(folder: Path) -> dict[Path, str]:
     be seen (`clone_private_mount` of fs/namespace.c).
     """
     start = str(folder / "_")[:-1]
-    found = (mount for mount in _table().mounts() if str(mount.place).startswith(start))
-    return {mount.place: mount.kind for mount in found}
+    mounts_found = (mount for mount in _table().mounts() if str(mount.place).startswith(start))
+    return {mount.place: mount.kind for mount in mounts_found}
 
 
 def _table() -> _Table:
@@ -97,7 +97,7 @@ def _table_of(_pid: int) -> _Table:
 
 def _parsed(line: str) -> _Mount:
     row = line.split(" ")
-    place = re.sub(r"\\(\d{3})", lambda found: chr(int(found[1], 8)), row[4])
+    place = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), row[4])
     return _Mount(row[2], Path(place), row[row.index("-") + 1])
 
 
@@ -107,11 +107,11 @@ _WRITES = (os.O_WRONLY, os.O_RDWR)
 
 def held_open(root_pid: int, folder: Path) -> frozenset[Path]:
     """Return the files that a process can write to, relative to the folder; some may be gone."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for pid in _family(root_pid):
-        found |= {name for name, is_writable in _mapped(pid) if is_writable}
-        found |= {name for number, name in _open(pid) if _is_written(pid, number)}
-    return _below(folder, found)
+        paths |= {name for name, is_writable in _mapped(pid) if is_writable}
+        paths |= {name for number, name in _open(pid) if _is_written(pid, number)}
+    return _below(folder, paths)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +126,13 @@ class Live:
 
 def live(root_pid: int, folder: Path) -> Live:
     """Look at all processes of a view."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for pid in _family(root_pid):
-        found |= {name for name, _ in _mapped(pid)} | {name for _, name in _open(pid)}
+        paths |= {name for name, _ in _mapped(pid)} | {name for _, name in _open(pid)}
         for place in ("cwd", "root", "exe"):
             with suppress(OSError):
-                found.add(str(Path(f"/proc/{pid}/{place}").readlink()))
-    below = _below(folder, found | {name.removesuffix(_DELETED) for name in found})
+                paths.add(str(Path(f"/proc/{pid}/{place}").readlink()))
+    below = _below(folder, paths | {name.removesuffix(_DELETED) for name in paths})
     in_use = below.union(*(name.parents for name in below))
     return Live(root_pid, in_use)
 
@@ -151,10 +151,10 @@ def _open(pid: int) -> Iterator[tuple[str, str]]:
 
 def _is_written(pid: int, number: str) -> bool:
     try:
-        told = Path(f"/proc/{pid}/fdinfo/{number}").read_bytes()
+        facts = Path(f"/proc/{pid}/fdinfo/{number}").read_bytes()
     except OSError:
         return False
-    flags = re.search(rb"^flags:\s*([0-7]+)", told, re.MULTILINE)
+    flags = re.search(rb"^flags:\s*([0-7]+)", facts, re.MULTILINE)
     return flags is not None and int(flags[1], 8) & os.O_ACCMODE in _WRITES
 
 

@@ -119,9 +119,9 @@ class Pty:
 
     def in_front(self, shell: int) -> set[int]:
         """Return the foreground group and all below it: neither the shell nor background jobs."""
-        found = reaper.processes()
-        front = self.foreground(shell, found) - {shell}
-        return front | reaper.descendants(front, found)
+        processes = reaper.processes()
+        front = self.foreground(shell, processes) - {shell}
+        return front | reaper.descendants(front, processes)
 
     def is_waiting_for_input(self, session: int) -> bool:
         """Return whether a foreground process waits for someone to type, with no input unread."""

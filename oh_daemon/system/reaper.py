@@ -73,8 +73,8 @@ def inner_number(pid: int) -> int:
         status = Path(f"/proc/{pid}/status").read_bytes()
     except OSError:
         return -1
-    _, _, rest = status.partition(b"\nNSpid:")
-    return int(rest.split(b"\n", 1)[0].split()[-1])
+    _, _, numbers = status.partition(b"\nNSpid:")
+    return int(numbers.split(b"\n", 1)[0].split()[-1])
 
 
 def send_signal(pids: set[int], number: int) -> None:
@@ -102,11 +102,11 @@ def main(daemon: socket.socket, scratch: Path) -> None:
     except (BrokenPipeError, ConnectionResetError):
         pass  # The daemon is gone.
     _end_all(wake)
-    left = [*scratch.parent.glob(f"{scratch.name}*")]
-    if left:
+    paths = [*scratch.parent.glob(f"{scratch.name}*")]
+    if paths:
         import shutil  # noqa: PLC0415 - takes longer than all the rest of the start.
 
-        for folder in left:
+        for folder in paths:
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -164,8 +164,8 @@ def _become(cwd: bytes, argv: list[bytes], env: list[bytes], fds: list[int]) -> 
         for target, fd in enumerate(high):
             os.dup2(fd, target)
         # Also what the reaper itself was started with, such as the lock of a view.
-        opened = os.listdir("/proc/self/fd")  # noqa: PTH208 - as above.
-        os.closerange(max(len(fds), 3), max(map(int, opened)) + 1)
+        descriptors = os.listdir("/proc/self/fd")  # noqa: PTH208 - as above.
+        os.closerange(max(len(fds), 3), max(map(int, descriptors)) + 1)
         os.setsid()
         if os.isatty(1):
             fcntl.ioctl(1, termios.TIOCSCTTY, 0)
@@ -181,13 +181,13 @@ def _become(cwd: bytes, argv: list[bytes], env: list[bytes], fds: list[int]) -> 
 
 def _reap() -> list[tuple[int, int]]:
     """Collect the children that ended, orphans included: pid and exit code (-signal)."""
-    ended: list[tuple[int, int]] = []
+    exits: list[tuple[int, int]] = []
     try:
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            ended.append((found[0], os.waitstatus_to_exitcode(found[1])))
+        while (status := os.waitpid(-1, os.WNOHANG))[0]:
+            exits.append((status[0], os.waitstatus_to_exitcode(status[1])))
     except ChildProcessError:
         pass
-    return ended
+    return exits
 
 
 def _end_all(wake: int) -> None:

@@ -87,11 +87,13 @@ class Process:
 
     def tree(self) -> set[int]:
         """Return every living process that comes from this one, even after setsid and forks."""
-        found = reaper.processes()
-        roots = {pid for pid, row in found.items() if row[2] == self.pid or self._is_tagged(pid)}
+        processes = reaper.processes()
+        roots = {
+            pid for pid, row in processes.items() if row[2] == self.pid or self._is_tagged(pid)
+        }
         if not self.exit_code.done():
             roots.add(self.pid)
-        return roots | reaper.descendants(roots, found)
+        return roots | reaper.descendants(roots, processes)
 
     def _is_tagged(self, pid: int) -> bool:
         try:
@@ -187,10 +189,10 @@ class Spawner:
         """
         with ExitStack() as stack:
             with refusals(argv[0]):
-                given = input_file(stdin, stack) if stdin else None
+                stdin_file = input_file(stdin, stack) if stdin else None
                 out, err = output_file(stack), output_file(stack)
             variables = clean_env(os.environ) if env is None else env
-            process = self.spawn(argv, cwd=cwd, env=variables, fds=[given, out, err])
+            process = self.spawn(argv, cwd=cwd, env=variables, fds=[stdin_file, out, err])
             if process.wait(timeout_s, cancel) is None:
                 process.kill_tree()
                 if cancel is not None:
@@ -270,12 +272,17 @@ class Spawner:
         self._around = Enclosure(())
         if self._enclose is not None:
             self._around = self._enclose()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with closing(theirs):
-            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
+        own_end, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with closing(child_end):
+            own_end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 2 * reaper.MAX_REQUEST_BYTES)
             self._reaper = subprocess.Popen(
-                [*self._around.argv, *self._around.reaper, str(theirs.fileno()), str(self.scratch)],
-                pass_fds=[*self._around.fds, theirs.fileno()],
+                [
+                    *self._around.argv,
+                    *self._around.reaper,
+                    str(child_end.fileno()),
+                    str(self.scratch),
+                ],
+                pass_fds=[*self._around.fds, child_end.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -285,19 +292,19 @@ class Spawner:
             )
         with ExitStack() as on_failure:
             on_failure.callback(self._reaper.wait)
-            on_failure.callback(ours.close)
-            start_thread("reaper", self._read_reports, ours, self._reaper)
+            on_failure.callback(own_end.close)
+            start_thread("reaper", self._read_reports, own_end, self._reaper)
             on_failure.pop_all()
-        self._socket = ours
+        self._socket = own_end
         try:
             self._answer()
             if self._around.begin is not None and (root := self.root) is not None:
                 self._around.begin(root)
         except BaseException:
             with suppress(OSError):
-                ours.shutdown(socket.SHUT_RDWR)
+                own_end.shutdown(socket.SHUT_RDWR)
             raise
-        return ours
+        return own_end
 
     def _read_reports(self, sock: socket.socket, child: subprocess.Popen[bytes]) -> None:
         with sock:
@@ -350,8 +357,8 @@ class Spawner:
                 return  # There is a new one, and no process was started by this one.
             self._socket = self._reaper = None
             # Processes started from here on belong to the next reaper.
-            left, self._running = self._running, {}
-        for process in left.values():
+            running, self._running = self._running, {}
+        for process in running.values():
             process.signal_tree(signal.SIGKILL)
             process.exit_code.set_result(-signal.SIGKILL)
 
@@ -418,8 +425,8 @@ def input_file(data: bytes, stack: ExitStack) -> int:
     """Return a file in memory with this content, to be read from its start."""
     file = os.memfd_create("input", os.MFD_CLOEXEC)
     stack.callback(os.close, file)
-    with open(file, "wb", closefd=False) as opened:
-        opened.write(data)
+    with open(file, "wb", closefd=False) as stream:
+        stream.write(data)
     os.lseek(file, 0, os.SEEK_SET)
     return file
 

@@ -60,8 +60,8 @@ class Watch:
 def _inotify(path: Path) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     fd: int = libc.inotify_init1(os.O_CLOEXEC)
-    wanted = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
-    if fd >= 0 and libc.inotify_add_watch(fd, os.fsencode(path), wanted) >= 0:
+    event_mask = _MODIFY | _ATTRIB | _DELETE_SELF | _MOVE_SELF
+    if fd >= 0 and libc.inotify_add_watch(fd, os.fsencode(path), event_mask) >= 0:
         return fd
     number = ctypes.get_errno()
     if fd >= 0:

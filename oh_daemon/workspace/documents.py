@@ -99,8 +99,8 @@ class Documents:
         """Return the newest text and where it is; it does not count as read. Raises `ToolError`."""
         document = self.document(path)
         file = self._file(path, document)
-        seen = self._sightings.get(path)
-        truth = arbitrate(fingerprint(document), fingerprint(file), seen, rival_of(document))
+        sighting = self._sightings.get(path)
+        truth = arbitrate(fingerprint(document), fingerprint(file), sighting, rival_of(document))
         return Look(path, document, file, truth)
 
     def plan(self, path: Path, change: Wanted) -> PlannedEdit:
@@ -130,26 +130,26 @@ class Documents:
         """
         with self._locks.hold(path, cancel):
             for _ in range(2):
-                planned = self.plan(path, change)
-                done = self._write(planned, label, cancel)
-                if done is not None:
-                    return done
+                plan = self.plan(path, change)
+                result = self._write(plan, label, cancel)
+                if result is not None:
+                    return result
             raise self._stale(self.look(path), "it changed while it was being edited, twice")
 
     def rewrite(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> EditDone:
         """Edit without the agent being shown the change: what it has seen stays as it was."""
-        seen = self._sightings.get(path)
-        done = self.edit(path, change, label=label, cancel=cancel)
-        unseen = replace(self._sightings[path], whole=False, read=path in self._earlier)
-        self._sightings[path] = seen or unseen
-        return done
+        sighting = self._sightings.get(path)
+        result = self.edit(path, change, label=label, cancel=cancel)
+        new_sighting = replace(self._sightings[path], whole=False, read=path in self._earlier)
+        self._sightings[path] = sighting or new_sighting
+        return result
 
     def restore(self, path: Path, change: Wanted, *, label: str, cancel: CancelToken) -> None:
         """Rewrite on behalf of the user; the agent cannot undo it."""
-        planned = self.plan(path, change)
-        if planned.before != planned.after:
-            done = self.rewrite(path, change, label=label, cancel=cancel)
-            self.history.forget(path, done.change)
+        plan = self.plan(path, change)
+        if plan.before != plan.after:
+            result = self.rewrite(path, change, label=label, cancel=cancel)
+            self.history.forget(path, result.change)
 
     def unsaved_agent_edits(self) -> tuple[Path, ...]:
         """Return files with an unsaved edit of ours in the editor, which commands do not see."""
@@ -187,7 +187,7 @@ class Documents:
     def _planned_change(self, state: Look, change: Replace | Insert | Hunks | Part) -> PlannedEdit:
         doubt, plain = self._doubt(state), with_newlines(state.text or "")
         try:
-            planned = self._planned(state, partial(located, find=change.edits))
+            edit_plan = self._planned(state, partial(located, find=change.edits))
         except StaleDocumentError:
             raise
         except ToolError as exc:
@@ -195,10 +195,10 @@ class Documents:
                 raise
             raise self._stale(state, f"{doubt}; {exc.message}", change.place(plain)) from exc
         if doubt is None:
-            return planned
+            return edit_plan
         if not (change.is_anchored if doubt == MOVED_ON else change.names_lines(plain)):
             raise self._stale(state, doubt, change.place(plain))
-        return replace(planned, note=REBASED) if doubt == MOVED_ON else planned
+        return replace(edit_plan, note=REBASED) if doubt == MOVED_ON else edit_plan
 
     def _file(self, path: Path, document: OpenDocument | None) -> FileText | None:
         try:
@@ -287,60 +287,60 @@ class Documents:
         if last is None or state.text is None:
             raise ToolError(f"no edit of {self._name(state.path)!r} is left to undo")
         before, after = (self.history.text(h) for h in (last.sha256_before, last.sha256_after))
-        planned = self._planned(state, partial(restoring, before=before, after=after))
-        return self._removing(planned) if last.op == "add" else planned
+        edit_plan = self._planned(state, partial(restoring, before=before, after=after))
+        return self._removing(edit_plan) if last.op == "add" else edit_plan
 
     def _planned_rewrite(self, state: Look, change: Rewrite | Part) -> PlannedEdit:
         if state.text is None:
             raise ToolError(f"{self._name(state.path)!r} is gone")
-        planned = self._planned(state, partial(located, find=change.edits))
+        edit_plan = self._planned(state, partial(located, find=change.edits))
         is_removal = isinstance(change, Rewrite) and change.after is None
-        return self._removing(planned) if is_removal else planned
+        return self._removing(edit_plan) if is_removal else edit_plan
 
-    def _removing(self, planned: PlannedEdit) -> PlannedEdit:
+    def _removing(self, plan: PlannedEdit) -> PlannedEdit:
         """Turn a plan into the removal of a file that the agent created."""
-        if planned.state.file is None:
-            return planned
-        if planned.state.is_unsaved:
-            raise self._stale(planned.state, "it changed since it was created")
-        return replace(planned, after=None, route="disk")
+        if plan.state.file is None:
+            return plan
+        if plan.state.is_unsaved:
+            raise self._stale(plan.state, "it changed since it was created")
+        return replace(plan, after=None, route="disk")
 
-    def _write(self, planned: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
+    def _write(self, plan: PlannedEdit, label: str, cancel: CancelToken) -> EditDone | None:
         """Write the edit; returns None, with nothing written, when the text changed meanwhile."""
-        path, file, after = planned.state.path, planned.state.file, planned.after
-        if planned.route != "disk":
-            return self._write_through_editor(planned, label, cancel)
-        is_plain = file is None and planned.form is None
+        path, file, after = plan.state.path, plan.state.file, plan.after
+        if plan.route != "disk":
+            return self._write_through_editor(plan, label, cancel)
+        is_plain = file is None and plan.form is None
         if is_plain and self.files.is_created_by(self._editor, path, after or "", cancel):
             return self._done(path, None, after, "editor")
         try:
             if file is None:
-                form = planned.form or FileForm()
+                form = plan.form or FileForm()
                 self.files.create(path, encoded(after or "", form), form.mode)
             elif after is None:
-                self.history.put(planned.before)
+                self.history.put(plan.before)
                 self.files.delete(path, file.sha256)
             else:
                 self.files.replace(path, file.encode(after), file.sha256)
         except StaleDocumentError:
             return None
-        return self._done(path, planned.before, after, "disk", planned.note, file)
+        return self._done(path, plan.before, after, "disk", plan.note, file)
 
     def _write_through_editor(
-        self, planned: PlannedEdit, label: str, cancel: CancelToken
+        self, plan: PlannedEdit, label: str, cancel: CancelToken
     ) -> EditDone | None:
-        path, document, after = planned.state.path, planned.state.document, planned.after or ""
+        path, document, after = plan.state.path, plan.state.document, plan.after or ""
         if self._editor is None or document is None:
             return None
         outcome = self._editor.apply_edit(
             document,
-            planned.edits,
+            plan.edits,
             label=label,
-            save=planned.route == "editorAndSave",
+            save=plan.route == "editorAndSave",
             cancel=cancel,
         )
         # Neovim reports `applied` even for a stale edit that it skipped: only the text counts.
-        arrived = self._editor.wait_for_text(
+        editor_text = self._editor.wait_for_text(
             document.path,
             sha256_of(after),
             timeout_s=_VERIFY_TIMEOUT_S if outcome.is_applied else 0,
@@ -349,18 +349,18 @@ class Documents:
         if outcome.is_saved:
             self._await_saved_text(path, document.path, cancel)
         text = self.look(path).text or ""
-        landed = arrived is not None or (
+        is_applied = editor_text is not None or (
             outcome.is_applied
             and looks_applied(document.text, after, text, was_saved=outcome.is_saved)
         )
-        if not landed and outcome.failure not in _MOVED and text == document.text:
+        if not is_applied and outcome.failure not in _MOVED and text == document.text:
             raise EditRejectedError(
                 f"the editor did not take the edit of {shown(path)!r}: {outcome.failure}"
             )
-        if not landed:
+        if not is_applied:
             return None
-        note = "\n".join(filter(None, (planned.note, difference(after, text, path.name))))
-        return self._done(path, planned.before, text, "editor", note or None)
+        note = "\n".join(filter(None, (plan.note, difference(after, text, path.name))))
+        return self._done(path, plan.before, text, "editor", note or None)
 
     def _await_saved_text(self, path: Path, opened_as: Path, cancel: CancelToken) -> None:
         """Wait until we hear of what a formatter did on save, which is on disk before that."""
@@ -392,8 +392,10 @@ class Documents:
             or (sighting is not None and sighting.read),
             rival=rival_of(document),
         )
-        unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
-        if unsaved and not self.commands_see_buffers:
+        is_unsaved = route == "editor" and fingerprint(document) != fingerprint(disk)
+        if is_unsaved and not self.commands_see_buffers:
             note = note if note and UNSAVED in note else "\n".join(filter(None, (note, UNSAVED)))
-        change = self.history.record(path, before, after, unsaved=unsaved, form=file and file.form)
+        change = self.history.record(
+            path, before, after, is_unsaved=is_unsaved, form=file and file.form
+        )
         return EditDone(change, route, note)

@@ -37,12 +37,12 @@ class EditHistory:
     def describe(self, path: Path, before: str | None, after: str | None) -> FileChange:
         """Return the change from one text to another without storing it; None means no file."""
         name = str(self._folders.relative(path))
-        patch, added, removed = unified(before or "", after or "", name)
+        patch, n_added, n_removed = unified(before or "", after or "", name)
         return FileChange(
             uri=uri_from_path(self._folders.as_opened(path)),
             op="add" if before is None else "delete" if after is None else "modify",
-            added=added,
-            removed=removed,
+            added=n_added,
+            removed=n_removed,
             patch=patch,
             sha256_before=None if before is None else sha256_of(before),
             sha256_after=None if after is None else sha256_of(after),
@@ -54,11 +54,11 @@ class EditHistory:
         before: str | None,
         after: str | None,
         *,
-        unsaved: bool,
+        is_unsaved: bool,
         form: FileForm | None = None,
     ) -> FileChange:
         """Record a change that was made, and keep both texts; `form` is that of the old file."""
-        update = {"unsaved": unsaved or None, "form": form if after is None else None}
+        update = {"unsaved": is_unsaved or None, "form": form if after is None else None}
         change = self.describe(path, before, after).model_copy(update=update)
         self.put(before)
         self.put(after)
@@ -92,7 +92,7 @@ class EditHistory:
     def left_unsaved(self) -> tuple[Path, ...]:
         """Return the files whose last change, as far as we know, went to the editor only."""
         return tuple(
-            sorted(path for path, made in self._changes.items() if made and made[-1].unsaved)
+            sorted(path for path, edits in self._changes.items() if edits and edits[-1].unsaved)
         )
 
     def text(self, sha256: str | None) -> str:
@@ -104,13 +104,13 @@ class EditHistory:
         if sha256 is None:
             return ""
         try:
-            kept = self.blobs.read_blob(sha256)
+            text_kept = self.blobs.read_blob(sha256)
         except (UserError, StorageError) as exc:
-            lost = f"the text that was kept for undo cannot be read: {exc.message}"
-            raise ToolError(lost) from exc
-        if sha256_of(kept) != sha256:
+            message = f"the text that was kept for undo cannot be read: {exc.message}"
+            raise ToolError(message) from exc
+        if sha256_of(text_kept) != sha256:
             raise ToolError("the text that was kept for undo is damaged; nothing was changed")
-        return kept.decode("utf-8", "surrogatepass")
+        return text_kept.decode("utf-8", "surrogatepass")
 
     def recreating(self, path: Path, text: str) -> Create:
         """Return the change that restores a removed file, with old line ends and form if known."""
@@ -121,11 +121,11 @@ class EditHistory:
         edits = located(before, lambda plain: [TextEdit(0, len(plain), with_newlines(text))])
         return Create(applied(before, edits), last.form)
 
-    def way_back(self, path: Path, now: str | None, wanted: str | None) -> Create | Rewrite:
+    def way_back(self, path: Path, now: str | None, target: str | None) -> Create | Rewrite:
         """Return the change from `now` to `wanted`, both with LF line ends; None means no file."""
-        if now is None and wanted is not None:
-            return self.recreating(path, wanted)
-        return Rewrite(now or "", wanted)
+        if now is None and target is not None:
+            return self.recreating(path, target)
+        return Rewrite(now or "", target)
 
     def _remember_at(self, path: Path, change: FileChange) -> None:
         changes = self._changes.setdefault(path, [])

@@ -117,15 +117,15 @@ def _most_like(text: str, old: str) -> int | None:
     A part of a line is like it when most of its words are there.
     """
     lines = [" ".join(line.split()) for line in text.split("\n")[:_MAX_NEAREST_LINES]]
-    wanted = [" ".join(line.split()) for line in old.strip().split("\n")]
-    longest = max(wanted, key=len)
+    words = [" ".join(line.split()) for line in old.strip().split("\n")]
+    longest = max(words, key=len)
     close = difflib.get_close_matches(longest, lines, 1, _LIKE)
-    found = lines.index(close[0]) if close else _with_most_words(lines, longest)
-    return None if found is None else max(found - wanted.index(longest), 0) + 1
+    position = lines.index(close[0]) if close else _with_most_words(lines, longest)
+    return None if position is None else max(position - words.index(longest), 0) + 1
 
 
-def _with_most_words(lines: list[str], wanted: str) -> int | None:
-    words = Counter(_WORD.findall(wanted))
+def _with_most_words(lines: list[str], text_wanted: str) -> int | None:
+    words = Counter(_WORD.findall(text_wanted))
     shares = [(words & Counter(_WORD.findall(line))).total() / words.total() for line in lines]
     best = max(range(len(lines)), key=shares.__getitem__)
     return best if shares[best] >= _LIKE else None

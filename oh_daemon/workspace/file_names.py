@@ -47,9 +47,9 @@ def list_names(folder: Path, spawner: Spawner, cancel: CancelToken) -> list[str]
 
     Some may be gone already. Repositories within this one are left out.
     """
-    tracked = _tracked(folder, spawner, cancel)
-    if tracked:
-        return list(islice((name for name in tracked if not name.endswith("/")), MAX_FILES))
+    names = _tracked(folder, spawner, cancel)
+    if names:
+        return list(islice((name for name in names if not name.endswith("/")), MAX_FILES))
     with suppress(OSError), _opened(folder) as top:
         return list(islice(_all_files(top, ""), MAX_FILES))
     return []
@@ -84,13 +84,13 @@ def _files(
 def _tracked(folder: Path, spawner: Spawner, cancel: CancelToken) -> Iterable[str]:
     """Return what git tracks or would track; nothing without git or outside a repository."""
     try:
-        done = spawner.run(_LIST, cwd=folder, timeout_s=_GIT_TIMEOUT_S, cancel=cancel)
+        result = spawner.run(_LIST, cwd=folder, timeout_s=_GIT_TIMEOUT_S, cancel=cancel)
     except ToolError:  # There is no git, or it took too long.
         return ()
-    if done.exit_code != 0 or not done.stdout:
+    if result.exit_code != 0 or not result.stdout:
         return ()
     # A file with a merge conflict is listed once per side.
-    return dict.fromkeys(os.fsdecode(done.stdout).rstrip("\0").split("\0"))
+    return dict.fromkeys(os.fsdecode(result.stdout).rstrip("\0").split("\0"))
 
 
 def _all_files(top: int, prefix: str) -> Iterator[str]:
@@ -99,8 +99,8 @@ def _all_files(top: int, prefix: str) -> Iterator[str]:
     for above, folders, names, descriptor in os.fwalk(start, dir_fd=top):
         left_out = _OURS if Path(above).name == ".openhands" else {".git"}
         folders[:] = sorted(name for name in folders if name not in left_out)
-        found = sorted(name for name in names if stat.S_ISREG(_mode(name, descriptor)))
-        yield from (f"{above}/{name}".removeprefix("./") for name in found)
+        names_found = sorted(name for name in names if stat.S_ISREG(_mode(name, descriptor)))
+        yield from (f"{above}/{name}".removeprefix("./") for name in names_found)
 
 
 def _mode(name: str, folder: int) -> int:
@@ -131,23 +131,23 @@ def fits(path: PurePath, alternatives: Iterable[tuple[str, ...]]) -> bool:
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    reached = {0}
+    positions = {0}
     """The numbers of parts that the pattern may have matched so far."""
-    for wanted in pattern:
-        if wanted == "**":
-            reached = set(range(min(reached), len(parts) + 1))
+    for part in pattern:
+        if part == "**":
+            positions = set(range(min(positions), len(parts) + 1))
         else:
-            reached = {n + 1 for n in reached if n < len(parts) and fnmatchcase(parts[n], wanted)}
-        if not reached:
+            positions = {n + 1 for n in positions if n < len(parts) and fnmatchcase(parts[n], part)}
+        if not positions:
             return False
-    return len(parts) in reached
+    return len(parts) in positions
 
 
-def _without_last_brace(pattern: str, whole: str) -> list[str]:
+def _without_last_brace(pattern: str, pattern_text: str) -> list[str]:
     head, brace, rest = pattern.rpartition("{")
     inner, closing, tail = rest.partition("}")
     if brace and not closing:
-        raise ToolError(f"{whole!r} opens a brace that it does not close")
+        raise ToolError(f"{pattern_text!r} opens a brace that it does not close")
     return [head + one + tail for one in inner.split(",")] if brace else [pattern]
 
 
@@ -162,8 +162,8 @@ class Query:
 
     def __init__(self, text: str) -> None:
         self._text = "".join(text.lower().split())
-        rest = (f"[^{re.escape(c)}]*{re.escape(c)}" for c in self._text[1:])
-        self._fuzzy = re.compile("".join([re.escape(self._text[:1]), *rest]), re.DOTALL)
+        parts = (f"[^{re.escape(c)}]*{re.escape(c)}" for c in self._text[1:])
+        self._fuzzy = re.compile("".join([re.escape(self._text[:1]), *parts]), re.DOTALL)
 
     def rank(self, name: str) -> Rank | None:
         """Return how well the name matches, None when it does not."""
@@ -192,15 +192,15 @@ class FileNames:
 
     def of(self, folder: Path, cancel: CancelToken) -> list[str]:
         """Return the names relative to the folder, which may be seconds old. Raises `Cancelled`."""
-        began = time.monotonic()
+        start_s = time.monotonic()
         with self._lock:
             stale_at, names = self._listings.get(folder, (0.0, []))
-        if began < stale_at:
+        if start_s < stale_at:
             return names
         names = list_names(folder, self._spawner, cancel)
         now = time.monotonic()
         # A person who types asks again with each letter; list for a tenth of the time at most.
-        stale_at = now + max(_FRESH_S, 10 * (now - began))
+        stale_at = now + max(_FRESH_S, 10 * (now - start_s))
         with self._lock:
             self._listings[folder] = (stale_at, names)
         return names

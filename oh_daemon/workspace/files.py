@@ -122,8 +122,8 @@ def parse_text(raw: bytes) -> FileText | None:
     """Return the text in these bytes, or None if nobody can be sure that they are a text."""
     bom, encoding = next((b for b in BOMS if raw.startswith(b[0])), (b"", "utf-8"))
     text = _decoded(raw[len(bom) :], encoding)
-    if text is None and not bom and (found := find_encoding(raw)) is not None:
-        text, encoding = _decoded(raw, found), found
+    if text is None and not bom and (likely_encoding := find_encoding(raw)) is not None:
+        text, encoding = _decoded(raw, likely_encoding), likely_encoding
     return None if text is None else FileText(text, sha256_of(raw), encoding, bom)
 
 
@@ -138,9 +138,9 @@ def _decoded(raw: bytes, encoding: str) -> str | None:
 class Files:
     """Text files in the open folders. Each `path` is a real path from `Folders.resolve`."""
 
-    def __init__(self, folders: Folders, keep: Callable[[bytes], object]) -> None:
+    def __init__(self, folders: Folders, persist: Callable[[bytes], object]) -> None:
         self._folders = folders
-        self._keep = keep
+        self._keep = persist
         """Makes bytes durable somewhere else, before a file is overwritten in place."""
 
     def read(self, path: Path) -> FileText | None:
@@ -174,8 +174,8 @@ class Files:
             old, status = _read_expected(folder, path, expected_sha256)
             if not status.st_mode & 0o222:
                 raise EditRejectedError(f"{shown(path)!r} is read-only; ask the user to unlock it")
-            shared = status.st_nlink > 1 or status.st_uid != os.geteuid()
-            if shared or not _replace_by_rename(folder, path, new, expected_sha256):
+            is_shared = status.st_nlink > 1 or status.st_uid != os.geteuid()
+            if is_shared or not _replace_by_rename(folder, path, new, expected_sha256):
                 self._keep(old)
                 _overwrite(folder, path, old, new)
 

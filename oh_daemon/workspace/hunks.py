@@ -34,14 +34,14 @@ def choose_hunks(
     params: ReviewParams,
     files: Collection[str],
     hunks_in: Callable[[str], Collection[Hunk]],
-    others: Collection[str] = (),
+    other_uris: Collection[str] = (),
 ) -> tuple[dict[str, Collection[Hunk]], dict[str, str]]:
     """Return by URI the hunks that are meant, and why some cannot be; `others` are no files."""
-    named = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
+    uris = dict.fromkeys((*params.uris, *(hunk.uri for hunk in params.hunks)))
     choice: dict[str, Collection[Hunk]] = {}
     conflicts: dict[str, str] = {}
-    for uri in [uri for uri in named or files if uri not in others]:
-        hunks = [named.hunk for named in params.hunks if named.uri == uri]
+    for uri in [uri for uri in uris or files if uri not in other_uris]:
+        hunks = [uris.hunk for uris in params.hunks if uris.uri == uri]
         if uri not in files:
             conflicts[uri] = "nothing of it waits for review; see changes/list"
         elif not all(hunk in hunks_in(uri) for hunk in hunks):
@@ -52,31 +52,37 @@ def choose_hunks(
     return choice, conflicts
 
 
-def merged(origin: str, ours: str, theirs: str) -> tuple[str, int]:
+def merged(origin: str, own_text: str, other_text: str) -> tuple[str, int]:
     """Merge the changes from `origin` to `ours` into `theirs`, and count those that do not fit."""
-    their_edits = list(line_hunks(origin, 0, theirs))
-    our_edits = [edit for edit in line_hunks(origin, 0, ours) if edit not in their_edits]
+    their_edits = list(line_hunks(origin, 0, other_text))
+    our_edits = [edit for edit in line_hunks(origin, 0, own_text) if edit not in their_edits]
     fitting = _apart(our_edits, their_edits)
     return _both(origin, fitting, their_edits), len(our_edits) - len(fitting)
 
 
-def forced(origin: str, ours: str, theirs: str) -> str:
+def forced(origin: str, own_text: str, other_text: str) -> str:
     """Merge as `merged` does, but where both changed the same lines, ours win."""
-    our_edits, their_edits = [*line_hunks(origin, 0, ours)], [*line_hunks(origin, 0, theirs)]
+    our_edits, their_edits = (
+        [*line_hunks(origin, 0, own_text)],
+        [*line_hunks(origin, 0, other_text)],
+    )
     return _both(origin, our_edits, _apart(their_edits, our_edits))
 
 
-def _apart(some: Sequence[TextEdit], others: Sequence[TextEdit]) -> list[TextEdit]:
+def _apart(some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> list[TextEdit]:
     """Return those edits that touch no lines of the others."""
     return [
         edit
         for edit in some
-        if not any(edit.start <= other.end and other.start <= edit.end for other in others)
+        if not any(
+            edit.start <= other_edit.end and other_edit.start <= edit.end
+            for other_edit in other_edits
+        )
     ]
 
 
-def _both(origin: str, some: Sequence[TextEdit], others: Sequence[TextEdit]) -> str:
-    return applied(origin, sorted([*some, *others], key=lambda edit: edit.start))
+def _both(origin: str, some: Sequence[TextEdit], other_edits: Sequence[TextEdit]) -> str:
+    return applied(origin, sorted([*some, *other_edits], key=lambda edit: edit.start))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +94,12 @@ class Rewrite:
     """None means no file."""
 
     def edits(self, plain: str) -> list[TextEdit]:
-        wanted, n_lost = self.after or "", 0
+        target, n_lost = self.after or "", 0
         if plain != self.before:
-            wanted, n_lost = merged(self.before, wanted, plain)
-        if n_lost or (self.after is None and wanted):
+            target, n_lost = merged(self.before, target, plain)
+        if n_lost or (self.after is None and target):
             raise EditRejectedError("the same lines were changed since; nothing was done")
-        return [TextEdit(0, len(plain), wanted)]
+        return [TextEdit(0, len(plain), target)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +120,10 @@ class Part:
         return 1 if isinstance(self.change, Rewrite) else self.change.place(plain)
 
     def edits(self, plain: str) -> list[TextEdit]:
-        found = hunks_of(plain, applied(plain, self.change.edits(plain)))
-        if not found.keys() >= set(self.hunks):
+        hunks = hunks_of(plain, applied(plain, self.change.edits(plain)))
+        if not hunks.keys() >= set(self.hunks):
             raise StaleDocumentError("the text changed since the user chose from this edit")
-        return [edit for hunk, edit in found.items() if hunk in self.hunks]
+        return [edit for hunk, edit in hunks.items() if hunk in self.hunks]
 
 
 Wanted = Change | Hunks | Rewrite | Part

@@ -41,9 +41,9 @@ def change_all(
             write(path)
         for_each(write, [path for path in changes if path not in in_turn])
     except (ToolError, Cancelled, RuntimeError) as exc:
-        left = _take_back(documents, edits, label)
-        if left:
-            names = ", ".join(documents.folders.name(path) for path in left)
+        remaining = _take_back(documents, edits, label)
+        if remaining:
+            names = ", ".join(documents.folders.name(path) for path in remaining)
             raise EditRejectedError(f"{exc}\nChanged all the same: {names}; undo these") from exc
         raise
     return {path: edits[path] for path in changes}
@@ -54,11 +54,13 @@ def cut_short(documents: Documents, open_items: Iterable[plain.Item]) -> dict[st
     observations: dict[str, ItemFields] = {}
     for item in open_items:
         if item["kind"] == "fileChange" and item["status"] == "running" and item.get("changes"):
-            done = [change for change in item["changes"] if _is_done(documents, change)]
-            names = ", ".join(change["uri"].rpartition("/")[2] for change in done) or "none"
+            applied_changes = [change for change in item["changes"] if _is_done(documents, change)]
+            names = (
+                ", ".join(change["uri"].rpartition("/")[2] for change in applied_changes) or "none"
+            )
             text = f"Of {len(item['changes'])} files these are as the edit wanted them: {names}."
             content = [{"type": "text", "text": text}]
-            changes = [model_of(FileChange, change) for change in done]
+            changes = [model_of(FileChange, change) for change in applied_changes]
             observations[item["id"]] = {"changes": changes, "content": content}
     return observations
 

@@ -104,8 +104,8 @@ def parse_patch(text: str) -> tuple[Section, ...]:
 
 
 def _section(lines: Sequence[str], head: int, end: int) -> Section:
-    found = _SECTION.fullmatch(lines[head])
-    op, path = (found[1], found[2].strip()) if found else ("", "")
+    match = _SECTION.fullmatch(lines[head])
+    op, path = (match[1], match[2].strip()) if match else ("", "")
     body = _without_gap(list(enumerate(lines[head + 1 : end], head + 2)))
     match op:
         case "Add":
@@ -115,11 +115,11 @@ def _section(lines: Sequence[str], head: int, end: int) -> Section:
                 raise _wrong(number, "nothing follows the name of a file to be deleted")
             return Section("Delete", path)
         case _:
-            moved = _MOVE.fullmatch(body[0][1]) if body else None
-            hunks = Hunks(tuple(_hunks(body[1:] if moved else body)))
-            if not hunks.hunks and not moved:
+            move = _MOVE.fullmatch(body[0][1]) if body else None
+            hunks = Hunks(tuple(_hunks(body[1:] if move else body)))
+            if not hunks.hunks and not move:
                 raise _wrong(head + 1, f"nothing is said about what to change in {path!r}")
-            return Section("Update", path, hunks=hunks, move_to=moved[1].strip() if moved else None)
+            return Section("Update", path, hunks=hunks, move_to=move[1].strip() if move else None)
 
 
 def _added(body: Sequence[tuple[int, str]]) -> str:
@@ -148,14 +148,14 @@ def _hunks(body: Sequence[tuple[int, str]]) -> Iterator[PatchHunk]:
         yield _hunk(headers, lines)
 
 
-def _hunk(headers: Sequence[str], numbered: Sequence[tuple[int, str]]) -> PatchHunk:
+def _hunk(headers: Sequence[str], numbered_lines: Sequence[tuple[int, str]]) -> PatchHunk:
     # Models leave out the space before an empty line.
-    lines = [line or " " for _, line in _without_gap(numbered)]
+    lines = [line or " " for _, line in _without_gap(numbered_lines)]
     at_end = lines[-1:] == [_END_OF_FILE]
     if at_end:
         lines.pop()
     if not lines or _END_OF_FILE in lines:
-        raise _wrong(numbered[0][0], f"no hunk; {_END_OF_FILE!r} only follows its last line")
+        raise _wrong(numbered_lines[0][0], f"no hunk; {_END_OF_FILE!r} only follows its last line")
     old = tuple(line[1:] for line in lines if line[0] != "+")
     new = tuple(line[1:] for line in lines if line[0] != "-")
     return PatchHunk(tuple(headers), old, new, at_end)

@@ -105,12 +105,12 @@ class Ground(NamedTuple):
         # `.[dev]`, which pip reads; as a pattern it is two characters long.
         path = self.absolute(re.sub(r"(^|/)\.(?!\[[\w,-]+\]$)[^/]*[*?[][^/]*", r"\1.env", text))
         folder = next((f for f in self.folders if f"{path}/".startswith(f"{f}/")), None)
-        shown = "/" + normpath(text) if path is None else path
-        shown = shown if folder is None else "." + shown[len(folder) :]
-        shown = unicodedata.normalize("NFKC", shown).casefold()
-        if _DEVICES.fullmatch(shown):
+        path_text = "/" + normpath(text) if path is None else path
+        path_text = path_text if folder is None else "." + path_text[len(folder) :]
+        path_text = unicodedata.normalize("NFKC", path_text).casefold()
+        if _DEVICES.fullmatch(path_text):
             return "device"
-        guard = guarded(shown)
+        guard = guarded(path_text)
         if guard == "secret" or (guard and writing):
             return guard
         if UNKNOWN in text or (path is None and not text.startswith("~")):

@@ -104,11 +104,11 @@ def unusable(folder: Path) -> str | None:
     return None
 
 
-def shown(text: PurePath | str, keep: str = "") -> str:
+def shown(text: PurePath | str, allowed: str = "") -> str:
     """Return text to show to people and the model: hidden characters are escaped, except `keep`."""
     return "".join(
         char
-        if char.isprintable() or char in keep
+        if char.isprintable() or char in allowed
         else char.encode("unicode_escape", "surrogatepass").decode()
         for char in str(text)
     )
@@ -168,8 +168,8 @@ class Folders:
         real = real_path(lexical)
         guises = (*self._guises(lexical, real), *self._linked_names(real))
         guards = {guarded(guise) for guise in guises}
-        asks = ("secret", "protected") if writing else ("secret",)
-        if what := next((one for one in asks if one in guards), None):
+        classes = ("secret", "protected") if writing else ("secret",)
+        if what := next((one for one in classes if one in guards), None):
             return f"{self.name(real)} holds {_HOLDS[what]}"
         if writing and _has_second_name(real):
             # There is no way to find the other name.
@@ -193,8 +193,8 @@ class Folders:
 
         Of a pattern, as bash reads it, this is asked of all paths that fit it.
         """
-        found = iglob(pattern)  # noqa: PTH207 - this one leaves hidden files out, as bash does.
-        fitting = {pattern, *islice(found, _MAX_FITTING)}
+        matches = iglob(pattern)  # noqa: PTH207 - this one leaves hidden files out, as bash does.
+        fitting = {pattern, *islice(matches, _MAX_FITTING)}
         return len(fitting) > _MAX_FITTING or any(map(self._leads_away, fitting))
 
     def _leads_away(self, path: str) -> bool:
@@ -375,7 +375,9 @@ def _normalised(path: str) -> str:
 
 
 def _refused(guises: Iterable[str]) -> str | None:
-    return next((why for why, known in _REFUSED.items() if any(map(known.search, guises))), None)
+    return next(
+        (why for why, pattern in _REFUSED.items() if any(map(pattern.search, guises))), None
+    )
 
 
 def _has_second_name(path: Path) -> bool:

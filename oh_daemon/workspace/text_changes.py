@@ -63,12 +63,12 @@ class Replace:
         return place_of(plain, next((old for old in olds if plain.count(old) != 1), olds[0]))
 
     def edits(self, plain: str) -> list[TextEdit]:
-        found = sorted(self._found(plain), key=lambda edit: edit.start)
-        for first, second in pairwise(found):
+        edits = sorted(self._found(plain), key=lambda edit: edit.start)
+        for first, second in pairwise(edits):
             if second.start < first.end:
                 line = line_of(plain, second.start)
                 raise ToolError(f"two edits overlap at line {line}; join them into one")
-        return found
+        return edits
 
     def _found(self, plain: str) -> Iterator[TextEdit]:
         for n, replacement in enumerate(self.replacements):
@@ -171,11 +171,11 @@ def unified(before: str, after: str, name: str) -> tuple[str, int, int]:
     """Return a diff to show (escaped and capped), and how many lines were added and removed."""
     old, new = (lines(with_newlines(text)) for text in (before, after))
     diff = list(difflib.unified_diff(old, new, f"a/{name}", f"b/{name}"))[2:]
-    added = sum(line.startswith("+") for line in diff)
-    removed = sum(line.startswith("-") for line in diff)
+    n_added = sum(line.startswith("+") for line in diff)
+    n_removed = sum(line.startswith("-") for line in diff)
     body = "".join(escaped(line) if line.endswith("\n") else _open_ended(line) for line in diff)
     header = f"--- a/{shown(name)}\n+++ b/{shown(name)}\n" if diff else ""
-    return capped(header + body, "the diff"), added, removed
+    return capped(header + body, "the diff"), n_added, n_removed
 
 
 def difference(expected: str, text: str, name: str) -> str | None:
@@ -194,7 +194,7 @@ def _matches(plain: str, replacement: Replacement) -> list[TextEdit]:
         raise ToolError("old_text is empty; use insert to add text, or create for a new file")
     if old == new:
         raise ToolError("old_text and new_text are the same; nothing would change")
-    starts = [found.start() for found in re.finditer(re.escape(old), plain)]
+    starts = [match.start() for match in re.finditer(re.escape(old), plain)]
     if not starts:
         raise ToolError(f"old_text is not in the file. {nearest(plain, old)}")
     if len(starts) > 1 and not replacement.every:
@@ -211,19 +211,21 @@ def located(text: str, find: FindEdits) -> tuple[TextEdit, ...]:
     """Return minimal edits of `text`, equivalent to those that `find` returns for its LF form."""
     plain = with_newlines(text)
     edits = find(plain)
-    shortened = [found.start() - n for n, found in enumerate(re.finditer("\r\n", text))]
-    located: list[TextEdit] = []
+    offsets = [match.start() - n for n, match in enumerate(re.finditer("\r\n", text))]
+    located_edits: list[TextEdit] = []
     for edit in edits:
         for hunk in line_hunks(plain[edit.start : edit.end], edit.start, edit.text):
             part = _trimmed(plain, hunk)
-            start = part.start + bisect_left(shortened, part.start)
-            end = part.end + bisect_left(shortened, part.end)
-            located.append(TextEdit(start, end, part.text.replace("\n", _eol_at(text, start))))
-    if with_newlines(applied(text, located)) != applied(plain, edits):
+            start = part.start + bisect_left(offsets, part.start)
+            end = part.end + bisect_left(offsets, part.end)
+            located_edits.append(
+                TextEdit(start, end, part.text.replace("\n", _eol_at(text, start)))
+            )
+    if with_newlines(applied(text, located_edits)) != applied(plain, edits):
         raise EditRejectedError(
             "a lone CR and a LF would become one line end; unify the line ends of this file first"
         )
-    return tuple(located)
+    return tuple(located_edits)
 
 
 def line_hunks(old: str, offset: int, new: str) -> Iterator[TextEdit]:
@@ -253,8 +255,8 @@ def _n_common(one: str, two: str) -> int:
 
 def _eol_at(text: str, offset: int) -> str:
     """Return the line end in use at `offset`: the next one, else the last one in the text."""
-    found = _LINE_END.search(text, offset) or _LAST_LINE_END.search(text)
-    return found[1] if found else "\n"
+    match = _LINE_END.search(text, offset) or _LAST_LINE_END.search(text)
+    return match[1] if match else "\n"
 
 
 def _distance(first: str, second: str) -> int:
@@ -276,4 +278,4 @@ def escaped(text: str) -> str:
     """Return a file's text as `shown` does, but keep white space that is usual in files."""
     if text.isascii() and text.rstrip("\n").isprintable():
         return text
-    return shown(text, keep="\n\t\u00a0\u3000")
+    return shown(text, allowed="\n\t\u00a0\u3000")

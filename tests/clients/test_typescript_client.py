@@ -77,10 +77,10 @@ console.log(seqs.join(" "));
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with the package in it."""
-    packed = CLIENT / "oh-daemon-client.tgz"
-    assert packed.is_file(), "`make clients` packs the client"
+    package = CLIENT / "oh-daemon-client.tgz"
+    assert package.is_file(), "`make clients` packs the client"
     into = tmp_path / "program/node_modules"
-    with tarfile.open(packed) as archive:
+    with tarfile.open(package) as archive:
         archive.extractall(into, filter="data")
     (into / "package").rename(into / "oh-daemon-client")
     return into.parent
@@ -96,11 +96,11 @@ def run(folder: Path, program: str, environment: dict[str, str]) -> list[str]:
         **environment,
         "PATH": path,
     }
-    done = subprocess.run(
+    outcome = subprocess.run(
         ["node", "client.mjs"], cwd=folder, env=env, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout.splitlines()
 
 
 def test_the_quick_start_of_its_page_runs_as_it_stands(folder: Path) -> None:
@@ -115,13 +115,13 @@ def test_it_answers_what_it_is_asked_folds_events_and_says_why_the_daemon_ended(
     folder: Path, world: World
 ) -> None:
     world.script(call("terminal", command="touch made"), say("Done."))
-    ended = "the daemon has ended (SIGKILL); its log file may say why"
+    message = "the daemon has ended (SIGKILL); its log file may say why"
     assert run(folder, FOLLOWS, world.environment) == [
         "Run touch made",
         "userMessage completed, command completed, agentMessage completed, changes undefined",
         "true conversationNotFound",
-        ended,
-        ended,
+        message,
+        message,
     ]
     assert (folder / "made").exists()
 

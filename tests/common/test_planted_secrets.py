@@ -50,9 +50,9 @@ def before_rotation(path: str, file_name: str) -> Iterator[Step]:
         say(f"{VALUE} {CLIENT_KEYS[0]}", n_chunks=9),
         call("list"),
     )
-    known = echoed(VALUE, KEY, CLIENT_KEYS[0], LENT[0])
-    shown = f"(env; cat /proc/$PPID/environ) > env.txt; cat {path}; env; {known}"
-    yield call("terminal", command=shown, summary=TOKENS["github"])
+    known_text = echoed(VALUE, KEY, CLIENT_KEYS[0], LENT[0])
+    command = f"(env; cat /proc/$PPID/environ) > env.txt; cat {path}; env; {known_text}"
+    yield call("terminal", command=command, summary=TOKENS["github"])
     yield call("terminal", command=f"for i in $(seq 60); do cat {path}; done")
     yield call("edit", command="view", path=path)
     yield call("edit", command="create", path="new.txt", text="\n".join(tokens))
@@ -114,14 +114,14 @@ class Run:
         )
 
 
-def in_items(key: str, wanted: str, run: Run) -> str:
-    found = [item for item in run.ended() if item.get(key) == wanted]
-    return json.dumps(found, ensure_ascii=False)
+def in_items(key: str, expected: str, run: Run) -> str:
+    turn_future = [item for item in run.ended() if item.get(key) == expected]
+    return json.dumps(turn_future, ensure_ascii=False)
 
 
 def in_events(kind: str, run: Run) -> str:
-    found = [e["event"] for e in run.client.events if e["event"]["type"] == kind]
-    return json.dumps(found, ensure_ascii=False)
+    events = [e["event"] for e in run.client.events if e["event"]["type"] == kind]
+    return json.dumps(events, ensure_ascii=False)
 
 
 def in_deltas(channel: str, run: Run) -> str:
@@ -130,8 +130,8 @@ def in_deltas(channel: str, run: Run) -> str:
 
 
 def in_requests(method: str, run: Run) -> str:
-    sent = [m["params"] for m in run.client.messages if m.get("method") == method]
-    return json.dumps(sent, ensure_ascii=False)
+    params_list = [m["params"] for m in run.client.messages if m.get("method") == method]
+    return json.dumps(params_list, ensure_ascii=False)
 
 
 def in_what_the_model_got(run: Run) -> str:
@@ -209,8 +209,8 @@ def carry_out(world: World) -> Run:
     play(world, after_rotation())
     world.send(client, run.conversation, f"again {LENT[1]}")
     assert turn_of(run, nth=2)["stopReason"] == "endTurn"
-    authorized = [request.headers["authorization"] for request in world.llm.requests]
-    assert (authorized[0], authorized[-1]) == tuple(f"Bearer {key}" for key in CLIENT_KEYS)
+    authorizations = [request.headers["authorization"] for request in world.llm.requests]
+    assert (authorizations[0], authorizations[-1]) == tuple(f"Bearer {key}" for key in CLIENT_KEYS)
     read_all(run)
     return run
 
@@ -225,8 +225,8 @@ def prepared(world: World) -> Json:
     skill.parent.mkdir(parents=True)
     skill.write_text(f"---\nname: release\ndescription: How\n---\nUse {TOKENS['npm']}.")
     loud = {"type": "command", "command": "cat leak.txt; cat leak.txt >&2; exit 2"}
-    told = {"type": "command", "command": "cat leak.txt"}
-    broken = {"type": "command", "command": "cat leak.txt >&2; exit 1"}
+    stdout_hook = {"type": "command", "command": "cat leak.txt"}
+    stderr_hook = {"type": "command", "command": "cat leak.txt >&2; exit 1"}
     server = {
         "command": "bash",
         "args": ["-c", 'echo "no: $SHOP_PASSWORD ${SHOP_TOKEN}" >&2; exit 1'],
@@ -237,7 +237,10 @@ def prepared(world: World) -> Json:
         "logCompletions": True,
         "titles": True,
         "llm": {"apiKey": CLIENT_KEYS[0]},
-        "hooks": {"SessionStart": [{"hooks": [told, broken]}], "PostToolUse": [{"hooks": [loud]}]},
+        "hooks": {
+            "SessionStart": [{"hooks": [stdout_hook, stderr_hook]}],
+            "PostToolUse": [{"hooks": [loud]}],
+        },
         "mcpServers": {"shop": server},
     }
 
@@ -254,11 +257,11 @@ def play(world: World, steps: Iterator[Step]) -> None:
 def rotate(run: Run, settings: Json) -> None:
     client = run.client
     client.request("secret/set", {"name": "SHOP_TOKEN", "value": LENT[1]})
-    changed = {"ohDaemon": {**settings, "llm": {"apiKey": CLIENT_KEYS[1]}}}
-    client.notify("workspace/didChangeConfiguration", {"settings": changed})
+    new_settings = {"ohDaemon": {**settings, "llm": {"apiKey": CLIENT_KEYS[1]}}}
+    client.notify("workspace/didChangeConfiguration", {"settings": new_settings})
     client.request("mcp/restart", {"server": "shop"})
-    asked = {"conversationId": run.conversation, "optionId": "approval", "value": "askAlways"}
-    client.request("conversation/setOption", asked)
+    params = {"conversationId": run.conversation, "optionId": "approval", "value": "askAlways"}
+    client.request("conversation/setOption", params)
 
 
 def turn_of(run: Run, *, nth: int = 1) -> Json:
@@ -273,21 +276,21 @@ def turn_of(run: Run, *, nth: int = 1) -> Json:
 
 def read_all(run: Run) -> None:
     """Read everything that a client can ask for."""
-    named = {"conversationId": run.conversation}
+    params = {"conversationId": run.conversation}
     for form in ("jsonl", "markdown", "html"):
-        run.ask(f"export {form}", "conversation/export", **named, format=form)
+        run.ask(f"export {form}", "conversation/export", **params, format=form)
     for method in ("conversation/list", "config/read", "mcp/list"):
         run.ask(method, method)
-    found = run.ask("search", "conversation/list", query=HIDDEN, texts=True)
-    [_] = found["conversations"]
+    search_result = run.ask("search", "conversation/list", query=HIDDEN, texts=True)
+    [_] = search_result["conversations"]
     for method in ("conversation/open", "conversation/read", "terminal/list", "checkpoint/list"):
-        run.ask(method, method, **named)
-    run.ask("terminal/read", "terminal/read", **named, terminalId="main")
-    run.ask("conversation/ask", "conversation/ask", **named, question=f"Why? {VALUE}")
-    failed = run.client.error("conversation/ask", {**named, "question": "Why?"})
-    run.answers["failed conversation/ask"] = str(failed)
+        run.ask(method, method, **params)
+    run.ask("terminal/read", "terminal/read", **params, terminalId="main")
+    run.ask("conversation/ask", "conversation/ask", **params, question=f"Why? {VALUE}")
+    refusal = run.client.error("conversation/ask", {**params, "question": "Why?"})
+    run.answers["failed conversation/ask"] = str(refusal)
     [ref] = [item["outputRef"] for item in run.ended() if item.get("outputRef")]
-    run.ask("output/read", "output/read", **named, outputRef=ref)
+    run.ask("output/read", "output/read", **params, outputRef=ref)
     for document in (f"oh-log:/{run.conversation}", f"oh-output:/{run.conversation}/{ref}"):
         scheme = document.partition(":")[0]
         run.ask(scheme, "workspace/textDocumentContent", uri=document)

@@ -65,9 +65,9 @@ def test_a_well_known_token_is_masked_wherever_it_stands(kind: str) -> None:
     ]:
         assert Masker().mask(before + token + after) == before + HIDDEN + after
     for text in [json.dumps([f"a\n{token}\n"]), json.dumps({"x": json.dumps({"y": f"\n{token}"})})]:
-        masked = Masker().mask(text)
-        assert token[-12:] not in masked
-        json.loads(masked)
+        masked_text = Masker().mask(text)
+        assert token[-12:] not in masked_text
+        json.loads(masked_text)
 
 
 @pytest.mark.parametrize("kind", _IN_CONTEXT)
@@ -80,8 +80,11 @@ def test_a_token_is_masked_where_its_place_gives_it_away(kind: str) -> None:
 
 def test_a_key_that_another_one_cuts_off_is_masked_too() -> None:
     head = "-----BEGIN RSA PRIVATE KEY-----"
-    cut = f"{head}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0F\n\n{BODY}\n"
-    assert Masker().mask(f"{cut}{head}\n{BODY}\n-----END RSA PRIVATE KEY-----.") == HIDDEN * 2 + "."
+    cut_key = f"{head}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0F\n\n{BODY}\n"
+    assert (
+        Masker().mask(f"{cut_key}{head}\n{BODY}\n-----END RSA PRIVATE KEY-----.")
+        == HIDDEN * 2 + "."
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,11 +115,11 @@ def test_no_text_makes_masking_slow(unit: str) -> None:
     text = unit * (200_000 // len(unit))
     masker = Masker(["another secret"])
     stream = MaskedStream(masker)
-    began = time.thread_time()
+    start_s = time.thread_time()
     masker.mask(f"another secret {text}key=eyJaaaaaaaa.eyJ -----END")
     stream.feed(text)
     stream.flush()
-    assert time.thread_time() - began < 1
+    assert time.thread_time() - start_s < 1
 
 
 @pytest.mark.parametrize("text", _ORDINARY)
@@ -135,8 +138,8 @@ def test_a_known_value_is_masked_in_each_of_its_forms(value: str) -> None:
     assert masker.mask(f"?a={quote(value, safe='')}&") == f"?a={HIDDEN}&"
     assert json.loads(masker.mask(json.dumps({"a": f"<{value}>"}))) == {"a": f"<{HIDDEN}>"}
     for shift in range(4):
-        encoded = base64.b64encode(f"{'u' * shift}{value}:rest".encode()).decode()
-        assert HIDDEN in masker.mask(encoded)
+        encoded_value = base64.b64encode(f"{'u' * shift}{value}:rest".encode()).decode()
+        assert HIDDEN in masker.mask(encoded_value)
 
 
 def test_a_value_that_is_added_later_is_masked_and_a_short_one_never() -> None:
@@ -185,8 +188,8 @@ _VALUES = st.text(st.sampled_from('ab"\\\n/nu é'), min_size=8, max_size=12).fil
     st.text(st.sampled_from('ab"\\\n/nu0 é'), max_size=40),
 )
 def test_valid_json_stays_valid_json_and_holds_no_value(values: list[str], text: str) -> None:
-    masked = Masker(values).mask(json.dumps({"x": values[0] + text, "y": json.dumps([text])}))
-    assert values[0] not in json.loads(masked)["x"]
+    masked_text = Masker(values).mask(json.dumps({"x": values[0] + text, "y": json.dumps([text])}))
+    assert values[0] not in json.loads(masked_text)["x"]
 
 
 def _streamed(masker: Masker, pieces: list[str]) -> str:
@@ -206,16 +209,16 @@ def test_a_token_split_over_pieces_is_masked_as_if_it_were_whole(kind: str, size
 @given(st.lists(st.text(st.sampled_from("ab c"), max_size=6), max_size=20))
 def test_known_values_split_anywhere_never_get_through(pieces: list[str]) -> None:
     masker = Masker(["abababab", "babcabab cab"])
-    shown = _streamed(masker, [*pieces, "abab", "abab", *pieces])
-    assert "abababab" not in shown
-    assert "babcabab cab" not in shown
+    masked_text = _streamed(masker, [*pieces, "abab", "abab", *pieces])
+    assert "abababab" not in masked_text
+    assert "babcabab cab" not in masked_text
 
 
 _FLOOD = "x?" + "x" * 40_000
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected_text"),
     [
         (f"{_FLOOD}correct horse battery{_FLOOD}", f"{_FLOOD}{HIDDEN}{_FLOOD}"),
         (f"{_FLOOD} sk-{BODY} {_FLOOD}", f"{_FLOOD} {HIDDEN} {_FLOOD}"),
@@ -224,11 +227,11 @@ _FLOOD = "x?" + "x" * 40_000
     ids=["known value", "token", "private key"],
 )
 def test_a_secret_in_a_line_without_end_is_masked_wherever_the_line_is_cut(
-    text: str, shown: str
+    text: str, expected_text: str
 ) -> None:
     masker = Masker(["correct horse battery"])
-    for cut in range(len(_FLOOD), len(text) - len(_FLOOD) + 1):
-        assert _streamed(masker, [text[:cut], text[cut:]]) == shown
+    for position in range(len(_FLOOD), len(text) - len(_FLOOD) + 1):
+        assert _streamed(masker, [text[:position], text[position:]]) == expected_text
 
 
 @pytest.mark.parametrize(
@@ -240,5 +243,5 @@ def test_ordinary_text_passes_at_once(text: str) -> None:
 
 def test_a_stream_never_holds_back_without_bound() -> None:
     stream = MaskedStream(Masker())
-    shown = "".join(stream.feed("sk-" + "-" * 1000) for _ in range(40))
-    assert len(shown) > 20_000
+    output = "".join(stream.feed("sk-" + "-" * 1000) for _ in range(40))
+    assert len(output) > 20_000

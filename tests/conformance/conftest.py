@@ -46,11 +46,11 @@ class Shared:
     def lend(self, subject: str) -> Generator[RawClient]:
         """Lend a server. It is lent again if the test has left nothing open, and not ended it."""
         client = self._at_rest.pop(subject, None) or self._start(subject)
-        with ExitStack() as unless_at_rest:
-            unless_at_rest.callback(client.kill)
+        with ExitStack() as cleanup:
+            cleanup.callback(client.kill)
             yield client
             client.settle()
-            unless_at_rest.pop_all()
+            cleanup.pop_all()
         self._at_rest[subject] = client
 
     def _start(self, subject: str) -> RawClient:

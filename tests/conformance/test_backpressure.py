@@ -49,8 +49,8 @@ def test_a_stalled_client_is_told_the_gap_once_and_nothing_is_lost_from_the_log(
     assert max(echo.result_of(flood)["queuedBytes"] for flood in floods) < 9 * MIB
     assert echo.result_of(floods[-1])["logged"] == 2000
     (gap,) = echo.notifications("conversation/gap")
-    seen = [params["seq"] for params in echo.events]
-    assert seen + list(range(gap["fromSeq"], gap["toSeq"] + 1)) == list(range(1, 2001))
+    seqs = [params["seq"] for params in echo.events]
+    assert seqs + list(range(gap["fromSeq"], gap["toSeq"] + 1)) == list(range(1, 2001))
 
 
 def test_text_for_a_deaf_client_is_dropped_and_never_fills_the_memory(spawn_echo: Spawn) -> None:
@@ -61,8 +61,8 @@ def test_text_for_a_deaf_client_is_dropped_and_never_fills_the_memory(spawn_echo
     echo.read_on()
     assert echo.result_of(request)["queuedBytes"] < 9 * MIB
     echo.wait_for_event("item.completed")
-    received = sum(len(delta["text"]) for delta in echo.notifications("conversation/delta"))
-    assert 0 < received < 10 * MIB
+    n_received = sum(len(delta["text"]) for delta in echo.notifications("conversation/delta"))
+    assert 0 < n_received < 10 * MIB
 
 
 def test_a_client_that_asks_and_never_reads_is_not_read_from_either(spawn_echo: Spawn) -> None:

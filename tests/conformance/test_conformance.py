@@ -29,10 +29,10 @@ PAGE = REPO / "protocol.md"
 
 @pytest.mark.parametrize("name", suite.SUITES)
 def test_our_own_programs_keep_all_rules(name: str) -> None:
-    ran = [*suite.run(name, COMMANDS[name], within_s=PATIENT_S, popen=starts.start)]
-    assert [each.as_text() for each in ran if each.status != "passed"] == []
-    assert [each.id for each in ran] == [check.id for check in suite.SUITES[name]]
-    assert [each.id for each in ran if not each.rule] == []
+    outcomes = [*suite.run(name, COMMANDS[name], within_s=PATIENT_S, popen=starts.start)]
+    assert [each.as_text() for each in outcomes if each.status != "passed"] == []
+    assert [each.id for each in outcomes] == [check.id for check in suite.SUITES[name]]
+    assert [each.id for each in outcomes if not each.rule] == []
 
 
 def test_a_command_that_says_nothing_fails_once_with_its_own_words() -> None:
@@ -46,27 +46,27 @@ def test_the_client_of_the_document_keeps_the_rules_that_it_comes_to(tmp_path: P
     client = tmp_path / "client.py"
     client.write_text(program)
     words = shlex.join([sys.executable, str(client), str(tmp_path), "Begin."])
-    ran = [*suite.run("client", ["sh", "-c", f"yes let-it | {words}"], within_s=PATIENT_S)]
-    assert [each.as_text() for each in ran if each.status == "failed"] == []
-    passed = {each.id for each in ran if each.status == "passed"}
-    assert passed >= {"B1", "B14", "B22", "I1", "I10", "X8", "A5", "A7"}
+    outcomes = [*suite.run("client", ["sh", "-c", f"yes let-it | {words}"], within_s=PATIENT_S)]
+    assert [each.as_text() for each in outcomes if each.status == "failed"] == []
+    passed_ids = {each.id for each in outcomes if each.status == "passed"}
+    assert passed_ids >= {"B1", "B14", "B22", "I1", "I10", "X8", "A5", "A7"}
 
 
 def test_a_request_that_nobody_waits_for_takes_no_reply_of_the_model() -> None:
     with ScriptedModel() as model:
         model.play(say("first"), say("second"))
         where = model.url.removeprefix("http://").removesuffix("/v1")
-        gone = HTTPConnection(where)
-        gone.connect()
+        old_connection = HTTPConnection(where)
+        old_connection.connect()
         # What is sent leaves with the end of the connection, in one packet: see tcp(7).
-        gone.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
-        gone.request("POST", "/v1/chat/completions", "{}")
-        gone.close()
+        old_connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        old_connection.request("POST", "/v1/chat/completions", "{}")
+        old_connection.close()
         answers: list[str] = []
         for _ in range(2):
-            with closing(HTTPConnection(where)) as here:
-                here.request("POST", "/v1/chat/completions", "{}")
-                answers.append(here.getresponse().read().decode())
+            with closing(HTTPConnection(where)) as connection:
+                connection.request("POST", "/v1/chat/completions", "{}")
+                answers.append(connection.getresponse().read().decode())
             for thread in threading.enumerate():
                 if "process_request_thread" in thread.name:
                     thread.join()
@@ -76,14 +76,14 @@ def test_a_request_that_nobody_waits_for_takes_no_reply_of_the_model() -> None:
 @pytest.fixture(scope="module")
 def benches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, BrokenBench]]:
     with ScriptedModel() as model:
-        made = {
+        actual_benches = {
             name: BrokenBench(
                 argv, tmp_path_factory.mktemp(name), model, within_s=PATIENT_S, popen=starts.start
             )
             for name, argv in COMMANDS.items()
         }
-        yield made
-        for bench in made.values():
+        yield actual_benches
+        for bench in actual_benches.values():
             bench.tidy(has_failed=True)
 
 

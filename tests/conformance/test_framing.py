@@ -143,8 +143,8 @@ def test_keys_that_other_libraries_rename_arrive_unchanged(echo: RawClient) -> N
 def test_invalid_params_name_the_field_and_never_the_value(echo: RawClient) -> None:
     error = echo.error("test/validate", {"count": "hunter2"})
     assert error.code == -32602
-    found = {(item["path"], item["code"]) for item in error.data["errors"]}
-    assert found == {("name", "missing"), ("count", "wrong_type")}
+    problems = {(item["path"], item["code"]) for item in error.data["errors"]}
+    assert problems == {("name", "missing"), ("count", "wrong_type")}
     assert "hunter2" not in str(error)
 
 
@@ -225,9 +225,9 @@ def test_a_question_past_its_deadline_is_withdrawn_and_a_late_answer_ignored(
     answer: Future[Any] = Future()
     echo.answer("test/question", lambda _params: answer)
     assert echo.request("test/ask", {"deadlineS": 0.05})["outcome"] == "deadline"
-    asked = echo.wait_for(lambda m: m.get("method") == "test/question")
-    withdrawn = echo.wait_for(lambda m: m.get("method") == "$/cancelRequest")
-    assert withdrawn["params"] == {"id": asked["id"]}
+    question = echo.wait_for(lambda m: m.get("method") == "test/question")
+    cancellation = echo.wait_for(lambda m: m.get("method") == "$/cancelRequest")
+    assert cancellation["params"] == {"id": question["id"]}
     answer.set_result("late")
     assert_alive(echo)
 
@@ -253,13 +253,13 @@ def test_events_of_a_request_follow_its_answer(echo: RawClient) -> None:
                 params["conversationId"] == wanted and params["event"]["type"] == "turn.completed"
             )
         )
-        mine = [
+        ids = [
             m.get("id", "event")
             for m in echo.messages
             if m.get("id") == request_id
             or (m.get("params") or {}).get("conversationId") == conversation_id
         ]
-        assert mine[0] == request_id
+        assert ids[0] == request_id
 
 
 def test_threads_of_the_client_may_write_at_once(echo: RawClient) -> None:

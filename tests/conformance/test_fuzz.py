@@ -74,8 +74,8 @@ def test_2000_frames_are_each_answered_as_they_must_be_and_the_next_request_too(
     for content in contents:
         send_frame(client, content)
     assert client.error("no/suchMethod").code == -32601
-    broken = [m for m in client.messages if m.get("error", {}).get("code") == -32603]
-    assert broken == []
+    errors = [m for m in client.messages if m.get("error", {}).get("code") == -32603]
+    assert errors == []
 
 
 @seed(SEED)

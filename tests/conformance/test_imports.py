@@ -58,20 +58,20 @@ def held(spawn_product: Callable[..., RawClient], tmp_path: Path) -> Iterator[He
 
 def start_and_list_terminals(client: RawClient) -> None:
     options = {"model": "openai/fake"}
-    started = client.request("conversation/start", {"folders": [], "options": options})
-    named = {"conversationId": started["conversation"]["id"]}
-    client.send_request("terminal/list", named, "first")
+    start_result = client.request("conversation/start", {"folders": [], "options": options})
+    params = {"conversationId": start_result["conversation"]["id"]}
+    client.send_request("terminal/list", params, "first")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_daemon_amid_an_import(held: Held, number: int) -> None:
     client, _ = held()
-    asked, other = (client.send_request("conversation/list") for _ in range(2))
-    client.notify("$/cancelRequest", {"id": other})
-    assert client.error_of(other).code == -32800
+    first_request, second_request = (client.send_request("conversation/list") for _ in range(2))
+    client.notify("$/cancelRequest", {"id": second_request})
+    assert client.error_of(second_request).code == -32800
     client.process.send_signal(number)
     assert client.exit_code() == 0
-    assert client.error_of(asked).code == -31025
+    assert client.error_of(first_request).code == -31025
 
 
 def test_the_end_of_input_ends_the_daemon_amid_an_import(held: Held) -> None:
@@ -100,10 +100,10 @@ def test_a_request_is_cancelled_amid_an_import_and_others_are_answered_after_it(
 
 def test_an_import_for_one_method_holds_up_no_other_and_no_interrupt(held: Held) -> None:
     client, let_go = held("oh_daemon.features.terminal.handlers", start_and_list_terminals)
-    [found] = client.request("daemon/status")["conversations"]
-    named = {"conversationId": found["id"]}
-    behind = client.send_request("terminal/list", named)
-    assert client.request("conversation/interrupt", named)["status"] == "idle"
+    [conversation_load] = client.request("daemon/status")["conversations"]
+    params = {"conversationId": conversation_load["id"]}
+    behind = client.send_request("terminal/list", params)
+    assert client.request("conversation/interrupt", params)["status"] == "idle"
     assert client.request("conversation/list") is not None
     let_go()
     assert client.result_of("first") == client.result_of(behind) == {"terminals": []}
@@ -111,11 +111,11 @@ def test_an_import_for_one_method_holds_up_no_other_and_no_interrupt(held: Held)
 
 def test_an_interrupt_does_not_overtake_what_opens_its_conversation(held: Held) -> None:
     client, let_go = held("oh_daemon.features.terminal.handlers", start_and_list_terminals)
-    [found] = client.request("daemon/status")["conversations"]
-    named = {"conversationId": found["id"]}
-    client.request("conversation/close", named)
-    client.send_request("conversation/open", named)
-    interrupted = client.send_request("conversation/interrupt", named)
+    [conversation_load] = client.request("daemon/status")["conversations"]
+    params = {"conversationId": conversation_load["id"]}
+    client.request("conversation/close", params)
+    client.send_request("conversation/open", params)
+    interrupt_request = client.send_request("conversation/interrupt", params)
     client.request("daemon/status")
     let_go()
-    assert client.result_of(interrupted)["status"] == "idle"
+    assert client.result_of(interrupt_request)["status"] == "idle"

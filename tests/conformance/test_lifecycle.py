@@ -27,10 +27,10 @@ def test_initialize_tells_what_the_daemon_can(spawn: Spawn) -> None:
     assert capabilities["positionEncoding"] == "utf-16"
     assert capabilities["textDocumentSync"] == {"openClose": True, "change": 2, "save": True}
     assert capabilities["workspace"]["workspaceFolders"]["supported"] is True
-    ours = capabilities["experimental"]["ohDaemon"]
-    assert ours["protocolVersion"] == {"major": 1, "minor": 0}
-    assert ours["daemon"]["pid"] == client.process.pid
-    assert ours["methods"]
+    block = capabilities["experimental"]["ohDaemon"]
+    assert block["protocolVersion"] == {"major": 1, "minor": 0}
+    assert block["daemon"]["pid"] == client.process.pid
+    assert block["methods"]
     assert result["serverInfo"]["name"] == "oh-daemon"
 
 

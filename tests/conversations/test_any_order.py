@@ -40,19 +40,21 @@ OFFERED: dict[str, tuple[Json, ...]] = {
 
 def of(client: RawClient, conversation: str, kind: str) -> list[Json]:
     """Return all events of this kind in the conversation so far."""
-    mine = (params["event"] for params in client.events if params["conversationId"] == conversation)
-    return [event for event in mine if event["type"] == kind]
+    own_events = (
+        params["event"] for params in client.events if params["conversationId"] == conversation
+    )
+    return [event for event in own_events if event["type"] == kind]
 
 
 def answer_all(client: RawClient, conversation: str, chance: random.Random) -> None:
     """Answer each approval and question that was ever asked, also those that are decided."""
     for event in of(client, conversation, "approval.requested"):
-        named = {"approvalId": event["approval"]["id"], "digest": event["approval"]["digest"]}
+        params = {"approvalId": event["approval"]["id"], "digest": event["approval"]["digest"]}
         option = chance.choice(["allow-once", "reject"])
-        client.send_request("approval/respond", {**named, "optionId": option})
+        client.send_request("approval/respond", {**params, "optionId": option})
     for event in of(client, conversation, "input.requested"):
-        named = {"inputId": event["input"]["id"], "content": "That."}
-        client.send_request("input/respond", {**named, "action": "accept"})
+        params = {"inputId": event["input"]["id"], "content": "That."}
+        client.send_request("input/respond", {**params, "action": "accept"})
 
 
 def ask_something(client: RawClient, conversation: str, chance: random.Random) -> int | None:
@@ -60,9 +62,9 @@ def ask_something(client: RawClient, conversation: str, chance: random.Random) -
     method = chance.choice(list(OFFERED))
     params = {"conversationId": conversation, **chance.choice(OFFERED[method])}
     if method == "rollback":
-        ended = [event["item"] for event in of(client, conversation, "item.completed")]
-        said = [item["id"] for item in ended if item["kind"] == "userMessage"]
-        params["toItemId"] = chance.choice(said or ["none yet"])
+        items_ended = [event["item"] for event in of(client, conversation, "item.completed")]
+        message_ids = [item["id"] for item in items_ended if item["kind"] == "userMessage"]
+        params["toItemId"] = chance.choice(message_ids or ["none yet"])
     request = client.send_request(f"conversation/{method}", params)
     if chance.random() < 1 / 3 and "wait" not in params:
         client.answer_to(request)
@@ -73,17 +75,17 @@ def ask_something(client: RawClient, conversation: str, chance: random.Random) -
 
 def end(world: World, client: RawClient, conversation: str) -> None:
     """Interrupt and close it; check that its log is whole and nothing in it is left open."""
-    named = {"conversationId": conversation}
-    client.send_request("conversation/open", named)
-    client.request("conversation/interrupt", {**named, "clearQueue": True})
-    client.request("conversation/close", {**named, "ifRunning": "interrupt"})
+    params = {"conversationId": conversation}
+    client.send_request("conversation/open", params)
+    client.request("conversation/interrupt", {**params, "clearQueue": True})
+    client.request("conversation/close", {**params, "ifRunning": "interrupt"})
     records = world.records_of(conversation)
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     n_of = Counter(record["event"]["type"] for record in records)
     assert n_of["turn.started"] == n_of["turn.completed"]
-    ended = {r["itemId"] for r in records if r["event"]["type"] == "item.completed"}
-    begun = {r["itemId"] for r in records if r["event"]["type"] == "item.started"}
-    assert begun <= ended
+    ended_ids = {r["itemId"] for r in records if r["event"]["type"] == "item.completed"}
+    begun_ids = {r["itemId"] for r in records if r["event"]["type"] == "item.started"}
+    assert begun_ids <= ended_ids
 
 
 @pytest.mark.parametrize("n_rounds", [5, pytest.param(300, marks=pytest.mark.full)])
@@ -112,7 +114,7 @@ def test_requests_in_any_order_break_no_rule_and_leave_nothing_open(
         branches = [load["id"] for load in client.request("daemon/status")["conversations"]]
         for conversation in {*both, *branches}:
             end(world, client, conversation)
-        broken = [m for m in client.messages if m.get("error", {}).get("code") == -32603]
-        assert broken == []
+        errors = [m for m in client.messages if m.get("error", {}).get("code") == -32603]
+        assert errors == []
         # This checks that everything is answered, and in order.
         client.settle()

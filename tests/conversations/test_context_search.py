@@ -20,8 +20,8 @@ Json = dict[str, Any]
 
 
 def labels(client: RawClient, query: str, **params: Any) -> list[str]:
-    found = client.request("context/search", {"query": query, **params})["items"]
-    return [item["label"] for item in found]
+    search_items = client.request("context/search", {"query": query, **params})["items"]
+    return [item["label"] for item in search_items]
 
 
 def test_files_are_found_as_git_sees_them_and_open_ones_first(world: World) -> None:
@@ -33,17 +33,17 @@ def test_files_are_found_as_git_sees_them_and_open_ones_first(world: World) -> N
         subprocess.run(command, cwd=world.project, check=True)
     (world.project / "gone_prices.py").unlink()
     client = world.daemon()
-    found = client.request("context/search", {"query": "pri", "kinds": ["file"]})["items"]
+    search_items = client.request("context/search", {"query": "pri", "kinds": ["file"]})["items"]
     uri = (world.project / "shop/prices.py").as_uri()
-    assert found[0] == {
+    assert search_items[0] == {
         "kind": "file",
         "label": "prices.py",
         "detail": "shop",
         "part": {"type": "resourceLink", "uri": uri, "name": "shop/prices.py"},
     }
-    assert [item["label"] for item in found] == ["prices.py", "price_list.py"]
-    other = (world.project / "shop/price_list.py").as_uri()
-    document = {"uri": other, "languageId": "python", "version": 1, "text": "x\n"}
+    assert [item["label"] for item in search_items] == ["prices.py", "price_list.py"]
+    other_uri = (world.project / "shop/price_list.py").as_uri()
+    document = {"uri": other_uri, "languageId": "python", "version": 1, "text": "x\n"}
     client.notify("textDocument/didOpen", {"textDocument": document})
     assert labels(client, "", kinds=["file"])[0] == "price_list.py"
     assert labels(client, "pri", kinds=["file"], limit=1) == ["price_list.py"]
@@ -64,10 +64,10 @@ def test_conversations_and_commands_are_ready_to_be_mentioned(world: World) -> N
     put_away = world.start(client, "Expand them")
     world.turn(client, nth=2)
     client.request("conversation/update", {"conversationId": put_away, "archived": True})
-    found = client.request("context/search", {"query": "exp"})["items"]
-    assert [item["label"] for item in found] == ["/explain", "Explore the prices"]
-    assert [item["kind"] for item in found] == ["command", "conversation"]
-    command, link = (item["part"] for item in found)
+    search_items = client.request("context/search", {"query": "exp"})["items"]
+    assert [item["label"] for item in search_items] == ["/explain", "Explore the prices"]
+    assert [item["kind"] for item in search_items] == ["command", "conversation"]
+    command, link = (item["part"] for item in search_items)
     assert command == {"type": "command", "name": "explain"}
     assert link["uri"] == f"oh-log:/{old}"
     assert labels(client, "exp", conversationId=old) == ["/explain"]
@@ -85,14 +85,14 @@ def test_a_folder_the_changes_and_a_page_are_mentioned_with_their_text(
     commit = ["git", "-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "one"]
     client, changes = world.daemon(), [{"type": "resourceLink", "uri": "oh-git:/diff"}]
     shutil.rmtree(world.project / ".git")
-    refused = client.error("conversation/start", {"content": changes})
-    assert refused.message.endswith("no folder that you trust is in a git repository")
+    error = client.error("conversation/start", {"content": changes})
+    assert error.message.endswith("no folder that you trust is in a git repository")
     for command in (["git", "init", "-q"], ["git", "add", "."]):
         subprocess.run(command, cwd=world.project, check=True)
     client.request("conversation/start", {"content": changes})
     world.turn(client)
-    told = str(world.llm.requests[0].body["messages"][-1]["content"])
-    assert "\n+old = 1\n</resource>" in told, "before the first commit, all is new"
+    message_text = str(world.llm.requests[0].body["messages"][-1]["content"])
+    assert "\n+old = 1\n</resource>" in message_text, "before the first commit, all is new"
     subprocess.run(commit, cwd=world.project, check=True)
     (world.project / "main.py").write_text("new = 2\n")
     site = tmp_path / "site"
@@ -108,13 +108,16 @@ def test_a_folder_the_changes_and_a_page_are_mentioned_with_their_text(
         world.turn(client, nth=2)
         picture = {"type": "resourceLink", "uri": f"http://127.0.0.1:{port}/logo.png"}
         params = {"conversationId": conversation["id"], "content": [{**picture, "fetch": True}]}
-        refused = client.error("conversation/sendMessage", params)
-        assert refused.message.endswith("/logo.png is image/png, not text")
-        with socket.create_server(("127.0.0.1", 0)) as silent:
-            waits = {"type": "resourceLink", "uri": f"http://127.0.0.1:{silent.getsockname()[1]}/"}
+        error = client.error("conversation/sendMessage", params)
+        assert error.message.endswith("/logo.png is image/png, not text")
+        with socket.create_server(("127.0.0.1", 0)) as silent_socket:
+            waits = {
+                "type": "resourceLink",
+                "uri": f"http://127.0.0.1:{silent_socket.getsockname()[1]}/",
+            }
             slow = {**params, "content": [{**waits, "fetch": True}]}
             first = client.send_request("conversation/sendMessage", slow)
-            connection, _ = silent.accept()
+            connection, _ = silent_socket.accept()
             later = {**params, "content": [picture], "wait": "completed"}
             second = client.send_request("conversation/sendMessage", later)
             client.request("conversation/interrupt", {"conversationId": conversation["id"]})
@@ -123,18 +126,18 @@ def test_a_folder_the_changes_and_a_page_are_mentioned_with_their_text(
             assert client.error_of(first).data["kind"] == "requestCancelled"
             connection.close()
         client.result_of(second)
-    told = str(world.llm.requests[1].body["messages"][-1]["content"])
-    assert "\ndeep/list.py\nprices.py\n</resource>" in told
-    assert "\n-old = 1\n+new = 2\n</resource>" in told
-    assert f"<resource uri='{page}'>\nFees\n\nTwo € each.\n</resource>" in told
+    message_text = str(world.llm.requests[1].body["messages"][-1]["content"])
+    assert "\ndeep/list.py\nprices.py\n</resource>" in message_text
+    assert "\n-old = 1\n+new = 2\n</resource>" in message_text
+    assert f"<resource uri='{page}'>\nFees\n\nTwo € each.\n</resource>" in message_text
     assert "logo.png'/>" in str(world.llm.requests[2].body["messages"]), "a mere link is one"
 
 
 def part_of(client: RawClient, query: str, kind: str) -> Json:
-    [found] = client.request("context/search", {"query": query, "kinds": [kind], "limit": 1})[
-        "items"
-    ]
-    return found["part"]
+    [search_items] = client.request(
+        "context/search", {"query": query, "kinds": [kind], "limit": 1}
+    )["items"]
+    return search_items["part"]
 
 
 SYMBOLS: list[Json] = [
@@ -156,16 +159,18 @@ SYMBOLS: list[Json] = [
 
 def test_symbols_come_from_the_editors_language_servers(world: World) -> None:
     client = world.daemon(features={"languageRequests": True})
-    asked: list[Json] = []
+    requests: list[Json] = []
 
     def answer(params: Json) -> Json:
-        asked.append(params)
+        requests.append(params)
         return {"result": SYMBOLS}
 
     client.answer("editor/languageRequest", answer)
-    found = client.request("context/search", {"query": "price", "kinds": ["symbol"]})["items"]
-    assert asked == [{"method": "workspace/symbol", "params": {"query": "price"}}]
-    [symbol] = found
+    search_items = client.request("context/search", {"query": "price", "kinds": ["symbol"]})[
+        "items"
+    ]
+    assert requests == [{"method": "workspace/symbol", "params": {"query": "price"}}]
+    [symbol] = search_items
     assert (symbol["label"], symbol["detail"]) == ("price_of", "Shop, prices.py")
     place = SYMBOLS[0]["location"]
     assert symbol["part"] == {"type": "resourceLink", "name": "price_of", **place}
@@ -193,7 +198,7 @@ def test_a_file_that_was_just_made_is_found_within_seconds(world: World) -> None
     assert labels(client, "brand") == []
     world.start(client)
     world.turn(client)
-    found: list[str] = []
-    while not found:
-        found = labels(client, "brand")
-    assert found == ["brand_new.py"]
+    values: list[str] = []
+    while not values:
+        values = labels(client, "brand")
+    assert values == ["brand_new.py"]

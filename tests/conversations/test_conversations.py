@@ -39,11 +39,11 @@ def test_a_start_says_everything_and_happens_once_per_request_id(world: World) -
     again = client.request("conversation/start", params)
     assert again["duplicate"] is True
     assert again["conversation"]["id"] == info["id"]
-    other = client.error("conversation/start", {**params, "maxSteps": 4})
-    assert (other.code, other.data["kind"]) == (-31016, "idempotencyConflict")
-    created = client.events[0]["event"]
-    assert (created["maxSteps"], created["maxCostUsd"]) == (3, 2.5)
-    assert created["metadata"] == {"ticket": 7}
+    refusal = client.error("conversation/start", {**params, "maxSteps": 4})
+    assert (refusal.code, refusal.data["kind"]) == (-31016, "idempotencyConflict")
+    creation = client.events[0]["event"]
+    assert (creation["maxSteps"], creation["maxCostUsd"]) == (3, 2.5)
+    assert creation["metadata"] == {"ticket": 7}
     [request] = world.llm.requests
     assert "Speak like a pirate." in str(request.body["messages"][0])
     assert {tool["function"]["name"] for tool in request.body["tools"]} == {"think", "finish"}
@@ -52,22 +52,22 @@ def test_a_start_says_everything_and_happens_once_per_request_id(world: World) -
 
 
 def test_no_conversation_starts_in_a_folder_that_is_neither_open_nor_trusted(world: World) -> None:
-    elsewhere, link = world.project.parent / "elsewhere", world.project / "link"
-    elsewhere.mkdir()
-    link.symlink_to(elsewhere)
+    outside, link = world.project.parent / "elsewhere", world.project / "link"
+    outside.mkdir()
+    link.symlink_to(outside)
     (inside := world.project / "inside").mkdir()
     client = world.daemon()
-    for folders in ([elsewhere], [world.project, elsewhere], [link]):
-        named: Json = {"folders": [folder.as_uri() for folder in folders]}
-        error = client.error("conversation/start", {**named, "content": text("go")})
+    for folders in ([outside], [world.project, outside], [link]):
+        params: Json = {"folders": [folder.as_uri() for folder in folders]}
+        error = client.error("conversation/start", {**params, "content": text("go")})
         assert (error.code, error.data["kind"]) == (-31001, "workspaceUntrusted")
         assert "neither open nor trusted" in error.message
-    assert not any(elsewhere.iterdir())
+    assert not any(outside.iterdir())
     assert client.request("conversation/list")["conversations"] == []
     client.request("conversation/start", {"folders": [str(inside)]})
-    client.request("workspace/setTrust", {"folder": str(elsewhere), "trusted": "full"})
-    started = client.request("conversation/start", {"folders": [str(elsewhere)]})
-    assert started["conversation"]["folders"] == [elsewhere.as_uri()]
+    client.request("workspace/setTrust", {"folder": str(outside), "trusted": "full"})
+    start_result = client.request("conversation/start", {"folders": [str(outside)]})
+    assert start_result["conversation"]["folders"] == [outside.as_uri()]
 
 
 def test_a_conversation_reads_the_same_live_closed_and_opened_again(world: World) -> None:
@@ -75,32 +75,32 @@ def test_a_conversation_reads_the_same_live_closed_and_opened_again(world: World
     client = world.daemon()
     conversation = world.start(client)
     world.turn(client)
-    named = {"conversationId": conversation}
-    read_live = client.request("conversation/read", named)
-    client.request("conversation/close", named)
-    error = client.error("conversation/sendMessage", {**named, "content": text("closed?")})
+    params = {"conversationId": conversation}
+    read_live = client.request("conversation/read", params)
+    client.request("conversation/close", params)
+    error = client.error("conversation/sendMessage", {**params, "content": text("closed?")})
     assert (error.code, error.data["kind"]) == (-31002, "conversationNotFound")
     assert "conversation/list" in error.data["hint"]
-    read_closed = client.request("conversation/read", named)
-    assert read_closed["items"] == read_live["items"]
-    kinds = [item["kind"] for item in read_closed["items"]]
+    page_when_closed = client.request("conversation/read", params)
+    assert page_when_closed["items"] == read_live["items"]
+    kinds = [item["kind"] for item in page_when_closed["items"]]
     assert kinds == ["userMessage", "agentMessage", "command", "agentMessage"]
-    opened = client.request("conversation/open", named)
-    assert opened["items"] == read_live["items"]
-    assert (opened["pending"], opened["queue"], opened["repaired"]) == ([], [], [])
-    assert opened["conversation"]["status"] == "idle"
+    open_result = client.request("conversation/open", params)
+    assert open_result["items"] == read_live["items"]
+    assert (open_result["pending"], open_result["queue"], open_result["repaired"]) == ([], [], [])
+    assert open_result["conversation"]["status"] == "idle"
     lines = world.records_of(conversation)
-    whole = client.request("conversation/open", {**named, "replay": "events"})
-    assert whole["events"] == lines[: whole["lastSeq"]]
-    assert whole["hasMore"] is False
+    reopen_result = client.request("conversation/open", {**params, "replay": "events"})
+    assert reopen_result["events"] == lines[: reopen_result["lastSeq"]]
+    assert reopen_result["hasMore"] is False
     part = client.request(
-        "conversation/open", {**named, "replay": "events", "afterSeq": 3, "limit": 2}
+        "conversation/open", {**params, "replay": "events", "afterSeq": 3, "limit": 2}
     )
     assert [event["seq"] for event in part["events"]] == [4, 5]
     assert part["hasMore"] is True
-    assert part["lastSeq"] == whole["lastSeq"]
+    assert part["lastSeq"] == reopen_result["lastSeq"]
     begin = client.request(
-        "conversation/open", {**named, "replay": "events", "afterSeq": 0, "limit": 1}
+        "conversation/open", {**params, "replay": "events", "afterSeq": 0, "limit": 1}
     )
     assert [event["seq"] for event in begin["events"]] == [1]
     world.script(say("Still here."))
@@ -116,14 +116,14 @@ def test_a_plan_that_is_pages_back_comes_with_the_last_page_while_it_may_hold(
     think = call("think", thought="Hm.")
     world.script(call("todo", tasks=tasks), think, think, say("Done."), say("Again."))
     client = world.daemon()
-    named = {"conversationId": world.start(client, "count")}
+    params = {"conversationId": world.start(client, "count")}
     world.turn(client)
-    opened = client.request("conversation/open", {**named, "limit": 2})
-    assert [entry["text"] for entry in opened["plan"]["entries"]] == ["Count"]
-    assert "plan" not in client.request("conversation/open", {**named, "limit": 4})
-    world.send(client, named["conversationId"], "again")
+    open_result = client.request("conversation/open", {**params, "limit": 2})
+    assert [entry["text"] for entry in open_result["plan"]["entries"]] == ["Count"]
+    assert "plan" not in client.request("conversation/open", {**params, "limit": 4})
+    world.send(client, params["conversationId"], "again")
     world.turn(client, nth=2)
-    assert "plan" not in client.request("conversation/open", {**named, "limit": 1})
+    assert "plan" not in client.request("conversation/open", {**params, "limit": 1})
 
 
 def test_pages_of_items_events_and_lists_join_without_hole_or_overlap(world: World) -> None:
@@ -132,57 +132,59 @@ def test_pages_of_items_events_and_lists_join_without_hole_or_overlap(world: Wor
     conversation = world.start(client)
     world.turn(client)
     client.wait_for_event(lambda params: params["event"].get("to") == "idle")
-    named = {"conversationId": conversation}
-    whole = client.request("conversation/read", named)["items"]
+    request_params = {"conversationId": conversation}
+    all_items = client.request("conversation/read", request_params)["items"]
     pages: list[Json] = []
     before: Json = {}
     while True:
-        page = client.request("conversation/read", {**named, "limit": 3, **before})
+        page = client.request("conversation/read", {**request_params, "limit": 3, **before})
         pages = page["items"] + pages
         if "nextBefore" not in page:
             break
         before = {"before": page["nextBefore"]}
-    assert pages == whole
-    last = client.request("conversation/events", named)["lastSeq"]
+    assert pages == all_items
+    last = client.request("conversation/events", request_params)["lastSeq"]
     seqs: list[int] = []
     while len(seqs) < last:
-        page = client.request("conversation/events", {**named, "afterSeq": len(seqs), "limit": 4})
+        page = client.request(
+            "conversation/events", {**request_params, "afterSeq": len(seqs), "limit": 4}
+        )
         seqs += [event["seq"] for event in page["events"]]
         assert page["truncated"] == (len(seqs) < last)
     assert seqs == list(range(1, last + 1))
-    page = client.request("conversation/events", {**named, "beforeSeq": 6, "limit": 2})
+    page = client.request("conversation/events", {**request_params, "beforeSeq": 6, "limit": 2})
     assert [event["seq"] for event in page["events"]] == [4, 5]
-    only = client.request("conversation/events", {**named, "types": ["turn.completed"]})
+    only = client.request("conversation/events", {**request_params, "types": ["turn.completed"]})
     assert [event["event"]["type"] for event in only["events"]] == ["turn.completed"]
     epoch = only["epoch"]
-    client.request("conversation/close", named)
-    assert client.request("conversation/events", named)["epoch"] == epoch
+    client.request("conversation/close", request_params)
+    assert client.request("conversation/events", request_params)["epoch"] == epoch
 
 
 def test_a_page_of_some_types_is_full_however_many_others_are_between(world: World) -> None:
     """A client that reads page by page would take an empty page for the end."""
     world.script(*[call("think", thought=f"{n}") for n in range(40)], say("Done."))
     client = world.daemon()
-    named: Json = {"conversationId": world.start(client)}
+    request_params: Json = {"conversationId": world.start(client)}
     world.turn(client)
     client.wait_for_event(lambda params: params["event"].get("to") == "idle")
-    every = client.request("conversation/events", named)["events"]
-    wanted = {"types": ["turn.started", "turn.completed", "usage.updated"]}
-    expected = [record for record in every if record["event"]["type"] in wanted["types"]]
+    every = client.request("conversation/events", request_params)["events"]
+    filters = {"types": ["turn.started", "turn.completed", "usage.updated"]}
+    expected = [record for record in every if record["event"]["type"] in filters["types"]]
 
     def pages(limit: int, edge: Json, side: str, key: str) -> list[list[Json]]:
-        found: list[list[Json]] = []
+        pages: list[list[Json]] = []
         while True:
-            asked = {**named, **wanted, "limit": limit, **edge}
-            page = client.request("conversation/events", asked)
-            found.append(page["events"])
+            params = {**request_params, **filters, "limit": limit, **edge}
+            page = client.request("conversation/events", params)
+            pages.append(page["events"])
             if not page["truncated"]:
-                return found
+                return pages
             edge = {side: page[key]}
 
     for is_open in (True, False):
         if not is_open:
-            client.request("conversation/close", named)
+            client.request("conversation/close", request_params)
         forwards = pages(10, {"afterSeq": 0}, "afterSeq", "lastSeq")
         backwards = pages(10, {}, "beforeSeq", "firstSeq")
         assert [*chain(*forwards)] == [*chain(*reversed(backwards))] == expected
@@ -199,18 +201,20 @@ def test_lists_are_filtered_and_paged_newest_first(world: World) -> None:
         for title in titles
     ]
     client.request("conversation/close", {"conversationId": ids[0]})
-    found = client.request("conversation/list", {"query": "APPLE"})["conversations"]
-    assert {info["title"] for info in found} == {"one apple", "three Apples"}
+    search_result = client.request("conversation/list", {"query": "APPLE"})["conversations"]
+    assert {info["title"] for info in search_result} == {"one apple", "three Apples"}
     first = client.request("conversation/list", {"limit": 2})
     second = client.request("conversation/list", {"limit": 2, "cursor": first["nextCursor"]})
-    shown = first["conversations"] + second["conversations"]
-    assert sorted(info["id"] for info in shown) == sorted(ids)
+    conversations = first["conversations"] + second["conversations"]
+    assert sorted(info["id"] for info in conversations) == sorted(ids)
     assert "nextCursor" not in second
-    moments = [info["updatedAt"] for info in shown]
+    moments = [info["updatedAt"] for info in conversations]
     assert moments == sorted(moments, reverse=True)
-    here, elsewhere = ({"folder": path.as_uri()} for path in (world.project, world.home))
-    assert len(client.request("conversation/list", here)["conversations"]) == 3
-    assert client.request("conversation/list", elsewhere)["conversations"] == []
+    project_params, home_params = (
+        {"folder": path.as_uri()} for path in (world.project, world.home)
+    )
+    assert len(client.request("conversation/list", project_params)["conversations"]) == 3
+    assert client.request("conversation/list", home_params)["conversations"] == []
     error = client.error("conversation/list", {"cursor": "c"})
     assert (error.code, error.data["kind"]) == (-31015, "cursorInvalid")
 
@@ -257,29 +261,29 @@ def test_a_list_has_what_is_at_work_without_reading_its_log(world: World) -> Non
     conversation = world.start(client)
     world.llm.wait_for_requests(1)
     [meta] = world.project.glob(".openhands/conversations/*/meta.json")
-    kept = meta.stat().st_ino
-    [listed] = client.request("conversation/list")["conversations"]
-    assert (listed["id"], listed["status"]) == (conversation, "running")
-    assert meta.stat().st_ino == kept
+    inode = meta.stat().st_ino
+    [summary] = client.request("conversation/list")["conversations"]
+    assert (summary["id"], summary["status"]) == (conversation, "running")
+    assert meta.stat().st_ino == inode
     client.request("conversation/interrupt", {"conversationId": conversation})
 
 
 def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: World) -> None:
     world.script(say("Hi."))
     client = world.daemon()
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     world.turn(client)
-    info = client.request("conversation/update", {**named, "title": "Plan B"})["conversation"]
+    info = client.request("conversation/update", {**params, "title": "Plan B"})["conversation"]
     assert (info["title"], info["archived"], info["lock"]) == ("Plan B", False, {"mine": True})
-    client.request("conversation/close", named)
-    put_away = client.send_request("conversation/update", {**named, "archived": True})
-    opened = client.send_request("conversation/open", named)
+    client.request("conversation/close", params)
+    put_away = client.send_request("conversation/update", {**params, "archived": True})
+    open_result = client.send_request("conversation/open", params)
     assert client.result_of(put_away)["conversation"]["lock"] == {"mine": False}
-    info = client.result_of(opened)["conversation"]
+    info = client.result_of(open_result)["conversation"]
     assert (info["title"], info["archived"], info["lock"]) == ("Plan B", True, {"mine": True})
     assert client.request("conversation/list")["conversations"] == []
-    [listed] = client.request("conversation/list", {"archived": True})["conversations"]
-    assert listed["title"] == "Plan B"
+    [summary] = client.request("conversation/list", {"archived": True})["conversations"]
+    assert summary["title"] == "Plan B"
     titles = [c["conversation"]["title"] for c in client.notifications("conversation/changed")]
     assert titles[-1] == "Plan B"
 
@@ -287,19 +291,19 @@ def test_a_conversation_is_renamed_and_put_away_also_when_it_is_closed(world: Wo
 @pytest.mark.own_daemon
 def test_a_conversation_works_after_a_change_of_it_that_could_not_be_written(world: World) -> None:
     client = world.daemon()
-    started = client.request("conversation/start", {"options": {"model": "demo"}})
-    named = {"conversationId": started["conversation"]["id"]}
-    client.request("conversation/close", named)
-    log = world.log_of(named["conversationId"])
+    start_result = client.request("conversation/start", {"options": {"model": "demo"}})
+    params = {"conversationId": start_result["conversation"]["id"]}
+    client.request("conversation/close", params)
+    log = world.log_of(params["conversationId"])
     [header] = [line for line in log.read_bytes().splitlines() if b'"kind":"header"' in line]
     room = log.stat().st_size + len(header) + 50
     no_limit, pid = resource.RLIM_INFINITY, client.process.pid
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, no_limit))
-    refused = client.error("conversation/update", {**named, "title": "much " * 30})
-    assert "ulimit -f" in refused.message
+    refusal = client.error("conversation/update", {**params, "title": "much " * 30})
+    assert "ulimit -f" in refusal.message
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (no_limit, no_limit))
-    client.request("conversation/open", named)
-    client.request("conversation/sendMessage", {**named, "content": text("Fix it")})
+    client.request("conversation/open", params)
+    client.request("conversation/sendMessage", {**params, "content": text("Fix it")})
     world.turn(client)
 
 
@@ -311,43 +315,45 @@ def test_a_new_conversation_gets_a_title_from_the_model_unless_the_user_says_no(
     def answer(request: Json) -> Step:
         if "tools" in request:
             return say("Done.")
-        asked = str(request["messages"][-1])
-        return next(step for word, step in titles.items() if word in asked)
+        last_message = str(request["messages"][-1])
+        return next(step for word, step in titles.items() if word in last_message)
 
     world.llm.play(answer)
     world.variables["OH_DAEMON_TITLES"] = ""
     client = world.daemon()
     # A title that never comes, or is refused, neither delays nor fails a turn.
     for nth, word in enumerate(("slow", "refused"), 1):
-        other = world.start(client, word)
+        other_conversation = world.start(client, word)
         assert world.turn(client, nth=nth)["status"] == "completed"
-        [asked] = [r for r in world.llm.wait_for_requests(2 * nth)[-2:] if "tools" not in r.body]
-        assert word == "refused" or not asked.answered.is_set()
-        client.request("conversation/close", {"conversationId": other})
-        assert asked.answered.wait(60)
-        client.request("conversation/delete", {"conversationId": other})
+        [title_request] = [
+            r for r in world.llm.wait_for_requests(2 * nth)[-2:] if "tools" not in r.body
+        ]
+        assert word == "refused" or not title_request.answered.is_set()
+        client.request("conversation/close", {"conversationId": other_conversation})
+        assert title_request.answered.wait(60)
+        client.request("conversation/delete", {"conversationId": other_conversation})
     assert "error.raised" not in [e["event"]["type"] for e in client.events]
     conversation = world.start(client, "Make the code follow RULES.md")
     world.turn(client, nth=3)
-    named = client.wait_for_event(lambda p: p["event"].get("title") == "Prices by rule")
-    assert named["conversationId"] == conversation
-    [listed] = client.request("conversation/list")["conversations"]
-    assert listed["title"] == "Prices by rule"
+    title_event = client.wait_for_event(lambda p: p["event"].get("title") == "Prices by rule")
+    assert title_event["conversationId"] == conversation
+    [summary] = client.request("conversation/list")["conversations"]
+    assert summary["title"] == "Prices by rule"
     client.close()
-    silent = world.daemon(settings={"titles": False})
-    world.start(silent, "Another task")
-    world.turn(silent)
+    client_without_titles = world.daemon(settings={"titles": False})
+    world.start(client_without_titles, "Another task")
+    world.turn(client_without_titles)
     assert len([r for r in world.llm.requests if "tools" not in r.body]) == 3
 
 
 def test_tags_and_metadata_are_set_merged_and_cleared(world: World) -> None:
     world.script(say("Hi."))
     client = world.daemon()
-    named = {"conversationId": world.start(client, metadata={"ticket": "SHOP-7"})}
+    params = {"conversationId": world.start(client, metadata={"ticket": "SHOP-7"})}
     world.turn(client)
 
     def update(**values: Any) -> tuple[list[str], Json]:
-        info = client.request("conversation/update", {**named, **values})["conversation"]
+        info = client.request("conversation/update", {**params, **values})["conversation"]
         return info["tags"], info["metadata"]
 
     assert update(tags=["prices", "bug"]) == (["prices", "bug"], {"ticket": "SHOP-7"})
@@ -355,12 +361,12 @@ def test_tags_and_metadata_are_set_merged_and_cleared(world: World) -> None:
     assert update(metadata={"estimate": {"days": 2}}) == (["prices", "bug"], both)
     assert update(metadata={"ticket": None}) == (["prices", "bug"], {"estimate": {"days": 2}})
     assert update(tags=None, title="Plan B") == ([], {"estimate": {"days": 2}})
-    client.request("conversation/close", named)
+    client.request("conversation/close", params)
     assert update(tags=["late"]) == (["late"], {"estimate": {"days": 2}})
-    [listed] = client.request("conversation/list")["conversations"]
-    assert (listed["title"], listed["tags"]) == ("Plan B", ["late"])
+    [summary] = client.request("conversation/list")["conversations"]
+    assert (summary["title"], summary["tags"]) == ("Plan B", ["late"])
     assert update(metadata=None) == (["late"], {})
-    too_many = {**named, "tags": ["x"] * 21}
+    too_many = {**params, "tags": ["x"] * 21}
     assert client.error("conversation/update", too_many).code == -32602
 
 
@@ -369,20 +375,22 @@ def test_a_conversation_whose_log_is_damaged_can_be_deleted(world: World, damage
     world.script(say("Hi."))
     client = world.daemon()
     conversation = world.start(client)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     world.turn(client)
-    client.request("conversation/close", named)
+    client.request("conversation/close", params)
     log = world.log_of(conversation)
-    header, first, *rest = log.read_bytes().splitlines(keepends=True)
-    damaged = {
+    header, first, *remaining = log.read_bytes().splitlines(keepends=True)
+    damaged_logs = {
         "nothing": [],
-        "no sense": [header, first.replace(b'"title"', b'"name"'), *rest],
+        "no sense": [header, first.replace(b'"title"', b'"name"'), *remaining],
     }
-    log.write_bytes(b"".join(damaged[damage]))
-    client.error("conversation/open", named)
-    assert client.request("conversation/delete", named) == {}
+    log.write_bytes(b"".join(damaged_logs[damage]))
+    client.error("conversation/open", params)
+    assert client.request("conversation/delete", params) == {}
     assert not log.parent.exists()
-    assert [kept.name[:4] for kept in (log.parents[1] / ".trash").iterdir()] == [conversation[:4]]
+    assert [trash_folder.name[:4] for trash_folder in (log.parents[1] / ".trash").iterdir()] == [
+        conversation[:4]
+    ]
 
 
 def test_a_deleted_conversation_goes_to_the_trash_unless_it_is_deleted_for_good(
@@ -403,12 +411,12 @@ def test_a_deleted_conversation_goes_to_the_trash_unless_it_is_deleted_for_good(
         assert client.error("conversation/open", params).code == -31002
         assert not world.log_of(conversation).exists()
     assert client.request("conversation/list")["conversations"] == []
-    told = client.notifications("conversation/changed")
-    gone = [c["conversation"]["id"] for c in told if c["change"] == "deleted"]
-    assert gone == [first, second]
-    [kept] = (world.project / ".openhands/conversations/.trash").iterdir()
-    assert (kept / "events.jsonl").is_file()
-    assert kept.name.startswith(second)
+    changes = client.notifications("conversation/changed")
+    deleted_ids = [c["conversation"]["id"] for c in changes if c["change"] == "deleted"]
+    assert deleted_ids == [first, second]
+    [trash_folder] = (world.project / ".openhands/conversations/.trash").iterdir()
+    assert (trash_folder / "events.jsonl").is_file()
+    assert trash_folder.name.startswith(second)
 
 
 def test_an_ephemeral_conversation_leaves_no_file(world: World) -> None:
@@ -416,8 +424,8 @@ def test_an_ephemeral_conversation_leaves_no_file(world: World) -> None:
     client = world.daemon()
     conversation = world.start(client, ephemeral=True)
     world.turn(client)
-    named = {"conversationId": conversation}
-    assert client.request("conversation/read", named)["items"]
+    params = {"conversationId": conversation}
+    assert client.request("conversation/read", params)["items"]
     assert not world.log_of(conversation).exists()
-    client.request("conversation/close", named)
-    assert client.error("conversation/open", named).code == -31002
+    client.request("conversation/close", params)
+    assert client.error("conversation/open", params).code == -31002

@@ -27,18 +27,18 @@ def test_a_message_sent_while_the_turn_is_being_stopped_starts_the_next_one(worl
     client = world.daemon()
     conversation = world.start(client)
     client.wait_for(lambda m: "started" in (m.get("params") or {}).get("text", ""))
-    named = {"conversationId": conversation}
-    client.send_request("conversation/interrupt", named)
-    sent = [
-        client.send_request("conversation/sendMessage", {**named, "content": text(words)})
+    params = {"conversationId": conversation}
+    client.send_request("conversation/interrupt", params)
+    receipt = [
+        client.send_request("conversation/sendMessage", {**params, "content": text(words)})
         for words in ("first", "second")
     ]
-    dispositions = [client.result_of(request)["disposition"] for request in sent]
+    dispositions = [client.result_of(request)["disposition"] for request in receipt]
     assert dispositions == ["interruptedAndStarted"] * 2
     assert world.turn(client)["status"] == "interrupted"
     world.turn(client, nth=3)
-    said = [item["content"][0]["text"] for item in items(client, "userMessage")]
-    assert said == ["go", "first", "second"]
+    texts = [item["content"][0]["text"] for item in items(client, "userMessage")]
+    assert texts == ["go", "first", "second"]
 
 
 def test_waiting_for_a_message_that_is_removed_is_answered(world: World) -> None:
@@ -46,11 +46,11 @@ def test_waiting_for_a_message_that_is_removed_is_answered(world: World) -> None
     client = world.daemon()
     conversation = world.start(client)
     world.llm.wait_for_requests(1)
-    named = {"conversationId": conversation}
-    message = {**named, "content": text("later"), "delivery": "queue", "wait": "completed"}
+    params = {"conversationId": conversation}
+    message = {**params, "content": text("later"), "delivery": "queue", "wait": "completed"}
     request = client.send_request("conversation/sendMessage", message)
-    queued = client.wait_for_event("message.queued")["event"]["message"]
-    removal = {**named, "op": "remove", "messageId": queued["messageId"]}
+    actual_message = client.wait_for_event("message.queued")["event"]["message"]
+    removal = {**params, "op": "remove", "messageId": actual_message["messageId"]}
     client.request("conversation/queue", removal)
     error = client.error_of(request)
     assert (error.code, error.data["kind"]) == (-31006, "invalidState")
@@ -63,18 +63,18 @@ def test_waiting_for_a_turn_that_is_interrupted_or_closed_is_answered_with_its_e
     world.script(hang(), hang())
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
-    named = {"conversationId": conversation}
-    message = {**named, "content": text("go"), "wait": "completed"}
+    params = {"conversationId": conversation}
+    message = {**params, "content": text("go"), "wait": "completed"}
     first = client.send_request("conversation/sendMessage", message)
     world.llm.wait_for_requests(1)
     turn_id = client.wait_for_event("turn.started")["turnId"]
-    other = client.request("conversation/interrupt", {**named, "turnId": "another"})
-    assert other["status"] == "running"
-    client.request("conversation/interrupt", {**named, "turnId": turn_id})
+    interrupt_result = client.request("conversation/interrupt", {**params, "turnId": "another"})
+    assert interrupt_result["status"] == "running"
+    client.request("conversation/interrupt", {**params, "turnId": turn_id})
     assert client.result_of(first)["turn"]["status"] == "interrupted"
     second = client.send_request("conversation/sendMessage", message)
     world.llm.wait_for_requests(2)
-    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    client.request("conversation/close", {**params, "ifRunning": "pause"})
     assert client.result_of(second)["turn"]["status"] == "interrupted"
 
 
@@ -85,11 +85,11 @@ def test_waiting_for_a_queued_message_is_answered_when_the_conversation_is_close
     client = world.daemon()
     conversation = world.start(client)
     world.llm.wait_for_requests(1)
-    named = {"conversationId": conversation}
-    message = {**named, "content": text("later"), "delivery": "queue", "wait": "completed"}
+    params = {"conversationId": conversation}
+    message = {**params, "content": text("later"), "delivery": "queue", "wait": "completed"}
     request = client.send_request("conversation/sendMessage", message)
     client.wait_for_event("message.queued")
-    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    client.request("conversation/close", {**params, "ifRunning": "pause"})
     error = client.error_of(request)
     assert (error.code, error.data["kind"]) == (-31006, "invalidState")
     assert "closed" in error.message
@@ -100,22 +100,22 @@ def test_everybody_who_waits_is_answered_when_the_log_is_lost(world: World) -> N
     world.script(held(call("think", thought="x"), gate))
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
-    named = {"conversationId": conversation}
-    message = {**named, "content": text("go"), "wait": "completed"}
-    running = client.send_request("conversation/sendMessage", message)
+    params = {"conversationId": conversation}
+    message = {**params, "content": text("go"), "wait": "completed"}
+    receipt = client.send_request("conversation/sendMessage", message)
     world.llm.wait_for_requests(1)
-    queued = client.send_request("conversation/sendMessage", {**message, "delivery": "queue"})
+    sent_message = client.send_request("conversation/sendMessage", {**message, "delivery": "queue"})
     client.wait_for_event("message.queued")
     log = world.log_of(conversation)
     log.rename(log.with_name("away"))
     gate.set()
-    for waiting in (running, queued):
-        error = client.error_of(waiting)
+    for turn in (receipt, sent_message):
+        error = client.error_of(turn)
         assert (error.code, error.data["kind"]) == (-31031, "storage")
-    assert client.error("conversation/interrupt", named).data["kind"] == "storage"
-    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    assert client.error("conversation/interrupt", params).data["kind"] == "storage"
+    client.request("conversation/close", {**params, "ifRunning": "pause"})
     log.with_name("away").rename(log)
-    client.request("conversation/open", named)
+    client.request("conversation/open", params)
 
 
 # Two processes that escape from their parent, their session and the tag in their environment; one
@@ -176,16 +176,16 @@ def test_a_daemon_that_ends_in_any_way_leaves_nothing_and_a_true_record(
     daemon = client.request("daemon/status")["pid"]
     conversation = world.start(client)
     client.wait_for(lambda m: "started" in (m.get("params") or {}).get("text", ""))
-    started = [child.pid for child in psutil.Process(daemon).children(recursive=True)]
+    child_pids = [child.pid for child in psutil.Process(daemon).children(recursive=True)]
     fugitives = [int(pid) for pid in (world.project / "pids").read_text().split()]
-    assert set(fugitives) < set(started)
+    assert set(fugitives) < set(child_pids)
     end(client, daemon)
-    wait_until_gone([daemon, *started])
+    wait_until_gone([daemon, *child_pids])
     if end is sigkill:
         return
     events = [record["event"] for record in world.records_of(conversation)]
-    ended = [event for event in events if event["type"] == "turn.completed"]
-    assert [event["turn"]["status"] for event in ended] == ["interrupted"]
+    turn_ends = [event for event in events if event["type"] == "turn.completed"]
+    assert [event["turn"]["status"] for event in turn_ends] == ["interrupted"]
     [item] = [
         event["item"]
         for event in events
@@ -193,8 +193,8 @@ def test_a_daemon_that_ends_in_any_way_leaves_nothing_and_a_true_record(
     ]
     assert item["status"] == "cancelled"
     if end is end_of_input:
-        named = {"conversationId": conversation}
-        info = world.daemon().request("conversation/open", named)["conversation"]
+        params = {"conversationId": conversation}
+        info = world.daemon().request("conversation/open", params)["conversation"]
         assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
 
 
@@ -240,9 +240,9 @@ def test_an_agent_that_goes_in_circles_is_stopped_and_the_user_frees_it(
     conversation = world.start(client)
     assert world.turn(client)["stopReason"] == "stuck"
     assert wait_for_status(client, "paused")["event"]["reason"] == "stuck"
-    found = [e["event"] for e in client.events if e["event"]["type"] == "stuck.detected"]
-    nudged = [(pattern, "nudged")] if pattern != "monologue" else []
-    assert [(f["pattern"], f["outcome"]) for f in found] == [*nudged, (pattern, "stopped")]
+    events = [e["event"] for e in client.events if e["event"]["type"] == "stuck.detected"]
+    nudges = [(pattern, "nudged")] if pattern != "monologue" else []
+    assert [(f["pattern"], f["outcome"]) for f in events] == [*nudges, (pattern, "stopped")]
     assert len(world.llm.requests) == len(steps)
     client.notify("workspace/didChangeConfiguration", {"settings": {"ohDaemon": NO_SETTINGS}})
     if pattern == "identicalCalls":
@@ -250,8 +250,8 @@ def test_an_agent_that_goes_in_circles_is_stopped_and_the_user_frees_it(
     else:
         world.send(client, conversation, "try another way")
     assert world.turn(client, nth=2)["finalText"] == "Something else."
-    told = json.dumps(world.llm.requests[-1].body["messages"])
-    assert told.count(items(client, "notice")[-1]["note"]) == len(found)
+    messages_text = json.dumps(world.llm.requests[-1].body["messages"])
+    assert messages_text.count(items(client, "notice")[-1]["note"]) == len(events)
 
 
 def test_what_never_fits_into_the_window_ends_the_turn_and_a_message_goes_on(world: World) -> None:

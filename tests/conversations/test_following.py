@@ -15,11 +15,11 @@ WITHIN_S = 90
 def test_one_that_its_writer_has_closed_is_not_taken_for_one_that_lives(tmp_path: Path) -> None:
     commit, place = CommitThread(), tmp_path / "c1"
     writer = open_log(place, commit, create=True).log
-    followed = Followed(place, {}, ())
+    followed_log = Followed(place, {}, ())
     over = SimpleQueue[bool]()
-    followed.start(lambda: over.put(followed.is_live))
-    assert followed.is_live
+    followed_log.start(lambda: over.put(followed_log.is_live))
+    assert followed_log.is_live
     writer.close()
     assert over.get(timeout=WITHIN_S) is False
-    followed.leave()
+    followed_log.leave()
     commit.close()

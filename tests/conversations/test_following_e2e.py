@@ -40,29 +40,29 @@ def test_a_second_window_sees_every_event_live_once_and_in_order(world: World) -
     first, second = world.daemon(), world.daemon()
     conversation = world.start(first)
     first.wait_for_event(lambda e: e["event"].get("item", {}).get("exitCode") == 0)
-    named = {"conversationId": conversation}
-    opened = second.request("conversation/open", {**named, "replay": "events", "afterSeq": 0})
-    info = opened["conversation"]
+    params = {"conversationId": conversation}
+    open_result = second.request("conversation/open", {**params, "replay": "events", "afterSeq": 0})
+    info = open_result["conversation"]
     assert (info["lock"], info["status"]) == (
         {"mine": False, "pid": first.process.pid},
         "running",
     )
-    seqs = [record["seq"] for record in opened["events"]]
-    assert seqs == list(range(1, opened["lastSeq"] + 1))
-    again = second.request("conversation/open", named)
+    seqs = [record["seq"] for record in open_result["events"]]
+    assert seqs == list(range(1, open_result["lastSeq"] + 1))
+    again = second.request("conversation/open", params)
     assert [item["kind"] for item in again["items"]][-1] == "command"
     gate.set()
     for client in (first, second):
         assert world.turn(client)["finalText"] == "Done."
         wait_for_status(client, "idle")
-    assert second.events == first.events[opened["lastSeq"] :]
+    assert second.events == first.events[open_result["lastSeq"] :]
     assert not second.notifications("conversation/delta")
     ref = next(item for item in again["items"] if item["kind"] == "command")["outputRef"]
-    output = second.request("output/read", {**named, "outputRef": ref, "limit": 10})
+    output = second.request("output/read", {**params, "outputRef": ref, "limit": 10})
     assert output["text"] == "1\n2\n3\n4\n5\n"
     second.wait_for(lambda message: message.get("method") == "conversation/changed")
-    told = second.notifications("conversation/changed")
-    assert [each["conversation"]["status"] for each in told] == ["idle"]
+    changes = second.notifications("conversation/changed")
+    assert [each["conversation"]["status"] for each in changes] == ["idle"]
 
 
 def test_what_would_change_it_is_refused_with_the_way_out(world: World) -> None:
@@ -72,9 +72,9 @@ def test_what_would_change_it_is_refused_with_the_way_out(world: World) -> None:
         client.answer("approval/request", keep_waiting)
     conversation = world.start(first, options={"approval": "askAlways"})
     wait_for_status(first, "waiting")
-    named = {"conversationId": conversation}
-    opened = second.request("conversation/open", named)
-    [approval] = opened["pending"]
+    request_params = {"conversationId": conversation}
+    open_result = second.request("conversation/open", request_params)
+    [approval] = open_result["pending"]
     answer = {"digest": approval["digest"], "optionId": "allow-once"}
     for method, params in {
         "conversation/sendMessage": {"content": text("no")},
@@ -88,7 +88,7 @@ def test_what_would_change_it_is_refused_with_the_way_out(world: World) -> None:
         "changes/revert": {},
         "approval/respond": {"approvalId": approval["id"], **answer},
     }.items():
-        error = second.error(method, {**named, **params})
+        error = second.error(method, {**request_params, **params})
         assert (method, error.code) == (method, -31004)
         assert f"process {first.process.pid}" in error.message
         assert "close it there" in error.message
@@ -108,18 +108,18 @@ def test_who_closes_it_here_hears_no_more_of_it(world: World) -> None:
     first, second = world.daemon(), world.daemon()
     conversation = world.start(first)
     wait_for_status(first, "idle")
-    named = {"conversationId": conversation}
-    second.request("conversation/open", named)
-    assert second.request("conversation/close", named) == {}
-    assert second.error("conversation/close", named).code == -31002
+    params = {"conversationId": conversation}
+    second.request("conversation/open", params)
+    assert second.request("conversation/close", params) == {}
+    assert second.error("conversation/close", params).code == -31002
     world.send(first, conversation, "more", wait="completed")
     wait_for_status(first, "idle", nth=2)
-    last = second.request("conversation/open", named)["lastSeq"]
+    last = second.request("conversation/open", params)["lastSeq"]
     world.send(first, conversation, "and more", wait="completed")
     world.turn(second)
     assert second.events[0]["seq"] == last + 1
     # None of this changes which process owns it.
-    assert first.request("conversation/open", named)["conversation"]["lock"] == {"mine": True}
+    assert first.request("conversation/open", params)["conversation"]["lock"] == {"mine": True}
 
 
 def test_when_the_other_process_is_killed_this_one_is_told_and_takes_it_over(
@@ -128,21 +128,21 @@ def test_when_the_other_process_is_killed_this_one_is_told_and_takes_it_over(
     world.script(call("terminal", command="echo begun; sleep 300", timeout_s=600))
     first, second = world.daemon(), world.daemon()
     conversation = world.start(first)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     first.wait_for(lambda m: "begun" in (m.get("params") or {}).get("text", ""))
-    assert not second.request("conversation/open", named)["conversation"]["lock"]["mine"]
+    assert not second.request("conversation/open", params)["conversation"]["lock"]["mine"]
     first.kill()
     wait_until_freed(second, conversation)
-    opened = second.request("conversation/open", named)
-    info = opened["conversation"]
+    open_result = second.request("conversation/open", params)
+    info = open_result["conversation"]
     assert (info["lock"], info["status"], info["statusReason"]) == (
         {"mine": True},
         "paused",
         "daemonRestarted",
     )
-    assert opened["items"][-1]["reason"] == "outcomeUnknown"
+    assert open_result["items"][-1]["reason"] == "outcomeUnknown"
     world.script(say("Gone on."))
-    second.request("conversation/resume", named)
+    second.request("conversation/resume", params)
     assert world.turn(second)["finalText"] == "Gone on."
     seqs = [record["seq"] for record in world.records_of(conversation)]
     assert seqs == list(range(1, len(seqs) + 1))
@@ -154,22 +154,22 @@ def test_when_the_other_window_is_done_with_it_this_one_may_open_it(world: World
     first, second = world.daemon(), world.daemon()
     conversation = world.start(first)
     wait_for_status(first, "idle")
-    named = {"conversationId": conversation}
-    second.request("conversation/open", named)
-    [listed] = second.request("conversation/list")["conversations"]
-    assert listed["lock"] == {"mine": False, "pid": first.process.pid}
+    params = {"conversationId": conversation}
+    second.request("conversation/open", params)
+    [summary] = second.request("conversation/list")["conversations"]
+    assert summary["lock"] == {"mine": False, "pid": first.process.pid}
     if way == "close":
-        first.request("conversation/close", named)
+        first.request("conversation/close", params)
     else:
         first.close()
     wait_until_freed(second, conversation)
-    [listed] = second.request("conversation/list")["conversations"]
-    assert listed["lock"] == {"mine": False}
-    closed = [e["event"]["type"] for e in second.events]
-    assert closed == (["conversation.closed"] if way == "close" else [])
-    opened = second.request("conversation/open", named)
-    assert opened["conversation"]["lock"] == {"mine": True}
-    assert content_of(opened["items"][0]) == "go"
+    [summary] = second.request("conversation/list")["conversations"]
+    assert summary["lock"] == {"mine": False}
+    event_types = [e["event"]["type"] for e in second.events]
+    assert event_types == (["conversation.closed"] if way == "close" else [])
+    open_result = second.request("conversation/open", params)
+    assert open_result["conversation"]["lock"] == {"mine": True}
+    assert content_of(open_result["items"][0]) == "go"
     world.send(second, conversation, "more")
     assert world.turn(second)["finalText"] == "Again."
 
@@ -181,8 +181,8 @@ def test_lists_say_which_conversations_another_window_has_open(world: World) -> 
     wait_for_status(first, "idle")
     locks = [{"mine": False, "pid": first.process.pid}, {"mine": False}]
     for lock in locks:
-        [listed] = second.request("conversation/list")["conversations"]
-        assert (listed["id"], listed["lock"]) == (conversation, lock)
+        [summary] = second.request("conversation/list")["conversations"]
+        assert (summary["id"], summary["lock"]) == (conversation, lock)
         first.kill()
 
 
@@ -191,14 +191,14 @@ def test_when_the_log_is_deleted_this_one_is_told(world: World) -> None:
     first, second = world.daemon(), world.daemon()
     conversation = world.start(first)
     wait_for_status(first, "idle")
-    named = {"conversationId": conversation}
-    second.request("conversation/open", named)
+    params = {"conversationId": conversation}
+    second.request("conversation/open", params)
     folder = world.log_of(conversation).parent
     # The first daemon may just be writing something beside the log.
     while folder.exists():
         shutil.rmtree(folder, ignore_errors=True)
     wait_until_freed(second, conversation)
-    assert second.error("conversation/open", named).code == -31002
+    assert second.error("conversation/open", params).code == -31002
 
 
 def test_where_nothing_tells_of_changes_it_is_read_anew_and_taken_over(world: World) -> None:
@@ -209,16 +209,16 @@ def test_where_nothing_tells_of_changes_it_is_read_anew_and_taken_over(world: Wo
     inject = ("-e", "trace=inotify_init1", "-e", "inject=inotify_init1:error=EMFILE")
     second = world.raw(prefix=("strace", "-f", "-qq", "-o", "/dev/null", *inject))
     second.initialize([world.project])
-    named = {"conversationId": conversation}
-    before = second.request("conversation/open", named)
+    params = {"conversationId": conversation}
+    before = second.request("conversation/open", params)
     assert before["conversation"]["lock"]["mine"] is False
     world.send(first, conversation, "more", wait="completed")
     wait_for_status(first, "idle", nth=2)
-    after = second.request("conversation/open", named)
+    after = second.request("conversation/open", params)
     assert [item["text"] for item in after["items"][1::2]] == ["One.", "Two."]
     assert (second.events, after["lastSeq"] > before["lastSeq"]) == ([], True)
     first.kill()
-    assert second.request("conversation/open", named)["conversation"]["lock"] == {"mine": True}
+    assert second.request("conversation/open", params)["conversation"]["lock"] == {"mine": True}
 
 
 def test_many_events_of_another_window_arrive_whole(world: World) -> None:

@@ -19,10 +19,10 @@ def test_mirrors_come_from_the_users_files_and_variables(tmp_path: Path) -> None
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    named = registries_of(tmp_path, {"UV_DEFAULT_INDEX": "https://uv.test/simple"})
-    assert set(named) >= {
+    variables = registries_of(tmp_path, {"UV_DEFAULT_INDEX": "https://uv.test/simple"})
+    assert set(variables) >= {
         *PUBLIC,
         *("pip.test:8443", "more.test", "most.test", "npm.test", "ours.test", "cargo.test"),
         *("go.test", "uv.test"),
     }
-    assert not {name for name in named if "proxy.test" in name}
+    assert not {name for name in variables if "proxy.test" in name}

@@ -67,21 +67,21 @@ def test_a_model_that_does_it_passes_and_one_that_does_not_fails(name: str, worl
     with pytest.raises(AssertionError):
         scenario.check(Done(folder, "I could not do it."))
     world.script(*SOLUTIONS[name])
-    ran = carry_out(scenario, folder, environment(world.home, **world.environment))
-    assert ran.code == 0, ran.err
-    scenario.check(Done(folder, ran.out))
+    outcome = carry_out(scenario, folder, environment(world.home, **world.environment))
+    assert outcome.code == 0, outcome.err
+    scenario.check(Done(folder, outcome.out))
 
 
 def test_without_a_model_it_is_said_what_to_set(tmp_path: Path) -> None:
     outer = {name: value for name, value in os.environ.items() if "XDIST" not in name}
-    kept = environment(tmp_path).keys() & outer.keys()
-    done = subprocess.run(
+    names_kept = environment(tmp_path).keys() & outer.keys()
+    outcome = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--live", "tests/live"],
         cwd=ROOT,
-        env={name: outer[name] for name in kept if not name.startswith("OH_DAEMON")},
+        env={name: outer[name] for name in names_kept if not name.startswith("OH_DAEMON")},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == pytest.ExitCode.USAGE_ERROR
-    assert "set a provider's key (ANTHROPIC_API_KEY" in done.stdout + done.stderr
+    assert outcome.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "set a provider's key (ANTHROPIC_API_KEY" in outcome.stdout + outcome.stderr

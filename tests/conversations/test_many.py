@@ -79,12 +79,12 @@ def test_one_that_hangs_holds_up_neither_the_others_nor_the_protocol(world: Worl
     ]
     client.request("conversation/interrupt", {"conversationId": slow[1]})
     gate.set()
-    ended = client.wait_for_event(
+    end_event = client.wait_for_event(
         lambda params: (
             params["conversationId"] == slow[0] and params["event"]["type"] == "turn.completed"
         )
     )
-    assert ended["event"]["turn"]["finalText"] == "Late."
+    assert end_event["event"]["turn"]["finalText"] == "Late."
 
 
 def test_a_conversation_answers_at_once_while_its_model_hangs_and_while_its_command_runs(
@@ -103,17 +103,19 @@ def test_a_conversation_answers_at_once_while_its_model_hangs_and_while_its_comm
 
 
 def answer_everything(world: World, client: RawClient, conversation: str) -> None:
-    named = {"conversationId": conversation}
+    request_params = {"conversationId": conversation}
     for method in ("read", "events"):
-        assert client.request(f"conversation/{method}", named)
-    client.request("tool/list", named)
-    client.request("conversation/setOption", {**named, "optionId": "mode", "value": "autoEdit"})
-    queued = world.send(client, conversation, "later", delivery="queue")
-    params = {**named, "op": "remove", "messageId": queued["messageId"]}
+        assert client.request(f"conversation/{method}", request_params)
+    client.request("tool/list", request_params)
+    client.request(
+        "conversation/setOption", {**request_params, "optionId": "mode", "value": "autoEdit"}
+    )
+    receipt = world.send(client, conversation, "later", delivery="queue")
+    params = {**request_params, "op": "remove", "messageId": receipt["messageId"]}
     client.request("conversation/queue", params)
     assert world.send(client, conversation, "left")["disposition"] == "steered"
-    assert client.request("conversation/pause", {**named, "when": "step"})["turnId"]
-    assert client.request("conversation/interrupt", named)["status"] == "interrupted"
+    assert client.request("conversation/pause", {**request_params, "when": "step"})["turnId"]
+    assert client.request("conversation/interrupt", request_params)["status"] == "interrupted"
 
 
 def test_the_status_of_the_daemon_waits_for_no_worker(world: World) -> None:
@@ -121,8 +123,8 @@ def test_the_status_of_the_daemon_waits_for_no_worker(world: World) -> None:
     client.request("daemon/status")  # The first one may wait for the self-test of the sandbox.
     gate: Future[object] = Future()
     client.answer("editor/languageRequest", lambda _params: gate)
-    wanted = {"query": "price", "kinds": ["symbol"]}
-    searches = [client.send_request("context/search", wanted) for _ in range(8)]
+    symbol_params = {"query": "price", "kinds": ["symbol"]}
+    searches = [client.send_request("context/search", symbol_params) for _ in range(8)]
     client.wait_for(lambda m: m.get("method") == "editor/languageRequest", nth=4)
     assert client.request("daemon/status")["conversations"] == []
     gate.set_result({"result": []})
@@ -140,8 +142,8 @@ def test_no_more_turns_run_at_once_than_the_settings_allow(world: World) -> None
     world.llm.wait_for_requests(1)
     world.start(client, "second")
     client.request("daemon/status")
-    opened = time.monotonic()
+    start_s = time.monotonic()
     gate.set()
     client.wait_for_event("turn.completed", nth=2)
     [_, second] = world.llm.requests
-    assert second.arrived > opened
+    assert second.arrived > start_s

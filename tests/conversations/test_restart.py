@@ -82,10 +82,10 @@ def test_a_kill_at_any_moment_loses_nothing_that_was_shown(world: World, n_round
         agent.version()
     client = world.daemon()
     reopen(client, conversation)
-    left = {path.name for path in world.project.iterdir()} - {"ran.txt"}
-    assert left == {".git", ".openhands", "versions.txt"}
-    ran = (world.project / "ran.txt").read_text().split()
-    assert len(ran) == len(set(ran))
+    names = {path.name for path in world.project.iterdir()} - {"ran.txt"}
+    assert names == {".git", ".openhands", "versions.txt"}
+    words = (world.project / "ran.txt").read_text().split()
+    assert len(words) == len(set(words))
 
 
 def kill_after(client: RawClient, n_messages: int) -> None:
@@ -97,11 +97,11 @@ def kill_after(client: RawClient, n_messages: int) -> None:
 
 
 def reopen(client: RawClient, conversation: str) -> None:
-    opened = client.request("conversation/open", {"conversationId": conversation})
-    info = opened["conversation"]
+    open_result = client.request("conversation/open", {"conversationId": conversation})
+    info = open_result["conversation"]
     assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
-    unfinished = {"pending", "awaitingApproval", "running"}
-    assert not [item for item in opened["items"] if item["status"] in unfinished]
+    open_states = {"pending", "awaitingApproval", "running"}
+    assert not [item for item in open_result["items"] if item["status"] in open_states]
     assert "turnId" not in info
 
 
@@ -144,19 +144,19 @@ def test_a_command_under_way_is_never_run_again_and_the_queue_is_kept(world: Wor
 
     conversation = killed(world, until)
     client = world.daemon()
-    opened = client.request("conversation/open", {"conversationId": conversation})
-    info = opened["conversation"]
+    open_result = client.request("conversation/open", {"conversationId": conversation})
+    info = open_result["conversation"]
     assert (info["status"], info["statusReason"]) == ("paused", "daemonRestarted")
-    [item] = [item for item in opened["items"] if item["kind"] == "command"]
+    [item] = [item for item in open_result["items"] if item["kind"] == "command"]
     assert (item["status"], item["reason"]) == ("cancelled", "outcomeUnknown")
     assert content_of(item).endswith("Check before you repeat it.\nstarted\n")
-    assert [message["content"] for message in opened["queue"]] == [text("and then this")]
+    assert [message["content"] for message in open_result["queue"]] == [text("and then this")]
     world.script(say("I looked."), say("Then this."))
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client)["finalText"] == "I looked."
     assert world.turn(client, nth=2)["finalText"] == "Then this."
-    told = [m for m in world.llm.requests[1].body["messages"] if m["role"] == "tool"]
-    assert "outcome is unknown" in str(told[0]["content"])
+    tool_messages = [m for m in world.llm.requests[1].body["messages"] if m["role"] == "tool"]
+    assert "outcome is unknown" in str(tool_messages[0]["content"])
     assert (world.project / "ran.txt").read_text().split() == ["ran"]
 
 
@@ -164,8 +164,8 @@ def test_what_was_said_before_a_kill_stands_there_and_the_model_knows_that_it_wa
     world: World,
 ) -> None:
     gate = threading.Event()
-    said = calls(reason("Hm, a story."), say("Half of it. The rest.", n_chunks=2))
-    world.script(held(said, gate, after=2), say("The other half."), say("Yes."))
+    steps = calls(reason("Hm, a story."), say("Half of it. The rest.", n_chunks=2))
+    world.script(held(steps, gate, after=2), say("The other half."), say("Yes."))
 
     def until(client: RawClient, _conversation: str) -> None:
         client.wait_for(lambda m: "Half of" in (m.get("params") or {}).get("text", ""))
@@ -174,11 +174,11 @@ def test_what_was_said_before_a_kill_stands_there_and_the_model_knows_that_it_wa
     conversation = killed(world, until)
     gate.set()
     client = world.daemon()
-    opened = client.request("conversation/open", {"conversationId": conversation})
-    cut = ("cancelled", "outcomeUnknown")
-    assert [(i["kind"], i["text"], i["status"], i["reason"]) for i in opened["items"][1:]] == [
-        ("reasoning", "Hm, a story.", *cut),
-        ("agentMessage", "Half of it.", *cut),
+    open_result = client.request("conversation/open", {"conversationId": conversation})
+    outcomes = ("cancelled", "outcomeUnknown")
+    assert [(i["kind"], i["text"], i["status"], i["reason"]) for i in open_result["items"][1:]] == [
+        ("reasoning", "Hm, a story.", *outcomes),
+        ("agentMessage", "Half of it.", *outcomes),
     ]
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client)["finalText"] == "The other half."
@@ -205,17 +205,17 @@ def test_what_was_seen_before_a_restart_need_not_be_seen_again(world: World) -> 
     client.request("conversation/open", {"conversationId": conversation})
     world.send(client, conversation, "go on")
     world.turn(client)
-    viewed, edited = items(client, "fileChange")[-2:]
-    [changed] = [each for each in items(client, "toolCall") if each["status"] == "failed"]
-    assert "since you read it" not in content_of(viewed) + content_of(edited)
-    assert "it changed since you read it" in content_of(changed)
+    view_item, edit_item = items(client, "fileChange")[-2:]
+    [failed_call] = [each for each in items(client, "toolCall") if each["status"] == "failed"]
+    assert "since you read it" not in content_of(view_item) + content_of(edit_item)
+    assert "it changed since you read it" in content_of(failed_call)
     assert (world.project / "edited").read_bytes() == b"one\r\nx\r\ntWO\r\n"
 
 
-def cut_after(log: Path, wanted: Callable[[Json], bool], torn: bytes = b"") -> None:
+def cut_after(log: Path, is_expected: Callable[[Json], bool], torn: bytes = b"") -> None:
     """Leave the log as a kill right after this event would."""
     lines = log.read_bytes().splitlines(keepends=True)
-    [end] = [n for n, line in enumerate(lines) if wanted(json.loads(line).get("event", {}))]
+    [end] = [n for n, line in enumerate(lines) if is_expected(json.loads(line).get("event", {}))]
     log.write_bytes(b"".join(lines[: end + 1]) + torn)
 
 
@@ -234,8 +234,8 @@ def test_an_action_that_was_allowed_and_not_begun_runs_once_after_the_restart(
     (world.project / "ran.txt").unlink()
     cut_after(world.log_of(conversation), lambda event: event.get("type") == "approval.resolved")
     again = world.daemon()
-    opened = again.request("conversation/open", {"conversationId": conversation})
-    assert (opened["conversation"]["status"], opened["pending"]) == ("paused", [])
+    open_result = again.request("conversation/open", {"conversationId": conversation})
+    assert (open_result["conversation"]["status"], open_result["pending"]) == ("paused", [])
     assert not (world.project / "ran.txt").exists()
     world.script(say("Gone on."))
     again.request("conversation/resume", {"conversationId": conversation})
@@ -253,8 +253,10 @@ def test_a_torn_last_line_is_cut_and_reported_and_the_conversation_goes_on(world
     with world.log_of(conversation).open("ab") as log:
         log.write(b'{"v":1,"seq":99,"event":{"type":"item.st')
     again = world.daemon()
-    opened = again.request("conversation/open", {"conversationId": conversation})
-    assert any("torn" in note or "cut" in note for note in opened["repaired"]), opened["repaired"]
+    open_result = again.request("conversation/open", {"conversationId": conversation})
+    assert any("torn" in note or "cut" in note for note in open_result["repaired"]), open_result[
+        "repaired"
+    ]
     world.send(again, conversation, "go on")
     assert world.turn(again)["finalText"] == "Two."
     seqs = [record["seq"] for record in world.records_of(conversation)]
@@ -265,25 +267,32 @@ def test_a_start_is_repeated_safely_after_the_daemon_died(world: World) -> None:
     world.script(say("Once."))
     params: Json = {"content": text("go"), "clientRequestId": "repeated"}
     first = world.daemon()
-    started = first.request("conversation/start", params)
-    conversation = started["conversation"]["id"]
+    start_result = first.request("conversation/start", params)
+    conversation = start_result["conversation"]["id"]
     world.turn(first)
     wait_for_status(first, "idle")
     first.kill()
     second = world.daemon()
     again = second.request("conversation/start", params)
     assert (again["duplicate"], again["conversation"]["id"]) == (True, conversation)
-    assert (again["messageId"], again["turnId"]) == (started["messageId"], started["turnId"])
+    assert (again["messageId"], again["turnId"]) == (
+        start_result["messageId"],
+        start_result["turnId"],
+    )
     assert len(world.llm.requests) == 1
-    sent = {"conversationId": conversation, "content": text("more"), "clientMessageId": "m-1"}
+    request_params = {
+        "conversationId": conversation,
+        "content": text("more"),
+        "clientMessageId": "m-1",
+    }
     world.script(say("Twice."))
-    answer = second.request("conversation/sendMessage", sent)
+    answer = second.request("conversation/sendMessage", request_params)
     world.turn(second)
     second.kill()
     third = world.daemon()
     third.request("conversation/open", {"conversationId": conversation})
-    repeated = third.request("conversation/sendMessage", sent)
-    assert repeated == {**answer, "duplicate": True}
+    second_receipt = third.request("conversation/sendMessage", request_params)
+    assert second_receipt == {**answer, "duplicate": True}
     assert items(third, "userMessage") == []
 
 
@@ -296,11 +305,11 @@ def test_a_repeated_start_sends_the_message_that_a_kill_cut_off(world: World) ->
     first.kill()
     # What a kill between the two writes of a start leaves: the conversation, and no message.
     log = world.log_of(conversation)
-    header, created, *_ = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(header + created)
+    header, creation, *_ = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(header + creation)
     second = world.daemon()
     again = second.request("conversation/start", params)
     assert (again["conversation"]["id"], again.get("duplicate")) == (conversation, None)
     assert world.turn(second)["finalText"] == "Heard."
-    repeated = second.request("conversation/start", params)
-    assert (repeated["duplicate"], repeated["turnId"]) == (True, again["turnId"])
+    start_result = second.request("conversation/start", params)
+    assert (start_result["duplicate"], start_result["turnId"]) == (True, again["turnId"])

@@ -51,14 +51,14 @@ def test_the_writer_of_all_fronts_writes_it(make: MakeFraming, tmp_path: Path) -
         assert outbox.close(60)
     answer = {"jsonrpc": "2.0", "id": "a", "result": {"text": "a\nb"}}
     note: dict[str, Any] = {"jsonrpc": "2.0", "method": "x/y", "params": {}}
-    written = (tmp_path / "sent").read_bytes()
-    assert read(tmp_path, make(), written) == [Message(answer), Message(note)]
+    data = (tmp_path / "sent").read_bytes()
+    assert read(tmp_path, make(), data) == [Message(answer), Message(note)]
 
 
 @both
 def test_a_body_that_is_no_json_costs_one_answer(make: MakeFraming, tmp_path: Path) -> None:
-    framed = make().framed
-    first, second = read(tmp_path, make(), framed(b'{"id":') + framed(b'{"id":2}'))
+    frame = make().framed
+    first, second = read(tmp_path, make(), frame(b'{"id":') + frame(b'{"id":2}'))
     assert isinstance(first, Malformed)
     assert second == Message({"id": 2})
 
@@ -68,18 +68,18 @@ def test_one_that_is_too_large_is_skipped_and_keeps_its_id(
     make: MakeFraming, tmp_path: Path
 ) -> None:
     body = b'{"id":"big","x":"%b"}' % (b"x" * MAX_MESSAGE_BYTES)
-    framed = make().framed
-    first, second = read(tmp_path, make(), framed(body) + framed(b"{}"))
+    frame = make().framed
+    first, second = read(tmp_path, make(), frame(body) + frame(b"{}"))
     assert isinstance(first, TooLarge)
     assert (first.id, first.head[:11]) == ("big", b'{"id":"big"')
-    assert len(body) <= first.size_bytes <= len(framed(body))
+    assert len(body) <= first.size_bytes <= len(frame(body))
     assert second == Message({})
 
 
 @both
 def test_a_message_that_is_cut_off_at_the_end_is_none(make: MakeFraming, tmp_path: Path) -> None:
-    framed = make().framed
-    assert read(tmp_path, make(), framed(b"{}") + framed(b'{"id":7}')[:-1]) == [Message({})]
+    frame = make().framed
+    assert read(tmp_path, make(), frame(b"{}") + frame(b'{"id":7}')[:-1]) == [Message({})]
 
 
 def test_empty_lines_and_line_ends_of_windows_are_no_messages(tmp_path: Path) -> None:

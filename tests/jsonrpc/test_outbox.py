@@ -72,8 +72,8 @@ class Wire:
                 return "gap", params["conversationId"], params["fromSeq"], params["toSeq"]
             case None:
                 return message["id"]
-            case other:
-                return other
+            case other_frame:
+                return other_frame
 
 
 def _messages(data: bytes) -> Iterator[Any]:
@@ -123,22 +123,22 @@ def test_pieces_of_a_text_are_merged_and_precede_the_next_event(wire: Wire) -> N
     for number in range(1000):
         wire.outbox.delta(TEXT, number * 2, "ab")
     wire.event("end")
-    assert [sent for sent in wire.rest() if sent != 0] == [(0, "ab" * 1000), "end"]
+    assert [frame for frame in wire.rest() if frame != 0] == [(0, "ab" * 1000), "end"]
 
 
 def test_a_long_text_is_sent_in_pieces_and_a_hole_is_not_closed(wire: Wire) -> None:
     wire.flood(2 * 1024 * 1024)
     wire.outbox.delta(TEXT, 0, "x" * 40_000)
     wire.outbox.delta(TEXT, 50_000, "y")
-    sent = [(sent[0], len(sent[1])) for sent in wire.rest() if sent != 0]
-    assert sent == [(0, 16384), (16384, 16384), (32768, 7232), (50_000, 1)]
+    sizes = [(sizes[0], len(sizes[1])) for sizes in wire.rest() if sizes != 0]
+    assert sizes == [(0, 16384), (16384, 16384), (32768, 7232), (50_000, 1)]
 
 
 def test_text_is_dropped_for_a_slow_client_and_events_are_not(wire: Wire) -> None:
     wire.flood(DROP_ABOVE_BYTES)
     wire.outbox.delta(TEXT, 0, "ab")
     wire.event("kept")
-    assert [sent for sent in wire.rest() if sent != 0] == ["kept"]
+    assert [frame for frame in wire.rest() if frame != 0] == ["kept"]
 
 
 def test_a_stalled_client_gets_every_answer_and_is_told_the_gap_of_each_conversation(
@@ -152,7 +152,7 @@ def test_a_stalled_client_gets_every_answer_and_is_told_the_gap_of_each_conversa
     wire.outbox.notify("$/progress", b"{}")
     wire.outbox.response(1, b"{}")
     expected = ["one", "$/progress", 1, ("gap", "c", 2, 5), ("gap", "d", 3, 3)]
-    assert [sent for sent in wire.rest() if sent != 0] == expected
+    assert [frame for frame in wire.rest() if frame != 0] == expected
 
 
 def test_whoever_is_too_far_behind_gets_no_more_answers_before_he_reads(wire: Wire) -> None:
@@ -189,10 +189,10 @@ def test_an_answer_waits_for_nobody_who_is_about_to_send_an_event(wire: Wire) ->
     thread = threading.Thread(target=wire.outbox.in_order, args=("c", send))
     thread.start()
     assert sending.wait(WITHIN_S)
-    answered = threading.Thread(target=wire.outbox.response, args=(7, b"null"), daemon=True)
-    answered.start()
-    answered.join(WITHIN_S)
-    assert not answered.is_alive()
+    answer_thread = threading.Thread(target=wire.outbox.response, args=(7, b"null"), daemon=True)
+    answer_thread.start()
+    answer_thread.join(WITHIN_S)
+    assert not answer_thread.is_alive()
     gate.set()
     thread.join(WITHIN_S)
     assert wire.rest() == [7]

@@ -55,12 +55,12 @@ def test_a_failure_is_told_to_what_waits_and_nothing_stays_under_way(serial: Ser
         raise ValueError("no log")
 
     opening = serial.run("c", fail)
-    told = serial.after("c", repr)
+    text = serial.after("c", repr)
     assert serial.ids() == ["c"]
     is_asked.set()
     with pytest.raises(ValueError, match="no log"):
         opening.result(WITHIN_S)
-    assert told.result(WITHIN_S) == "ValueError('no log')"
+    assert text.result(WITHIN_S) == "ValueError('no log')"
     serial.run("c", lambda: "again").result(WITHIN_S)
 
 

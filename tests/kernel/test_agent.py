@@ -136,9 +136,9 @@ def test_a_finish_in_the_last_step_that_is_allowed_is_no_limit():
 
 
 def test_a_cost_limit_holds_the_turn_and_a_message_goes_on():
-    priced = with_usage(call("echo", words="a"), {"prompt_tokens": 1, "completion_tokens": 1})
-    priced = with_usage(priced, {**(priced.usage or {}), "cost": 0.6})
-    with at_work([priced, priced, say("Done.")], ECHO, max_cost_usd=1.0) as work:
+    priced_step = with_usage(call("echo", words="a"), {"prompt_tokens": 1, "completion_tokens": 1})
+    priced_step = with_usage(priced_step, {**(priced_step.usage or {}), "cost": 0.6})
+    with at_work([priced_step, priced_step, say("Done.")], ECHO, max_cost_usd=1.0) as work:
         turn = work.run()
         assert (turn["stopReason"], work.conversation.state.status_reason) == (
             "maxCostUsd",
@@ -150,9 +150,9 @@ def test_a_cost_limit_holds_the_turn_and_a_message_goes_on():
 
 def test_a_call_without_a_known_price_leaves_the_cost_limit_in_force():
     usage = {"prompt_tokens": 1, "completion_tokens": 1}
-    unpriced = with_usage(call("echo", words="a"), usage)
-    priced = with_usage(call("echo", words="a"), {**usage, "cost": 1.2})
-    with at_work([unpriced, priced, say("Done.")], ECHO, max_cost_usd=1.0) as work:
+    unpriced_step = with_usage(call("echo", words="a"), usage)
+    priced_step = with_usage(call("echo", words="a"), {**usage, "cost": 1.2})
+    with at_work([unpriced_step, priced_step, say("Done.")], ECHO, max_cost_usd=1.0) as work:
         turn = work.run()
         assert turn["stopReason"] == "maxCostUsd"
         assert "cost" not in turn["usage"]
@@ -190,18 +190,18 @@ def test_a_call_becomes_an_action_and_its_observation_goes_back_to_the_model():
 
 
 def test_calls_that_only_read_run_side_by_side_and_are_told_in_order():
-    both, seen = threading.Barrier(2), list[int]()
+    both, counts = threading.Barrier(2), list[int]()
 
     def meet(n: int) -> str:
         both.wait(DEADLINE_S)
         if n == 1:
             work.heard.wait_for(lambda heard: len(ended(heard)) == 1)
-        seen.append(n)
+        counts.append(n)
         return f"result {n}"
 
     def ended(heard: Heard) -> list[Json]:
-        completed = [event for event in heard.events if event["type"] == "item.completed"]
-        return [event for event in completed if event["item"]["kind"] == "toolCall"]
+        events_completed = [event for event in heard.events if event["type"] == "item.completed"]
+        return [event for event in events_completed if event["item"]["kind"] == "toolCall"]
 
     reader = tool("meet", meet, read_only=True, n={"type": "integer"})
     script = [calls(call("meet", n=1), call("meet", n=2)), say("Done.")]
@@ -210,7 +210,7 @@ def test_calls_that_only_read_run_side_by_side_and_are_told_in_order():
         results = [
             m["content"] for m in work.llm.requests[1].body["messages"] if m["role"] == "tool"
         ]
-    assert seen == [2, 1]
+    assert counts == [2, 1]
     assert results == ["result 1", "result 2"]
 
 
@@ -251,22 +251,22 @@ def raised(error: BaseException) -> NoReturn:
     raise error
 
 
-@pytest.mark.parametrize(("give", "told"), ODD_RESULTS.values(), ids=ODD_RESULTS)
+@pytest.mark.parametrize(("give", "expected_text"), ODD_RESULTS.values(), ids=ODD_RESULTS)
 def test_whatever_a_tool_gives_the_model_hears_it_and_the_turn_goes_on(
-    give: Callable[[], object], told: str
+    give: Callable[[], object], expected_text: str
 ):
     with at_work([call("probe"), say("Done.")], tool("probe", give)) as work:
         assert work.run()["finalText"] == "Done."
         heard = work.llm.requests[1].body["messages"][-1]["content"]
-        assert told in heard
+        assert expected_text in heard
         assert len(heard) < 100_000
 
 
 def test_a_secret_that_a_cut_would_split_is_hidden_from_the_model():
     token = "ghp_" + "Ab3dEf6hIj9k" * 3
     cut_in_it = ("x" * 32_750 + f" {token}" + " y" * 40_000, "x " * 40_000 + token + " y" * 16_374)
-    for given in cut_in_it:
-        with at_work([call("probe"), say("Done.")], tool("probe", given.__str__)) as work:
+    for part in cut_in_it:
+        with at_work([call("probe"), say("Done.")], tool("probe", part.__str__)) as work:
             work.run()
             heard = work.llm.requests[1].body["messages"][-1]["content"]
         assert "characters cut]" in heard
@@ -306,12 +306,12 @@ def test_ids_that_a_provider_uses_again_are_made_unique():
 
 
 @pytest.mark.parametrize(
-    ("broken", "words"),
+    ("actual_error", "words"),
     [(ToolError("no such file"), "no such file"), (ZeroDivisionError("oops"), "echo broke: ")],
 )
-def test_what_a_tool_raises_is_an_observation(broken: Exception, words: str):
+def test_what_a_tool_raises_is_an_observation(actual_error: Exception, words: str):
     def fail(**_args: object) -> None:
-        raise broken
+        raise actual_error
 
     with at_work([call("echo"), say("Done.")], tool("echo", fail)) as work:
         assert work.run()["finalText"] == "Done."
@@ -361,8 +361,8 @@ class Patient(FunctionTool):
 
 
 def test_a_tool_that_ends_with_the_cancel_says_that_it_may_have_had_effects():
-    patient = Patient(ToolSpec("patient", "Waits.", {"type": "object"}), lambda: None)
-    with at_work([call("patient")], patient) as work:
+    patient_tool = Patient(ToolSpec("patient", "Waits.", {"type": "object"}), lambda: None)
+    with at_work([call("patient")], patient_tool) as work:
         work.conversation.send(text("go"))
         work.heard.wait_for(lambda heard: ("output", 0, "working") in heard.deltas)
         work.conversation.interrupt().result(DEADLINE_S)
@@ -371,8 +371,8 @@ def test_a_tool_that_ends_with_the_cancel_says_that_it_may_have_had_effects():
 
 
 def test_an_interrupt_ends_all_calls_that_run_side_by_side():
-    patient = Patient(ToolSpec("patient", "Waits.", {"type": "object"}, read_only=True), str)
-    with at_work([calls(call("patient"), call("patient"))], patient) as work:
+    patient_tool = Patient(ToolSpec("patient", "Waits.", {"type": "object"}, read_only=True), str)
+    with at_work([calls(call("patient"), call("patient"))], patient_tool) as work:
         work.conversation.send(text("go"))
         work.heard.wait_for(lambda heard: len(heard.deltas) == 2)
         assert work.conversation.interrupt().result(DEADLINE_S)["status"] == "interrupted"
@@ -384,7 +384,7 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
     asking = ATTENDED
     with at_work(script, ECHO, policy=asking, options=ASKING) as work:
         conversation = work.conversation
-        sent = conversation.send(text("go"))
+        receipt = conversation.send(text("go"))
         work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
         conversation.pause("step")
         work.agent.close(DEADLINE_S)
@@ -393,9 +393,11 @@ def test_an_action_whose_tool_is_gone_after_reopening_is_told_so():
         again = AgentLoop(conversation, runtime_of(conversation, model))
         again.start()
         with conversation.journal.changed:
-            resumed = conversation.resume()
-            ended = turn_end(conversation.journal, sent["messageId"], resumed["turnId"])
-        assert ended.result(DEADLINE_S).get("finalText") == "Done."
+            resume_result = conversation.resume()
+            turn_future = turn_end(
+                conversation.journal, receipt["messageId"], resume_result["turnId"]
+            )
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Done."
         again.close(DEADLINE_S)
         [item] = work.items("toolCall")
     assert "no longer offered" in result_of(item)
@@ -419,15 +421,15 @@ def test_a_plan_that_breaks_is_an_observation_too_and_its_title_names_the_file()
 
 
 def test_calls_after_finish_are_skipped_and_cut_calls_never_run():
-    ran: list[str] = []
-    write = tool("write", lambda word: ran.append(word) or word, word={"type": "string"})
+    names: list[str] = []
+    write = tool("write", lambda word: names.append(word) or word, word={"type": "string"})
     cut_off = with_finish(call("write", word="cut"), "length")
     last = calls(call("finish", message="Bye"), call("write", word="late"))
     with at_work([cut_off, last], write) as work:
         assert work.run()["stopReason"] == "finished"
         reasons = [item.get("reason") for item in work.items("toolCall")]
     assert reasons == ["cutOff", None, "skipped"]
-    assert ran == []
+    assert names == []
 
 
 class Narrow(FunctionTool):
@@ -475,23 +477,23 @@ def answer(work: Any, effect: Any, **more: Any) -> None:
 def test_an_action_waits_for_its_approval(effect: str, status: str, words: str):
     script = [call("echo", words="hello"), say("Done.")]
     with at_work(script, ECHO, policy=ATTENDED, options=ASKING) as work:
-        ended: Future[Json] = Future()
-        threading.Thread(target=lambda: ended.set_result(work.run())).start()
+        end_future: Future[Json] = Future()
+        threading.Thread(target=lambda: end_future.set_result(work.run())).start()
         work.heard.wait_for(lambda _heard: work.conversation.state.status == "waiting")
         answer(work, effect, feedback="not now")
-        assert ended.result(DEADLINE_S).get("finalText") == "Done."
+        assert end_future.result(DEADLINE_S).get("finalText") == "Done."
         [item] = work.items("toolCall")
     assert (item["status"], result_of(item)) == (status, words)
 
 
 def test_an_action_runs_though_its_answer_came_before_the_next_one_was_asked_about():
     def gates(_spec: ToolSpec, intent: Intent) -> list[Gate]:
-        if getattr(intent.subject, "args", None) == {"words": "b"} and not answered:
-            answered.append(True)
+        if getattr(intent.subject, "args", None) == {"words": "b"} and not answers:
+            answers.append(True)
             answer(work, "allow")
         return []
 
-    answered: list[bool] = []
+    answers: list[bool] = []
     echo = tool("echo", lambda words: words, read_only=True, words={"type": "string"})
     script = [calls(call("echo", words="a"), call("echo", words="b"))]
     policy = replace(ATTENDED, gates=gates)
@@ -514,13 +516,13 @@ def test_a_pause_while_waiting_keeps_the_approval_and_resume_runs_what_was_allow
     script = [call("echo", words="hello"), say("Done.")]
     with at_work(script, ECHO, policy=ATTENDED, options=ASKING) as work:
         conversation = work.conversation
-        sent = conversation.send(text("go"))
+        receipt = conversation.send(text("go"))
         work.heard.wait_for(lambda _heard: conversation.state.status == "waiting")
         conversation.pause("step")
         answer(work, "allow")
-        ended = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
+        turn_future = turn_end(conversation.journal, receipt["messageId"], receipt["turnId"])
         conversation.resume()
-        assert ended.result(DEADLINE_S).get("finalText") == "Done."
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Done."
 
 
 # Control
@@ -536,9 +538,9 @@ def running(event: Json) -> bool:
 
 def begin(work: Any) -> Json:
     """Send a message, and return once its tool runs."""
-    sent = work.conversation.send(text("go"))
+    receipt = work.conversation.send(text("go"))
     work.heard.wait_for(lambda heard: any(running(event) for event in heard.events))
-    return sent
+    return receipt
 
 
 def test_pause_during_a_tool_call_keeps_the_observation():
@@ -558,9 +560,9 @@ def test_an_interrupt_during_a_tool_call_records_it_and_ends_the_turn():
     gate = threading.Event()
     with at_work([call("wait"), say("Never.")], gated(gate)) as work:
         begin(work)
-        done = work.conversation.interrupt()
+        interrupt_future = work.conversation.interrupt()
         gate.set()
-        assert done.result(DEADLINE_S)["status"] == "interrupted"
+        assert interrupt_future.result(DEADLINE_S)["status"] == "interrupted"
         [item] = work.items("toolCall")
         assert (item["status"], item["reason"]) == ("cancelled", "interrupted")
         assert len(work.llm.requests) == 1
@@ -588,33 +590,33 @@ def test_the_partial_text_of_a_stopped_answer_stays(how: str):
 def test_a_message_steers_a_running_turn_at_its_next_step():
     gate = threading.Event()
     with at_work([call("wait"), say("Done.")], gated(gate)) as work:
-        sent = begin(work)
-        ended = turn_end(work.conversation.journal, sent["messageId"], sent["turnId"])
+        receipt = begin(work)
+        turn_future = turn_end(work.conversation.journal, receipt["messageId"], receipt["turnId"])
         assert work.conversation.send(text("be quick"))["disposition"] == "steered"
         gate.set()
-        assert ended.result(DEADLINE_S).get("finalText") == "Done."
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Done."
         assert work.llm.requests[1].body["messages"][-1] == {"role": "user", "content": "be quick"}
 
 
 def test_a_message_that_comes_with_the_last_answer_is_still_answered():
     gate = threading.Event()
     with at_work([held(say("First."), gate, after=1), say("Second.")]) as work:
-        sent = work.conversation.send(text("go"))
-        ended = turn_end(work.conversation.journal, sent["messageId"], sent["turnId"])
+        receipt = work.conversation.send(text("go"))
+        turn_future = turn_end(work.conversation.journal, receipt["messageId"], receipt["turnId"])
         work.llm.wait_for_requests(1)
         work.conversation.send(text("one more"))
         gate.set()
-        assert ended.result(DEADLINE_S).get("finalText") == "Second."
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Second."
 
 
 def test_a_queued_message_gets_a_turn_of_its_own():
     gate = threading.Event()
     with at_work([call("wait"), say("First."), say("Second.")], gated(gate)) as work:
         begin(work)
-        sent = work.conversation.send(text("then this"), delivery="queue")
-        ended = turn_end(work.conversation.journal, sent["messageId"], None)
+        receipt = work.conversation.send(text("then this"), delivery="queue")
+        turn_future = turn_end(work.conversation.journal, receipt["messageId"], None)
         gate.set()
-        assert ended.result(DEADLINE_S).get("finalText") == "Second."
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("message.dequeued")["outcome"] == "started"
 
 
@@ -623,9 +625,9 @@ def test_an_interrupting_message_ends_the_turn_and_starts_the_next():
         work.conversation.send(text("go"))
         work.llm.wait_for_requests(1)
         with work.conversation.journal.changed:
-            sent = work.conversation.send(text("no, this"), delivery="interrupt")
-            ended = turn_end(work.conversation.journal, sent["messageId"], None)
-        assert ended.result(DEADLINE_S).get("finalText") == "Second."
+            receipt = work.conversation.send(text("no, this"), delivery="interrupt")
+            turn_future = turn_end(work.conversation.journal, receipt["messageId"], None)
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Second."
         assert work.heard.event("turn.completed")["turn"]["status"] == "interrupted"
 
 
@@ -636,9 +638,9 @@ def test_a_retry_is_told_and_what_it_dropped_is_not_sent_again():
     with at_work([cut(say("Lost."), 500), say("Kept.")]) as work:
         assert work.run()["finalText"] == "Kept."
         retry = work.heard.event("retry.scheduled")
-        [lost, kept] = work.items("agentMessage")
-        assert retry["dropItemIds"] == [lost["id"]]
-        assert (lost["reason"], kept["status"]) == ("retried", "completed")
+        [lost_item, kept_item] = work.items("agentMessage")
+        assert retry["dropItemIds"] == [lost_item["id"]]
+        assert (lost_item["reason"], kept_item["status"]) == ("retried", "completed")
 
 
 @pytest.mark.parametrize(("status", "reason"), [(503, "network"), (429, "rateLimit")])
@@ -646,9 +648,9 @@ def test_a_failure_that_time_may_heal_holds_the_turn(status: int, reason: str):
     with at_work([error(status), error(status), say("Done.")]) as work:
         assert work.run()["status"] == "paused"
         assert work.conversation.state.status_reason == reason
-        ended = turn_end(work.conversation.journal, "none", work.conversation.state.turn_id)
+        turn_future = turn_end(work.conversation.journal, "none", work.conversation.state.turn_id)
         work.conversation.resume()
-        assert ended.result(DEADLINE_S).get("finalText") == "Done."
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Done."
 
 
 def test_a_lasting_failure_ends_the_turn_and_says_why():
@@ -657,9 +659,9 @@ def test_a_lasting_failure_ends_the_turn_and_says_why():
         assert (turn["status"], turn["error"]["kind"]) == ("failed", "authRequired")
         assert work.conversation.state.status == "error"
         with work.conversation.journal.changed:
-            resumed = work.conversation.resume()
-            ended = turn_end(work.conversation.journal, "none", resumed["turnId"])
-        assert ended.result(DEADLINE_S).get("finalText") == "Done."
+            resume_result = work.conversation.resume()
+            turn_future = turn_end(work.conversation.journal, "none", resume_result["turnId"])
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Done."
 
 
 def test_a_bug_fails_the_turn_and_the_agent_lives_on():
@@ -685,15 +687,17 @@ class Filling(MemoryLog):
 def test_a_full_disk_stops_the_agent_and_resume_goes_on():
     log, gate = Filling(), threading.Event()
     with at_work([call("wait"), say("Done.")], gated(gate), log=log) as work:
-        sent = begin(work)
+        receipt = begin(work)
         log.is_full = True
         gate.set()
         assert work.heard.wait_for(lambda heard: heard.halted) == ["no space left"]
         log.is_full = False
         with work.conversation.journal.changed:
             work.conversation.resume()
-            ended = turn_end(work.conversation.journal, sent["messageId"], sent["turnId"])
-        assert ended.result(DEADLINE_S).get("finalText") == "Done."
+            turn_future = turn_end(
+                work.conversation.journal, receipt["messageId"], receipt["turnId"]
+            )
+        assert turn_future.result(DEADLINE_S).get("finalText") == "Done."
         [item] = work.items("toolCall")
         assert item["reason"] == "outcomeUnknown"
 
@@ -715,8 +719,8 @@ class NotedLog(MemoryLog):
     def sync(self) -> None:
         self.notes.append("sync")
 
-    def noted(self, *wanted: str) -> list[str]:
-        return [note for note in self.notes if note in {"sync", *wanted}]
+    def noted(self, *expected_reason: str) -> list[str]:
+        return [note for note in self.notes if note in {"sync", *expected_reason}]
 
 
 def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_runs():
@@ -730,8 +734,10 @@ def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_ru
         allow = Decision(effect="allow", scope="once")
         work.conversation.decisions.respond(approval["id"], approval["digest"], allow)
         work.heard.event("turn.completed")
-    seen = log.noted("approval.requested", "asked", "item.updated", "written", "turn.completed")
-    assert seen == [
+    log_entries = log.noted(
+        "approval.requested", "asked", "item.updated", "written", "turn.completed"
+    )
+    assert log_entries == [
         *("item.updated", "approval.requested", "sync", "asked"),
         *("item.updated", "sync", "written"),
         *("turn.completed", "sync"),
@@ -740,10 +746,10 @@ def test_an_action_is_on_the_disk_before_somebody_is_waited_for_and_before_it_ru
 
 def test_no_kill_leaves_a_checkpoint_without_the_files_of_its_turn():
     change = FileChange(uri="file:///a", op="add", added=1, removed=0, sha256_after="one")
-    made = e.CheckpointCreated(before={}, after={}, n_files=1, changes=(change,))
+    checkpoint = e.CheckpointCreated(before={}, after={}, n_files=1, changes=(change,))
     log, write = NotedLog(), tool("write", lambda: "done")
     script = [call("write"), say("Done.")]
-    with at_work(script, write, log=log, watch=lambda _cancel: lambda: made) as work:
+    with at_work(script, write, log=log, watch=lambda _cancel: lambda: checkpoint) as work:
         work.run()
     assert ["checkpoint.created", "changes.updated"] in log.pieces
 

@@ -55,8 +55,8 @@ def test_an_answer_is_followed_by_one_result_for_each_of_its_calls():
 
 def test_a_batch_enters_whole_or_not_at_all():
     view, items = View("Be good."), [user(text("go")), called("c1", "one")]
-    running = called("c2", None, status="running")
-    assert len(view.messages([*items, running])) == 2
+    running_call = called("c2", None, status="running")
+    assert len(view.messages([*items, running_call])) == 2
     assert len(view.messages([*items, called("c2", "two")])) == 5
 
 
@@ -74,29 +74,31 @@ def condensed(keep_from: str | None, status: str = "completed") -> Any:
 
 
 @pytest.mark.parametrize(
-    ("condensation", "told"),
+    ("condensation", "texts_by_kind"),
     [
         (condensed(None, "failed"), {"file": "c", "selection": "b", "problems": "a"}),
         (condensed("u4"), {"file": "c", "problems": "a"}),
         (condensed("u2"), {"file": "c", "selection": "b", "problems": "a"}),
     ],
 )
-def test_what_is_in_view_of_the_editor_counts_as_told(condensation: Any, told: dict[str, str]):
-    shown = ({"file": "a", "problems": "a"}, {"selection": "b"}, {"file": "c"}, {})
+def test_what_is_in_view_of_the_editor_counts_as_told(
+    condensation: Any, texts_by_kind: dict[str, str]
+):
+    contexts = ({"file": "a", "problems": "a"}, {"selection": "b"}, {"file": "c"}, {})
     items: list[Any] = [
-        {**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(shown, 1)
+        {**user(text("hi")), "id": f"u{n}", "editor": e} for n, e in enumerate(contexts, 1)
     ]
-    assert last_told([*items, condensation]) == told
+    assert last_told([*items, condensation]) == texts_by_kind
 
 
 def test_thinking_goes_back_unchanged_and_only_when_it_is_whole():
     block = {"type": "thinking", "thinking": "Hm.", "signature": "S"}
-    thought: Any = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
-    thought |= {"blocks": [block], "model": "claude", "text": "Hm."}
-    [message] = render_batch([thought, spoken("Yes.")])
+    reasoning_item: Any = {"kind": "reasoning", "id": "r", "status": "completed", "batch": "b1"}
+    reasoning_item |= {"blocks": [block], "model": "claude", "text": "Hm."}
+    [message] = render_batch([reasoning_item, spoken("Yes.")])
     assert message["thinking"] == {"model": "claude", "text": "Hm.", "blocks": [block]}
-    thought["status"] = "cancelled"
-    assert "thinking" not in render_batch([thought, spoken("Yes.")])[0]
+    reasoning_item["status"] = "cancelled"
+    assert "thinking" not in render_batch([reasoning_item, spoken("Yes.")])[0]
 
 
 def test_what_was_tried_again_or_said_nothing_is_left_out():
@@ -116,7 +118,7 @@ SPAN = {"start": {"line": 2, "character": 0}, "end": {"line": 4, "character": 1}
 
 
 @pytest.mark.parametrize(
-    ("part", "shown"),
+    ("part", "expected_text"),
     [
         (
             {"type": "resource", "uri": "file:///a", "text": "A"},
@@ -142,9 +144,9 @@ SPAN = {"start": {"line": 2, "character": 0}, "end": {"line": 4, "character": 1}
         ({"type": "hologram"}, "(hologram: this version cannot show it)"),
     ],
 )
-def test_parts_of_a_message_become_text(part: Any, shown: str):
+def test_parts_of_a_message_become_text(part: Any, expected_text: str):
     assert render_batch([user(text("See"), part)]) == [
-        {"role": "user", "content": f"See\n\n{shown}"}
+        {"role": "user", "content": f"See\n\n{expected_text}"}
     ]
 
 
@@ -152,8 +154,8 @@ def test_an_image_that_is_no_longer_stored_is_said_to_be_lost():
     image = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
     [message] = render_batch([user(text("See"), image)])
     message = with_images(message, MemoryLog().read_blob)
-    lost = {"type": "text", "text": "(an image that is no longer stored)"}
-    assert message["content"] == [{"type": "text", "text": "See"}, lost]
+    missing_image = {"type": "text", "text": "(an image that is no longer stored)"}
+    assert message["content"] == [{"type": "text", "text": "See"}, missing_image]
 
 
 @pytest.mark.parametrize(
@@ -164,8 +166,8 @@ def test_of_a_result_that_is_pruned_its_end_and_some_lines_are_left(fields: Any,
     item = called(
         "c1", "\n".join(f"line {n} {'x' * 300 * (n == 2)}" for n in range(1, 100)), **fields
     )
-    left: Any = Cut(0, frozenset({"c1"})).excerpt(item)
-    head, *rows = left["content"][0]["text"].split("\n")
+    excerpt: Any = Cut(0, frozenset({"c1"})).excerpt(item)
+    head, *rows = excerpt["content"][0]["text"].split("\n")
     assert head == f"[{ending}; to save room, only the first and last lines of 99 are left]"
     assert [row[:7].rstrip() for row in rows] == [
         *("line 1", "line 2", "line 3"),
@@ -184,7 +186,7 @@ def test_an_image_makes_the_message_a_list():
 
 
 @pytest.mark.parametrize(
-    ("part", "shown"),
+    ("part", "expected_text"),
     [
         ({"type": "resource", "resource": {"text": "A"}}, "A"),
         ({"type": "resource"}, "(a file of unknown type, None)"),
@@ -195,9 +197,9 @@ def test_an_image_makes_the_message_a_list():
         ({"type": "image"}, "(image content, not shown to the model)"),
     ],
 )
-def test_results_in_mcps_other_shapes_are_told_in_words(part: Any, shown: str):
+def test_results_in_mcps_other_shapes_are_told_in_words(part: Any, expected_text: str):
     [_, result] = render_batch([called("c1", None, content=[part])])
-    assert result["content"] == shown
+    assert result["content"] == expected_text
 
 
 def test_an_image_of_a_result_is_seen_unless_models_would_refuse_it():
@@ -206,11 +208,11 @@ def test_an_image_of_a_result_is_seen_unless_models_would_refuse_it():
     private = {**image, "annotations": {"audience": ["user"]}}
     item = called("c1", "See:")
     item["content"] += [image, drawing, private]
-    _, seen = render_batch([item])
-    kinds = [part["type"] for part in seen["content"]]
+    _, full_text = render_batch([item])
+    kinds = [part["type"] for part in full_text["content"]]
     assert kinds == ["text", "image_url", "text", "text"]
-    assert seen["content"][1]["image_url"]["url"] == "data:image/png;blob:ab"
-    assert seen["content"][2]["text"] == "(image content, not shown to the model)"
+    assert full_text["content"][1]["image_url"]["url"] == "data:image/png;blob:ab"
+    assert full_text["content"][2]["text"] == "(image content, not shown to the model)"
     item["content"] = [drawing]
     assert isinstance(render_batch([item])[1]["content"], str)
 
@@ -218,6 +220,6 @@ def test_an_image_of_a_result_is_seen_unless_models_would_refuse_it():
 def test_an_image_of_a_tool_is_called_what_it_is():
     lying = {"type": "image", "mimeType": "image/png", "data": "/9j/4AAQ"}
     unknown = {"type": "image", "mimeType": "image/png", "data": "eHh4"}
-    shown = presentable(ToolResult((lying, unknown)), Masker()).content
-    assert shown[0]["mimeType"] == "image/jpeg"
-    assert shown[1]["annotations"] == {"audience": ["user"]}
+    content = presentable(ToolResult((lying, unknown)), Masker()).content
+    assert content[0]["mimeType"] == "image/jpeg"
+    assert content[1]["annotations"] == {"audience": ["user"]}

@@ -95,9 +95,9 @@ def said(message: Any) -> str:
 class Curious(Heard):
     """Has another thread look at something as soon as it hears of a kind of event."""
 
-    def __init__(self, kind: str, look: Callable[[], object]) -> None:
+    def __init__(self, kind: str, on_look: Callable[[], object]) -> None:
         super().__init__()
-        self._kind, self._look = kind, look
+        self._kind, self._look = kind, on_look
         self.has_looked = threading.Event()
 
     def on_record(self, _journal: object, _line: bytes, record: Any) -> None:
@@ -112,22 +112,22 @@ class Curious(Heard):
 
 
 def test_who_hears_of_the_end_of_a_turn_finds_the_conversation_at_rest():
-    seen: list[str] = []
+    names: list[str] = []
     conversation = running()
-    curious = Curious("turn.completed", lambda: seen.append(conversation.journal.status))
+    curious = Curious("turn.completed", lambda: names.append(conversation.journal.status))
     conversation.journal.listeners.append(curious)
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
     assert curious.has_looked.wait(90)
-    assert seen == ["idle"]
+    assert names == ["idle"]
 
 
 def test_the_queue_has_a_limit():
     conversation = new_conversation()
     for _ in range(MAX_QUEUE):
         conversation.send(text("later"), run=False)
-    with pytest.raises(OverloadedError) as caught:
+    with pytest.raises(OverloadedError) as error_info:
         conversation.send(text("one more"), run=False)
-    assert caught.value.retry_after_ms == 1000
+    assert error_info.value.retry_after_ms == 1000
 
 
 def test_a_first_message_starts_a_turn_and_gives_the_title():
@@ -186,8 +186,8 @@ def test_an_interrupting_message_goes_to_the_front_and_cancels():
     assert conversation.state.status == "interrupting"
     assert list(map(said, conversation.state.queue)) == ["now", "later"]
     conversation.send(text("and then"))
-    waiting = list(map(said, conversation.state.queue))
-    assert waiting == ["now", "and then", "later"]
+    messages = list(map(said, conversation.state.queue))
+    assert messages == ["now", "and then", "later"]
     conversation.interrupt()
     assert types(conversation).count("interrupt.requested") == 1
 
@@ -254,9 +254,11 @@ def test_nothing_can_be_paused_when_nothing_runs():
 )
 def test_what_can_be_resumed(status: Any, last: str | None, may: bool):
     is_reason = last in {"maxTokens", "noAnswer", "toolErrors"}
-    ended: Any = {"status": "completed", "stopReason": last} if is_reason else {"status": last}
-    ended = ended if last else None
-    assert may_resume(State("c1", status=status, last_turn=ended)) is may
+    turn_fields: Any = (
+        {"status": "completed", "stopReason": last} if is_reason else {"status": last}
+    )
+    turn_fields = turn_fields if last else None
+    assert may_resume(State("c1", status=status, last_turn=turn_fields)) is may
 
 
 def test_resume_after_an_interrupt_starts_a_turn_without_a_message():
@@ -273,10 +275,10 @@ def test_an_interrupt_answers_when_the_turn_has_ended():
     conversation = running()
     conversation.send(text("later"), delivery="queue")
     turn_id = conversation.state.turn_id
-    done = conversation.interrupt(clear_queue=True)
-    assert not done.done()
+    interrupt_future = conversation.interrupt(clear_queue=True)
+    assert not interrupt_future.done()
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
-    assert done.result(0) == {"turnId": turn_id, "status": "interrupted"}
+    assert interrupt_future.result(0) == {"turnId": turn_id, "status": "interrupted"}
     assert conversation.state.queue == []
     assert conversation.interrupt().result(0) == {"status": "idle"}
 
@@ -290,31 +292,31 @@ def test_the_first_answer_to_an_approval_wins():
     with pytest.raises(ApprovalStaleError):
         conversation.decisions.respond("a1", "d2", allow)
     assert conversation.decisions.respond("a1", "d1", allow) == {"resolved": True}
-    shown = {"by": "user", "decision": {"effect": "allow", "scope": "turn"}}
+    answer = {"by": "user", "decision": {"effect": "allow", "scope": "turn"}}
     assert conversation.decisions.respond("a1", "d1", reject) == {
         "resolved": False,
-        "alreadyResolved": shown,
+        "alreadyResolved": answer,
     }
     assert len(conversation.state.turn_grants) == 1
 
 
 def test_a_message_can_be_taken_from_the_queue_once():
     conversation = running()
-    sent = conversation.send(text("later"), delivery="queue")
-    ended = turn_end(conversation.journal, sent["messageId"], None)
-    conversation.delivery.remove_queued(sent["messageId"])
+    receipt = conversation.send(text("later"), delivery="queue")
+    turn_future = turn_end(conversation.journal, receipt["messageId"], None)
+    conversation.delivery.remove_queued(receipt["messageId"])
     with pytest.raises(InvalidStateError, match="taken from the queue"):
-        ended.result(0)
+        turn_future.result(0)
     with pytest.raises(InvalidStateError, match="no queued message"):
-        conversation.delivery.remove_queued(sent["messageId"])
+        conversation.delivery.remove_queued(receipt["messageId"])
 
 
 def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
     conversation = running()
-    sent = conversation.send(text("later"), delivery="queue")
-    ended = turn_end(conversation.journal, sent["messageId"], None)
+    receipt = conversation.send(text("later"), delivery="queue")
+    turn_future = turn_end(conversation.journal, receipt["messageId"], None)
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=False))
-    assert not ended.done()
+    assert not turn_future.done()
     conversation.resume()
     conversation.delivery.take_in_steering()
     message = conversation.state.queue[0]
@@ -322,20 +324,20 @@ def test_whoever_waits_for_a_queued_message_hears_of_its_own_turn():
     conversation.delivery.start_queued(e.QueuedMessage.model_validate(message))
     conversation.turns.pause("network")
     turn_id = conversation.state.turn_id
-    paused = {"id": turn_id, "status": "paused", "startedAt": NOW, "nSteps": 0}
-    assert ended.result(0) == paused
+    turn = {"id": turn_id, "status": "paused", "startedAt": NOW, "nSteps": 0}
+    assert turn_future.result(0) == turn
 
 
 def test_whoever_waits_for_a_message_that_came_too_late_hears_of_the_turn_that_saw_it():
     conversation = running()
-    sent = conversation.send(text("one more"))
-    ended = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
-    assert sent["disposition"] == "steered"
+    receipt = conversation.send(text("one more"))
+    turn_future = turn_end(conversation.journal, receipt["messageId"], receipt["turnId"])
+    assert receipt["disposition"] == "steered"
     complete(conversation, "idle")
-    assert not ended.done()
+    assert not turn_future.done()
     conversation.delivery.start_queued(e.QueuedMessage.model_validate(conversation.state.queue[0]))
     complete(conversation, "idle")
-    assert ended.result(0)["id"] != sent["turnId"]
+    assert turn_future.result(0)["id"] != receipt["turnId"]
 
 
 def test_whoever_waits_for_a_message_hears_of_an_end_after_which_it_begins_no_turn():
@@ -344,10 +346,10 @@ def test_whoever_waits_for_a_message_hears_of_an_end_after_which_it_begins_no_tu
         lambda c: complete(c, "paused"),
     ):
         conversation = running()
-        sent = conversation.send(text("one more"))
-        ended = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
+        receipt = conversation.send(text("one more"))
+        turn_future = turn_end(conversation.journal, receipt["messageId"], receipt["turnId"])
         end(conversation)
-        assert ended.result(0)["id"] == sent["turnId"]
+        assert turn_future.result(0)["id"] == receipt["turnId"]
 
 
 def complete(conversation: Conversation, status: ConversationState) -> None:
@@ -399,13 +401,13 @@ def test_what_waits_for_the_user_still_waits_after_a_full_disk():
 
 def test_after_a_full_disk_resume_goes_on_with_the_turn():
     conversation = running()
-    queued = conversation.send(text("later"), delivery="queue")
-    waiting = [
+    receipt = conversation.send(text("later"), delivery="queue")
+    turn_future = [
         turn_end(conversation.journal, "none", conversation.state.turn_id),
-        turn_end(conversation.journal, queued["messageId"], None),
+        turn_end(conversation.journal, receipt["messageId"], None),
     ]
     conversation.journal.halt(StorageError("the disk is full"))
-    for each in waiting:
+    for each in turn_future:
         with pytest.raises(StorageError, match="the disk is full"):
             each.result(0)
     assert conversation.resume() == {"turnId": conversation.state.turn_id}

@@ -47,14 +47,14 @@ def require_well_formed(records: list[Any]) -> None:
 def test_at_every_item_and_at_every_moment_a_branch_is_well_formed(log: Path, tmp_path: Path):
     records = records_of(log, tmp_path)
     for moment in range(1, len(records) + 1):
-        known = records[:moment]
-        state = fold("old", known)
+        records_known = records[:moment]
+        state = fold("old", records_known)
         for n, item in enumerate(state.items):
-            branch = forked(known, item["id"])
+            branch = forked(records_known, item["id"])
             require_well_formed(branch)
-            ended = [i["id"] for i in state.items[: n + 1] if i["status"] in ENDED]
-            assert [i["id"] for i in fold("new", branch).items] == ended
-        require_well_formed(forked(known, None))
+            ended_ids = [i["id"] for i in state.items[: n + 1] if i["status"] in ENDED]
+            assert [i["id"] for i in fold("new", branch).items] == ended_ids
+        require_well_formed(forked(records_known, None))
 
 
 @pytest.mark.parametrize("log", LOGS, ids=lambda log: log.stem)
@@ -73,12 +73,12 @@ def test_a_branch_of_all_has_the_same_items_and_the_original_stays(log: Path, tm
 def test_a_turn_that_is_cut_can_be_resumed_and_a_whole_one_has_ended(tmp_path: Path):
     records = records_of(LOGS[0].with_name("edit.jsonl"), tmp_path)
     items = fold("old", records).items
-    cut, whole = (fold("new", forked(records, items[n]["id"])) for n in (0, -1))
-    assert may_resume(cut)
-    assert cut.last_turn
-    assert cut.last_turn["status"] == "interrupted"
-    assert not may_resume(whole)
-    assert whole.turn_changes == fold("old", records).turn_changes
+    cut_state, full_state = (fold("new", forked(records, items[n]["id"])) for n in (0, -1))
+    assert may_resume(cut_state)
+    assert cut_state.last_turn
+    assert cut_state.last_turn["status"] == "interrupted"
+    assert not may_resume(full_state)
+    assert full_state.turn_changes == fold("old", records).turn_changes
 
 
 def test_an_item_that_is_not_there_is_refused(tmp_path: Path):

@@ -67,15 +67,15 @@ def test_a_secret_reaches_neither_the_log_nor_a_listener():
     heard = Heard()
     conversation.journal.listeners.append(heard)
     conversation.send(text(f"use {SECRET} now"))
-    running = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="running")
-    conversation.journal.append(e.ItemStarted(item=running))
+    running_item = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="running")
+    conversation.journal.append(e.ItemStarted(item=running_item))
     live = LiveText(conversation.journal, "i1", "text")
     for piece in ("say hu", "sh-0123", "456789 aloud", ""):
         live.write(piece)
     live.close()
     assert SECRET not in str(records(conversation)) + str(heard.events)
-    told = "".join(piece for _, _, piece in heard.deltas)
-    assert told == "say <secret hidden> aloud"
+    full_text = "".join(piece for _, _, piece in heard.deltas)
+    assert full_text == "say <secret hidden> aloud"
     assert [offset for _, offset, _ in heard.deltas] == [
         len("".join(piece for _, _, piece in heard.deltas[:n])) for n in range(len(heard.deltas))
     ]
@@ -85,8 +85,8 @@ def test_what_streams_after_the_end_of_its_item_is_dropped():
     conversation = new_conversation()
     heard = Heard()
     conversation.journal.listeners.append(heard)
-    ended = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="completed")
-    conversation.journal.append(e.ItemCompleted(item=ended))
+    item_ended = AgentMessageItem(id="i1", message_id="i1", batch="b1", status="completed")
+    conversation.journal.append(e.ItemCompleted(item=item_ended))
     LiveText(conversation.journal, "i1", "text").write("late")
     assert heard.deltas == []
 
@@ -104,13 +104,13 @@ def test_one_who_waits_may_ask_again_while_being_told():
     conversation.send(text("go"))
     turn_id = conversation.state.turn_id
     first = turn_end(conversation.journal, "none", turn_id)
-    seen: list[object] = []
+    values: list[object] = []
     first.add_done_callback(
-        lambda _done: seen.append(turn_end(conversation.journal, "none", turn_id))
+        lambda _done: values.append(turn_end(conversation.journal, "none", turn_id))
     )
     conversation.turns.pause("user")
     assert first.done()
-    [second] = seen
+    [second] = values
     conversation.resume()
     conversation.turns.pause("user")
     assert second.done()  # type: ignore[attr-defined]

@@ -54,11 +54,11 @@ def ended(heard: Heard) -> list[str]:
 
 def test_whoever_waits_for_the_end_of_a_turn_finds_the_conversation_at_rest():
     conversation = new_conversation()
-    sent, seen = conversation.send(text("go")), list[str]()
-    done = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
-    done.add_done_callback(lambda _: seen.append(conversation.state.status))
+    receipt, names = conversation.send(text("go")), list[str]()
+    turn_future = turn_end(conversation.journal, receipt["messageId"], receipt["turnId"])
+    turn_future.add_done_callback(lambda _: names.append(conversation.state.status))
     conversation.turns.pause("user")
-    assert (done.result()["status"], seen) == ("paused", ["paused"])
+    assert (turn_future.result()["status"], names) == ("paused", ["paused"])
 
 
 def test_a_call_that_ends_while_others_are_planned_does_not_run_again():
@@ -102,34 +102,34 @@ def test_a_message_takes_the_place_of_a_call_that_is_just_looked_at(
     def gates(spec: ToolSpec, _intent: Intent) -> list[Gate]:
         if spec.name == "first":
             return [Gate(subject, "Trust?", True, lambda _: None)]
-        if not sent:
-            sent.append(work.conversation.send(text("no, wait"))["disposition"])
-        refused = Gate(subject, "Trust?", True, lambda _: None, refusal=refusal)
-        return [refused] if refusal else []
+        if not texts:
+            texts.append(work.conversation.send(text("no, wait"))["disposition"])
+        refusing_gate = Gate(subject, "Trust?", True, lambda _: None, refusal=refusal)
+        return [refusing_gate] if refusal else []
 
-    sent: list[str] = []
+    texts: list[str] = []
     policy = replace(ATTENDED, gates=gates)
     script = [calls(call("first"), call("second")), say("Done.")]
     tools, options = [echo("first"), echo("second")], {**ASKING, "approval": approval}
     with at_work(script, *tools, policy=policy, options=options) as work:
         assert work.run()["finalText"] == "Done."
-        assert (sent, ended(work.heard)) == (["steered"], ["first", "second"])
+        assert (texts, ended(work.heard)) == (["steered"], ["first", "second"])
         assert [item["reason"] for item in work.items("toolCall")] == ["superseded"] * 2
         assert work.conversation.state.pending == {}
 
 
 def test_a_stop_is_a_stop_though_a_pause_was_asked_for_and_somebody_must_answer():
     def gates(_spec: ToolSpec, _intent: Intent) -> list[Gate]:
-        if not stopped:
+        if not futures:
             work.conversation.pause("step")
-            stopped.append(work.conversation.interrupt())
+            futures.append(work.conversation.interrupt())
         return []
 
-    stopped: list[Future[Json]] = []
+    futures: list[Future[Json]] = []
     policy = replace(ATTENDED, gates=gates)
     with at_work([call("echo")], echo("echo"), policy=policy, options=ASKING) as work:
         assert work.run()["status"] == "interrupted"
-        assert stopped[0].result(DEADLINE_S)["status"] == "interrupted"
+        assert futures[0].result(DEADLINE_S)["status"] == "interrupted"
         assert work.conversation.state.status == "idle"
 
 
@@ -149,22 +149,22 @@ class Unreachable:
 
 
 def test_a_stop_is_a_stop_though_the_network_fails_in_that_moment():
-    conversation, stopped = new_conversation(), list[Future[Json]]()
-    model = Unreachable(lambda: stopped.append(conversation.interrupt()))
+    conversation, futures = new_conversation(), list[Future[Json]]()
+    model = Unreachable(lambda: futures.append(conversation.interrupt()))
     agent = AgentLoop(conversation, runtime_of(conversation, lambda _: model))
-    sent = conversation.send(text("go"))
-    done = turn_end(conversation.journal, sent["messageId"], sent["turnId"])
+    receipt = conversation.send(text("go"))
+    turn_future = turn_end(conversation.journal, receipt["messageId"], receipt["turnId"])
     agent.start()
     try:
-        assert done.result(DEADLINE_S)["status"] == "interrupted"
-        assert stopped[0].result(DEADLINE_S)["status"] == "interrupted"
+        assert turn_future.result(DEADLINE_S)["status"] == "interrupted"
+        assert futures[0].result(DEADLINE_S)["status"] == "interrupted"
     finally:
         agent.close(DEADLINE_S)
 
 
 def test_hooks_see_a_message_also_after_a_rollback():
-    def run(_hooks: object, told: str, _cancel: CancelToken) -> list[HookRun]:
-        prompts.append(json.loads(told)["prompt"])
+    def run(_hooks: object, expected_text: str, _cancel: CancelToken) -> list[HookRun]:
+        prompts.append(json.loads(expected_text)["prompt"])
         return [HookRun("h", 0, "", "")]
 
     prompts: list[str] = []

@@ -59,8 +59,12 @@ def test_a_nudge_has_a_code_and_other_items_have_none() -> None:
     nudge_to_answer(conversation.journal, ModelAnswer())
     plain = NoticeItem(id="n1", title="Something else")
     conversation.journal.append(e.ItemCompleted(item=plain))
-    nudge, other = conversation.state.items
-    assert (code_of(nudge), code_of(other), caveat_of(other)) == ("emptyAnswer", None, None)
+    nudge, other_item = conversation.state.items
+    assert (code_of(nudge), code_of(other_item), caveat_of(other_item)) == (
+        "emptyAnswer",
+        None,
+        None,
+    )
 
 
 ALWAYS = Skill("style", "always", "user", Path("/s/style.md"), "Write short lines.")
@@ -78,8 +82,8 @@ def test_skills_of_a_prompt_are_known_by_a_digest_and_in_older_logs_by_their_tex
     for agent in (today, agent_of(prompt)):
         assert has_text_of(ALWAYS, agent)
         assert unlisted([ALWAYS, LISTED, NEW], agent, []) == [NEW]
-    changed = Skill("style", "always", "user", Path("/s/style.md"), "Write long lines.")
-    assert not any(has_text_of(changed, agent) for agent in (today, agent_of(prompt)))
+    changed_skill = Skill("style", "always", "user", Path("/s/style.md"), "Write long lines.")
+    assert not any(has_text_of(changed_skill, agent) for agent in (today, agent_of(prompt)))
 
 
 @pytest.mark.parametrize("fields", [{"skills": ["test"]}, {"note": "- test: How to test"}])

@@ -15,11 +15,11 @@ def test_conversations_share_all_that_comes_before_their_folders():
     one = render_system_prompt(["/a"], environment=HERE, packaged=PACKAGED)
     two = render_system_prompt(["/b"], environment=HERE, packaged=PACKAGED)
     end = next(n for n, (a, b) in enumerate(zip(one, two, strict=True)) if a != b)
-    shared = one[:end]
-    assert shared.endswith("- /")
-    assert "Explore" in shared
-    assert "Verify" in shared
-    assert one == f"{shared}a\n# Environment\ndate: 2026-01-31\nmode: ask\n"
+    shared_records = one[:end]
+    assert shared_records.endswith("- /")
+    assert "Explore" in shared_records
+    assert "Verify" in shared_records
+    assert one == f"{shared_records}a\n# Environment\ndate: 2026-01-31\nmode: ask\n"
 
 
 def test_the_users_instructions_come_last():
@@ -32,8 +32,8 @@ def test_the_users_instructions_come_last():
 
 def test_the_packaged_prompt_names_only_tools_that_are_there():
     assert set(re.findall("`([a-z]+)`", PACKAGED)) == TOOLS | {"cat"}
-    for gone in ("ask", "todo", "terminal"):
-        assert f"`{gone}`" not in packaged_prompt(TOOLS - {gone}, changes=True)
+    for tool_name in ("ask", "todo", "terminal"):
+        assert f"`{tool_name}`" not in packaged_prompt(TOOLS - {tool_name}, changes=True)
     looking = packaged_prompt({"edit", "grep", "glob", "list", "terminal"}, changes=False)
     assert not re.search(r"\?\w+ |Implement|Verify|change files|`(ask|todo|finish)`", looking)
 

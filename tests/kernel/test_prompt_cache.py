@@ -39,9 +39,9 @@ def test_more_than_95_percent_of_a_prompt_was_in_the_one_before_it(world: World,
     assert {request.body["prompt_cache_key"] for request in requests} == {conversation}
     assert requests[0].path == ("/v1/responses" if api == "responses" else "/v1/chat/completions")
     last = rendered(requests[-1]).decode()
-    sealed = [m.get("encrypted_content") for m in requests[-1].body.get("input", ())]
+    sealed_parts = [m.get("encrypted_content") for m in requests[-1].body.get("input", ())]
     thoughts = ["sealed:Look first.", "sealed:Then there."] if api == "responses" else []
-    assert [each for each in sealed if each] == thoughts
+    assert [each for each in sealed_parts if each] == thoughts
     assert all(words in last for words in ("Say please.", "Only here: tabs.", "active: AGENTS.md"))
 
 

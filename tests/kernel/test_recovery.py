@@ -15,13 +15,13 @@ from oh_daemon.protocol.base import Contract
 
 
 def item(item_id: str, kind: str = "toolCall", **fields: Any) -> Any:
-    shared: Json = {"kind": kind, "id": item_id, "status": "pending"}
+    common_fields: Json = {"kind": kind, "id": item_id, "status": "pending"}
     if kind == "toolCall":
         call = {"id": f"call_{item_id}", "name": "look", "arguments": "{}", "batch": "b"}
-        shared |= {"tool": "look", "call": call}
+        common_fields |= {"tool": "look", "call": call}
     else:
-        shared |= {"messageId": item_id, "text": "Hel"}
-    return e.ItemStarted.model_validate({"item": {**shared, **fields}}).item
+        common_fields |= {"messageId": item_id, "text": "Hel"}
+    return e.ItemStarted.model_validate({"item": {**common_fields, **fields}}).item
 
 
 def with_open_items() -> Conversation:
@@ -127,17 +127,20 @@ def test_a_question_waits_through_closing_and_a_crash_but_not_an_interrupt(is_cl
     conversation.journal.append(*stopping_events(conversation.state, NOW, is_closing=is_closing))
     assert list(conversation.state.questions) == (["q"] if is_closing else [])
     assert outcomes(conversation)["asks"] == (None if is_closing else "notStarted")
-    crashed = with_a_question()
-    crashed.journal.append(*restart_events(crashed.state, NOW))
-    assert list(crashed.state.questions) == ["q"]
-    assert outcomes(crashed) == {"asks": None, "next": "notStarted"}
+    crashed_conversation = with_a_question()
+    crashed_conversation.journal.append(*restart_events(crashed_conversation.state, NOW))
+    assert list(crashed_conversation.state.questions) == ["q"]
+    assert outcomes(crashed_conversation) == {"asks": None, "next": "notStarted"}
 
 
 def test_an_answer_is_one_append_with_its_observation():
     conversation = with_a_question()
     assert conversation.decisions.answer("q", "accept", "this") == {"resolved": True}
-    asks: Any = conversation.state.item("asks")
-    assert (asks["status"], asks["content"]) == ("completed", [{"type": "text", "text": "this"}])
+    asking_item: Any = conversation.state.item("asks")
+    assert (asking_item["status"], asking_item["content"]) == (
+        "completed",
+        [{"type": "text", "text": "this"}],
+    )
     assert (conversation.state.pending, list(conversation.state.open_items)) == ({}, ["next"])
     assert conversation.decisions.answer("q", "decline")["alreadyResolved"]["action"] == "accept"
 
@@ -166,11 +169,11 @@ def test_a_conversation_at_rest_needs_nothing():
 @pytest.mark.parametrize("effect", ["allow", "reject"])
 def test_an_action_that_was_allowed_already_is_not_superseded(effect: Any):
     conversation = with_open_items()
-    decided = e.ActionDecided(effect=effect, rule="r", risk="low", digest="d2")
-    conversation.journal.append(decided, item_id="next")
+    event = e.ActionDecided(effect=effect, rule="r", risk="low", digest="d2")
+    conversation.journal.append(event, item_id="next")
     conversation.journal.append(*superseding_events(conversation.state, NOW))
-    ended = outcomes(conversation)
-    assert ended["waits"] == "superseded"
-    assert ended["next"] == (None if effect == "allow" else "superseded")
-    assert ended["runs"] is None
+    outcome_list = outcomes(conversation)
+    assert outcome_list["waits"] == "superseded"
+    assert outcome_list["next"] == (None if effect == "allow" else "superseded")
+    assert outcome_list["runs"] is None
     assert conversation.state.item("waits")["status"] == "rejected"

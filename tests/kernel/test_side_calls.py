@@ -21,8 +21,8 @@ FIRST_LINE = "Make the tests pass, please."
 
 def beside(title: Step, *steps: Step) -> Callable[[Json], Step]:
     """Return a script that answers requests without tools with `title`, and turns with `steps`."""
-    left = iter(steps)
-    return lambda request: next(left) if "tools" in request else title
+    steps_left = iter(steps)
+    return lambda request: next(steps_left) if "tools" in request else title
 
 
 def titles(work: Work) -> list[str]:
@@ -31,8 +31,10 @@ def titles(work: Work) -> list[str]:
 
 
 def test_the_model_names_a_conversation_and_its_cost_is_billed_but_counts_as_no_step() -> None:
-    used = {"prompt_tokens": 7, "completion_tokens": 3, "cost": 0.5}
-    script = beside(with_usage(say('"Fixing the tests."'), used), say("Done."), say("More."))
+    actual_usage = {"prompt_tokens": 7, "completion_tokens": 3, "cost": 0.5}
+    script = beside(
+        with_usage(say('"Fixing the tests."'), actual_usage), say("Done."), say("More.")
+    )
     with at_work(script, titles=True) as work:
         turn = work.run(TASK)
         work.heard.event("conversation.updated", nth=2)
@@ -41,10 +43,10 @@ def test_the_model_names_a_conversation_and_its_cost_is_billed_but_counts_as_no_
         assert (titles(work), state.title) == ([FIRST_LINE, "Fixing the tests"], "Fixing the tests")
         usage = state.usage or {}
         assert (turn["nSteps"], usage.get("requests"), usage.get("inputTokens")) == (1, 3, 207)
-        [asked] = [r for r in work.llm.requests if "tools" not in r.body]
-        assert TASK in asked.body["messages"][1]["content"]
-        [billed] = [u for u in usages(work) if u.get("purpose")]
-        assert (billed["purpose"], billed["usage"]["cost"]["amount"]) == ("title", 0.5)
+        [request] = [r for r in work.llm.requests if "tools" not in r.body]
+        assert TASK in request.body["messages"][1]["content"]
+        [usage_event] = [u for u in usages(work) if u.get("purpose")]
+        assert (usage_event["purpose"], usage_event["usage"]["cost"]["amount"]) == ("title", 0.5)
         assert state.context.get("used") == 100
 
 
@@ -56,9 +58,9 @@ def usages(work: Work) -> list[Json]:
 def test_a_turn_and_a_close_do_not_wait_for_a_title_that_never_comes() -> None:
     with at_work(beside(hang(), say("Done.")), titles=True) as work:
         assert work.run(TASK)["status"] == "completed"
-        [asked] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
+        [request] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
         work.agent.close()
-        assert asked.closed.wait(120)
+        assert request.closed.wait(120)
         assert (titles(work), (work.conversation.state.usage or {}).get("requests")) == (
             [FIRST_LINE],
             1,
@@ -68,8 +70,8 @@ def test_a_turn_and_a_close_do_not_wait_for_a_title_that_never_comes() -> None:
 def test_a_title_that_is_refused_leaves_the_first_line_and_the_turn_alone() -> None:
     with at_work(beside(error(401), say("Done.")), titles=True) as work:
         assert work.run(TASK)["finalText"] == "Done."
-        [asked] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
-        assert asked.answered.wait(120)
+        [request] = [r for r in work.llm.wait_for_requests(2) if "tools" not in r.body]
+        assert request.answered.wait(120)
         assert work.conversation.state.title == FIRST_LINE
         assert "error.raised" not in [r["event"]["type"] for r in records(work.conversation)]
 
@@ -90,23 +92,30 @@ def test_the_users_own_title_wins_whether_it_comes_before_or_while_the_model_thi
 
 
 def test_a_side_question_is_answered_from_the_view_and_leaves_nothing_but_its_cost() -> None:
-    look = tool("look", lambda: "a cat", read_only=True)
+    look_tool = tool("look", lambda: "a cat", read_only=True)
     with at_work(
-        [call("look"), say("Done."), say(f"A cat, {SECRET}."), say("Go on.")], look
+        [call("look"), say("Done."), say(f"A cat, {SECRET}."), say("Go on.")], look_tool
     ) as work:
         work.run()
         n_before, items = work.conversation.state.seq, list(work.conversation.state.items)
         answer = work.agent.ask("What was there?", CancelToken())
-        said = "A cat, <secret hidden>."
-        assert (answer.text, work.conversation.state.items) == (said, items)
-        [billed] = [r["event"] for r in records(work.conversation)[n_before:]]
-        assert (billed["type"], billed["purpose"]) == ("usage.updated", "ask")
+        full_text = "A cat, <secret hidden>."
+        assert (answer.text, work.conversation.state.items) == (full_text, items)
+        [usage_event] = [r["event"] for r in records(work.conversation)[n_before:]]
+        assert (usage_event["type"], usage_event["purpose"]) == ("usage.updated", "ask")
         work.run("Again")
-        steps, asked, again = work.llm.requests[1], work.llm.requests[2], work.llm.requests[3]
-        *before, question = asked.body["messages"]
+        steps, side_request, again = (
+            work.llm.requests[1],
+            work.llm.requests[2],
+            work.llm.requests[3],
+        )
+        *before, question = side_request.body["messages"]
         assert before[: len(steps.body["messages"])] == steps.body["messages"]
         assert "What was there?" in question["content"]
-        assert (asked.body["tools"], asked.body["tool_choice"]) == (steps.body["tools"], "none")
+        assert (side_request.body["tools"], side_request.body["tool_choice"]) == (
+            steps.body["tools"],
+            "none",
+        )
         assert "What was there?" not in str(again.body["messages"])
 
 

@@ -12,12 +12,12 @@ from oh_daemon.kernel.runtime import Slots
 
 def test_a_place_is_taken_in_the_order_of_asking():
     slots, order = Slots(1), list[int]()
-    entered = [threading.Event() for _ in range(3)]
+    entry_events = [threading.Event() for _ in range(3)]
 
     def work(n: int) -> None:
         with slots.taken(CancelToken()):
             order.append(n)
-            entered[n].set()
+            entry_events[n].set()
 
     with slots.taken(CancelToken()):
         threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
@@ -30,18 +30,18 @@ def test_a_place_is_taken_in_the_order_of_asking():
 
 
 def test_a_cancelled_wait_ends_at_once_and_leaves_the_place_to_others():
-    slots, cancel, ended = Slots(1), CancelToken(), threading.Event()
+    slots, cancel, has_ended = Slots(1), CancelToken(), threading.Event()
 
     def wait() -> None:
         with pytest.raises(Cancelled), slots.taken(cancel):
             raise AssertionError("there is no place")
-        ended.set()
+        has_ended.set()
 
     with slots.taken(CancelToken()):
         thread = threading.Thread(target=wait)
         thread.start()
         cancel.cancel()
-        assert ended.wait(30)
+        assert has_ended.wait(30)
         thread.join()
     with slots.taken(CancelToken()):
         pass
@@ -49,12 +49,12 @@ def test_a_cancelled_wait_ends_at_once_and_leaves_the_place_to_others():
 
 def test_all_places_are_used_at_once_however_they_become_free():
     """Each holder of a slot waits for a holder of the other, so a lost wake-up blocks them all."""
-    slots, pair, ended = Slots(2), threading.Barrier(2), list[bool]()
+    slots, pair, ended_ids = Slots(2), threading.Barrier(2), list[bool]()
 
     def work() -> None:
         with slots.taken(CancelToken()):
             pair.wait()
-        ended.append(True)
+        ended_ids.append(True)
 
     for _ in range(300):
         threads = [threading.Thread(target=work, daemon=True) for _ in range(6)]
@@ -62,7 +62,7 @@ def test_all_places_are_used_at_once_however_they_become_free():
             thread.start()
         for thread in threads:
             thread.join(30)
-            assert not thread.is_alive(), f"stuck after {len(ended)}"
+            assert not thread.is_alive(), f"stuck after {len(ended_ids)}"
 
 
 def test_a_place_is_given_back_when_the_turn_breaks():
@@ -74,43 +74,43 @@ def test_a_place_is_given_back_when_the_turn_breaks():
 
 
 def test_a_callback_is_called_once_by_the_first_cancel():
-    token, called = CancelToken(), list[str]()
-    token.on_cancel(lambda: called.append("kept"))
-    forget = token.on_cancel(lambda: called.append("forgotten"))
+    token, calls = CancelToken(), list[str]()
+    token.on_cancel(lambda: calls.append("kept"))
+    forget = token.on_cancel(lambda: calls.append("forgotten"))
     forget()
     token.cancel()
     token.cancel()
-    assert called == ["kept"]
+    assert calls == ["kept"]
 
 
 def test_a_callback_on_a_cancelled_token_is_called_at_once():
-    token, called = CancelToken(), list[str]()
+    token, calls = CancelToken(), list[str]()
     token.cancel()
-    forget = token.on_cancel(lambda: called.append("late"))
+    forget = token.on_cancel(lambda: calls.append("late"))
     forget()
-    assert called == ["late"]
+    assert calls == ["late"]
     assert token.wait(0)
     with pytest.raises(Cancelled):
         token.raise_if_cancelled()
 
 
 def test_a_place_that_is_lent_is_used_by_others_and_taken_again():
-    slots, inside, ended = Slots(1), threading.Event(), list[str]()
+    slots, inside, ended_ids = Slots(1), threading.Event(), list[str]()
 
     def work() -> None:
         with slots.taken(CancelToken()):
             inside.set()
-            ended.append("other")
+            ended_ids.append("other")
 
     with slots.taken(CancelToken()):
         thread = threading.Thread(target=work)
         thread.start()
-        assert not ended
+        assert not ended_ids
         with slots.lent(CancelToken()):
             assert inside.wait(30)
-        ended.append("lender")
+        ended_ids.append("lender")
     thread.join()
-    assert ended == ["other", "lender"]
+    assert ended_ids == ["other", "lender"]
 
 
 def test_a_cancelled_lender_does_not_wait_and_the_number_of_places_stays():
@@ -129,15 +129,15 @@ def test_a_cancelled_lender_does_not_wait_and_the_number_of_places_stays():
             cancel.cancel()
     gate.set()
     thread.join()
-    entered = list[int]()
+    entry_ids = list[int]()
     with slots.taken(CancelToken()):
-        late = threading.Thread(target=lambda: _enter(slots, entered))
+        late = threading.Thread(target=lambda: _enter(slots, entry_ids))
         late.start()
-        assert entered == []
+        assert entry_ids == []
     late.join()
-    assert entered == [1]
+    assert entry_ids == [1]
 
 
-def _enter(slots: Slots, entered: list[int]) -> None:
+def _enter(slots: Slots, entry_ids: list[int]) -> None:
     with slots.taken(CancelToken()):
-        entered.append(1)
+        entry_ids.append(1)

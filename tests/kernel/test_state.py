@@ -64,8 +64,8 @@ def test_changed_arguments_and_options_are_taken_over():
     call = {"id": "x", "name": "n", "arguments": "{}", "batch": "b"}
     item: Any = {"id": "i", "kind": "toolCall", "status": "pending", "args": {"a": 1}}
     apply(state, record("item.started", item={**item, "call": call}))
-    changed: Any = {**record("item.updated", status="running", args={"a": 2}), "itemId": "i"}
-    apply(state, changed)
+    changed_record: Any = {**record("item.updated", status="running", args={"a": 2}), "itemId": "i"}
+    apply(state, changed_record)
     apply(state, record("options.changed", values={"mode": "plan"}))
     assert (state.item("i").get("args"), state.options) == ({"a": 2}, {"mode": "plan"})
     assert [each["id"] for each in state.open_tool_items()] == ["i"]

@@ -17,10 +17,10 @@ def message(item_id: str, text: str) -> Any:
 
 
 def records_of(*events: Any) -> list[Any]:
-    numbered = enumerate(events, 1)
+    numbered_events = enumerate(events, 1)
     return [
         {"seq": n, "ts": "t", "turnId": "t1", "itemId": e.get("item", {}).get("id"), "event": e}
-        for n, e in numbered
+        for n, e in numbered_events
     ]
 
 
@@ -47,8 +47,8 @@ def test_what_was_rolled_back_is_gone_and_the_numbers_go_on():
 
 def test_the_way_back_goes_before_the_turn_that_a_message_started():
     assert begin_of_message(RECORDS, "b") == 4
-    steered = records_of(TURN, message("a", "one"), message("b", "two"))
-    assert begin_of_message(steered, "b") == 2
+    steered_records = records_of(TURN, message("a", "one"), message("b", "two"))
+    assert begin_of_message(steered_records, "b") == 2
 
 
 def test_a_view_that_grew_begins_anew_after_a_rollback_also_when_as_much_was_added():
@@ -57,13 +57,13 @@ def test_a_view_that_grew_begins_anew_after_a_rollback_also_when_as_much_was_add
     for record in from_log:
         apply(state, record)
         view.messages(state.items)
-    said = [each["content"] for each in view.messages(state.items)]
-    assert said == ["system", "one", "three"]
+    contents = [each["content"] for each in view.messages(state.items)]
+    assert contents == ["system", "one", "three"]
 
 
 def test_a_view_that_was_not_asked_in_between_begins_anew_too():
     view = View("system")
     view.messages(fold("c", RECORDS[:7]).items)
     later = records_of(*[{}] * 8, TURN, message("c", "three"))[8:]
-    said = [each["content"] for each in view.messages(fold("c", [*RECORDS, *later]).items)]
-    assert said == ["system", "one", "three"]
+    contents = [each["content"] for each in view.messages(fold("c", [*RECORDS, *later]).items)]
+    assert contents == ["system", "one", "three"]

@@ -74,7 +74,7 @@ OURS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "args"),
+    ("name", "actual_args", "args"),
     [
         ("Read", {"file_path": "a.py"}, {"command": "view", "path": "a.py"}),
         (
@@ -140,18 +140,20 @@ OURS = {
         ),
     ],
 )
-def test_a_call_in_the_words_of_other_agents_means_the_same(name: str, said: Json, args: Json):
-    call = parse_call(ToolCall("c", name, json.dumps(said)), OURS)
+def test_a_call_in_the_words_of_other_agents_means_the_same(
+    name: str, actual_args: Json, args: Json
+):
+    call = parse_call(ToolCall("c", name, json.dumps(actual_args)), OURS)
     assert (call.args, call.error) == (args, None)
-    assert json.loads(call.arguments) == said
+    assert json.loads(call.arguments) == actual_args
 
 
 @pytest.mark.parametrize(
-    ("typed", "key"),
+    ("input_text", "key"),
     [("Ctrl+C", "C-c"), ("ctrl-d", "C-d"), ("C-c", "C-c"), ("a ctrl+c", "a ctrl+c")],
 )
-def test_a_key_is_known_by_its_other_names(typed: str, key: str):
-    call = parsed("bash", json.dumps({"cmd": typed, "is_input": True}))
+def test_a_key_is_known_by_its_other_names(input_text: str, key: str):
+    call = parsed("bash", json.dumps({"cmd": input_text, "is_input": True}))
     assert (call.args, call.error) == ({"command": key, "is_input": True}, None)
 
 
@@ -187,13 +189,13 @@ def test_an_error_names_the_place_and_the_way_out(name: str, arguments: str, kin
 
 
 def test_an_edit_where_patches_change_files_names_them():
-    beside = {
+    other_tools = {
         "edit": FunctionTool(VIEW_SPEC, str),
         "apply_patch": FunctionTool(PatchTool.spec, str),
     }
-    said = {"command": "replace", "path": "a", "old_text": "x", "new_text": "y"}
-    for tools, ending in ((beside, "Change files with apply_patch."), (OURS, None)):
-        error = parse_call(ToolCall("c", "edit", json.dumps(said)), tools).error
+    args = {"command": "replace", "path": "a", "old_text": "x", "new_text": "y"}
+    for tools, ending in ((other_tools, "Change files with apply_patch."), (OURS, None)):
+        error = parse_call(ToolCall("c", "edit", json.dumps(args)), tools).error
         assert (error or "").endswith(ending or "")
         assert (error is None) == (ending is None)
 
@@ -236,8 +238,8 @@ def test_what_a_foreign_schema_can_make_take_for_ever_is_not_checked(schema: Jso
     spec = ToolSpec("foreign", "Of some server.", {"type": "object", **schema})
     assert "do not fit" in (schema_problem(spec, args) or "")
     assert schema_problem(replace(spec, is_foreign=True), args) is None
-    closed = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
-    only_a = ToolSpec("foreign", "Of some server.", closed, is_foreign=True)
+    closed_schema = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+    only_a = ToolSpec("foreign", "Of some server.", closed_schema, is_foreign=True)
     assert "It takes: a." in (schema_problem(only_a, {"b": 1}) or "")
 
 
@@ -250,34 +252,34 @@ def test_no_address_in_a_schema_is_fetched():
 
 
 def test_the_models_own_rating_is_taken_from_the_arguments():
-    rated = {"command": "ls", "security_risk": "high", "summary": "Look around"}
-    call = parsed("terminal", json.dumps(rated))
+    args = {"command": "ls", "security_risk": "high", "summary": "Look around"}
+    call = parsed("terminal", json.dumps(args))
     assert (call.args, call.risk, call.summary) == ({"command": "ls"}, "high", "Look around")
     assert call.error is None
 
 
 def test_what_a_call_is_for_may_be_said_in_other_words_and_to_tools_that_only_read():
-    said = {"explanation": "Look around", "security_risk": "low"}
-    run = parse_call(ToolCall("c", "terminal", json.dumps({"command": "ls", **said})), OURS)
+    args = {"explanation": "Look around", "security_risk": "low"}
+    run = parse_call(ToolCall("c", "terminal", json.dumps({"command": "ls", **args})), OURS)
     assert (run.args, run.risk, run.summary, run.error) == (
         {"command": "ls"},
         "low",
         "Look around",
         None,
     )
-    look = parse_call(ToolCall("c", "grep", json.dumps({"pattern": "x", **said})), OURS)
-    assert (look.args, look.error) == ({"pattern": "x"}, None)
+    parsed_call = parse_call(ToolCall("c", "grep", json.dumps({"pattern": "x", **args})), OURS)
+    assert (parsed_call.args, parsed_call.error) == ({"pattern": "x"}, None)
 
 
 def test_an_argument_of_a_foreign_tool_is_no_word_of_ours():
     """Issue trackers' tools have their own `summary`; mistaken for ours, it never reached them."""
     own: Json = {"type": "string", "description": "the title of the issue"}
     schema: Json = {"type": "object", "properties": {"summary": own}, "required": ["summary"]}
-    for closed in ({}, {"additionalProperties": False}):
-        spec = ToolSpec("create_issue", "Of some server.", {**schema, **closed})
-        told = render_tool(spec)["function"]["parameters"]["properties"]
-        assert list(told) == ["summary", "security_risk"]
-        assert told["summary"] == own
+    for closing_fields in ({}, {"additionalProperties": False}):
+        spec = ToolSpec("create_issue", "Of some server.", {**schema, **closing_fields})
+        actual_schema = render_tool(spec)["function"]["parameters"]["properties"]
+        assert list(actual_schema) == ["summary", "security_risk"]
+        assert actual_schema["summary"] == own
         args = json.dumps({"summary": "It broke", "security_risk": "medium"})
         tools = {"create_issue": FunctionTool(spec, lambda: None)}
         call = parse_call(ToolCall("c", "create_issue", args), tools)

@@ -51,8 +51,13 @@ def test_a_thought_ends_when_the_answer_begins(world: World) -> None:
         pass  # The log does not tell times apart that are closer.
     gate.set()
     world.turn(client)
-    [thought], [answer] = items(client, "reasoning"), items(client, "agentMessage")
-    assert thought["startedAt"] <= thought["endedAt"] == answer["startedAt"] < answer["endedAt"]
+    [reasoning_item], [answer] = items(client, "reasoning"), items(client, "agentMessage")
+    assert (
+        reasoning_item["startedAt"]
+        <= reasoning_item["endedAt"]
+        == answer["startedAt"]
+        < answer["endedAt"]
+    )
 
 
 def test_finish_ends_the_turn_and_skips_what_comes_after_it(world: World) -> None:
@@ -62,8 +67,8 @@ def test_finish_ends_the_turn_and_skips_what_comes_after_it(world: World) -> Non
     turn = world.turn(client)
     assert (turn["stopReason"], turn["finalText"]) == ("finished", "All good")
     assert not (world.project / "never").exists()
-    [skipped] = items(client, "command")
-    assert (skipped["status"], skipped["reason"]) == ("cancelled", "skipped")
+    [skipped_command] = items(client, "command")
+    assert (skipped_command["status"], skipped_command["reason"]) == ("cancelled", "skipped")
 
 
 def test_finish_gives_the_result_that_was_asked_for_also_after_the_log_is_opened_again(
@@ -83,9 +88,9 @@ def test_finish_gives_the_result_that_was_asked_for_also_after_the_log_is_opened
     conversation = world.start(client, resultSchema=schema)
     turn = world.turn(client)
     assert (turn["finalText"], turn["result"], turn["nSteps"]) == ("Done.", right, 3)
-    told = [content_of(item) for item in items(client, "toolCall")[:2]]
-    assert "'result' is a required property" in told[0]
-    assert "result.passed: 'three' is not of type 'integer'" in told[1]
+    contents = [content_of(item) for item in items(client, "toolCall")[:2]]
+    assert "'result' is a required property" in contents[0]
+    assert "result.passed: 'three' is not of type 'integer'" in contents[1]
 
     client.request("conversation/close", {"conversationId": conversation})
     client.request("conversation/open", {"conversationId": conversation})
@@ -125,8 +130,8 @@ def test_interrupt_closes_the_socket_of_a_model_that_hangs(world: World) -> None
 
 
 def test_a_message_while_running_steers_the_turn(world: World) -> None:
-    until_steered = "until [ -e steered ]; do sleep 0.05; done"
-    world.script(call("terminal", command=until_steered, timeout_s=600), say("Yes."))
+    wait_command = "until [ -e steered ]; do sleep 0.05; done"
+    world.script(call("terminal", command=wait_command, timeout_s=600), say("Yes."))
     client = world.daemon()
     conversation = world.start(client)
     client.wait_for_event(lambda p: p["event"].get("status") == "running")
@@ -156,17 +161,17 @@ def test_queued_messages_start_turns_of_their_own_and_can_be_removed(world: Worl
     gate = gated(world, say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client, "one")
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     world.llm.wait_for_requests(1)
     two = world.send(client, conversation, "two", delivery="queue")
     three = world.send(client, conversation, "three", delivery="queue")
     assert (two["disposition"], two["queuePosition"]) == ("queued", 0)
     assert three["queuePosition"] == 1
-    queue = client.request("conversation/queue", named)["queue"]
+    queue = client.request("conversation/queue", params)["queue"]
     assert [message["messageId"] for message in queue] == [two["messageId"], three["messageId"]]
-    removal = {**named, "op": "remove", "messageId": three["messageId"]}
-    left = client.request("conversation/queue", removal)["queue"]
-    assert [message["messageId"] for message in left] == [two["messageId"]]
+    removal = {**params, "op": "remove", "messageId": three["messageId"]}
+    queue_left = client.request("conversation/queue", removal)["queue"]
+    assert [message["messageId"] for message in queue_left] == [two["messageId"]]
     error = client.error("conversation/queue", removal)
     assert (error.code, error.data["kind"]) == (-31006, "invalidState")
     gate.set()
@@ -179,7 +184,7 @@ def test_waiting_messages_are_edited_moved_and_sent_now(world: World) -> None:
     gate = gated(world, say("One."), say("Both."))
     client = world.daemon()
     conversation = world.start(client, "one")
-    named = {"conversationId": conversation}
+    request_params = {"conversationId": conversation}
     world.llm.wait_for_requests(1)
     ids = [
         world.send(client, conversation, words, delivery="queue")["messageId"]
@@ -187,7 +192,7 @@ def test_waiting_messages_are_edited_moved_and_sent_now(world: World) -> None:
     ]
 
     def change(op: str, message_id: str, **more: Any) -> list[str]:
-        params = {**named, "op": op, "messageId": message_id, **more}
+        params = {**request_params, "op": op, "messageId": message_id, **more}
         queue = client.request("conversation/queue", params)["queue"]
         return [message["content"][0]["text"] for message in queue]
 
@@ -197,7 +202,7 @@ def test_waiting_messages_are_edited_moved_and_sent_now(world: World) -> None:
     assert change("remove", ids[2]) == ["III", "two"]
     assert change("sendNow", ids[0]) == ["III", "two"]
     for wrong in ({"op": "edit"}, {"op": "move", "messageId": ids[0]}):
-        error = client.error("conversation/queue", {**named, **wrong})
+        error = client.error("conversation/queue", {**request_params, **wrong})
         assert (error.code, error.data["kind"]) == (-32602, "invalidParams")
     gate.set()
     world.turn(client, nth=2)
@@ -214,8 +219,8 @@ def test_a_message_that_was_kept_back_is_sent_when_the_user_says_so(world: World
     world.script(say("Now."))
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
-    kept = world.send(client, conversation, "later", run=False)
-    params = {"conversationId": conversation, "op": "sendNow", "messageId": kept["messageId"]}
+    receipt = world.send(client, conversation, "later", run=False)
+    params = {"conversationId": conversation, "op": "sendNow", "messageId": receipt["messageId"]}
     assert client.request("conversation/queue", params)["queue"] == []
     assert world.turn(client)["finalText"] == "Now."
 
@@ -225,12 +230,12 @@ def test_a_message_that_interrupts_ends_the_turn_and_starts_the_next(world: Worl
     client = world.daemon()
     conversation = world.start(client, "old")
     world.llm.wait_for_requests(1)
-    sent = world.send(client, conversation, "new", delivery="interrupt", clientMessageId="m-1")
-    assert sent["disposition"] == "interruptedAndStarted"
+    receipt = world.send(client, conversation, "new", delivery="interrupt", clientMessageId="m-1")
+    assert receipt["disposition"] == "interruptedAndStarted"
     assert world.turn(client)["status"] == "interrupted"
     assert world.turn(client, nth=2)["finalText"] == "New."
     again = world.send(client, conversation, "new", delivery="interrupt", clientMessageId="m-1")
-    assert (again["duplicate"], again["messageId"]) == (True, sent["messageId"])
+    assert (again["duplicate"], again["messageId"]) == (True, receipt["messageId"])
     assert len(items(client, "userMessage")) == 2
 
 
@@ -243,13 +248,13 @@ def test_steering_needs_the_turn_that_was_meant(world: World) -> None:
     wrong = {"conversationId": conversation, "content": text("x"), "expectedTurnId": "t0"}
     error = client.error("conversation/sendMessage", wrong)
     assert (error.code, error.data["kind"]) == (-31005, "turnMismatch")
-    steered = world.send(client, conversation, "this way", delivery="steer", expectedTurnId=turn_id)
-    assert (steered["disposition"], steered["turnId"]) == ("steered", turn_id)
+    receipt = world.send(client, conversation, "this way", delivery="steer", expectedTurnId=turn_id)
+    assert (receipt["disposition"], receipt["turnId"]) == ("steered", turn_id)
     gate.set()
     world.turn(client)
     assert user_texts(world) == ["go", "this way"]
-    started = world.send(client, conversation, "nothing runs", delivery="steer")
-    assert started["disposition"] == "started"
+    sent_message = world.send(client, conversation, "nothing runs", delivery="steer")
+    assert sent_message["disposition"] == "started"
     assert world.turn(client, nth=2)["finalText"] == "Later."
 
 
@@ -257,23 +262,23 @@ def test_pause_after_the_step_holds_the_turn_and_resume_goes_on(world: World) ->
     gate = gated(world, say("Done."))
     client = world.daemon()
     conversation = world.start(client)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     world.llm.wait_for_requests(1)
-    paused = client.request("conversation/pause", named)
-    assert paused["status"] == "pausing"
-    assert client.request("conversation/pause", named) == paused
+    pause_result = client.request("conversation/pause", params)
+    assert pause_result["status"] == "pausing"
+    assert client.request("conversation/pause", params) == pause_result
     gate.set()
     event = wait_for_status(client, "paused")
     assert event["event"]["reason"] == "user"
     assert [item["args"]["thought"] for item in items(client, "toolCall")] == ["first"]
-    resumed = client.request("conversation/resume", named)
-    assert resumed["turnId"] == paused["turnId"]
+    resume_result = client.request("conversation/resume", params)
+    assert resume_result["turnId"] == pause_result["turnId"]
     assert world.turn(client)["finalText"] == "Done."
-    seen = [e["event"]["type"] for e in client.events]
-    assert (seen.count("turn.started"), seen.count("pause.requested")) == (1, 1)
-    error = client.error("conversation/resume", named)
+    event_types = [e["event"]["type"] for e in client.events]
+    assert (event_types.count("turn.started"), event_types.count("pause.requested")) == (1, 1)
+    error = client.error("conversation/resume", params)
     assert (error.code, error.data["kind"]) == (-31006, "invalidState")
-    assert client.error("conversation/pause", named).code == -31006
+    assert client.error("conversation/pause", params).code == -31006
 
 
 def test_pause_now_cancels_the_step_and_a_message_resumes_the_turn(world: World) -> None:
@@ -285,8 +290,8 @@ def test_pause_now_cancels_the_step_and_a_message_resumes_the_turn(world: World)
     wait_for_status(client, "paused")
     [command] = items(client, "command")
     assert (command["status"], command["reason"]) == ("cancelled", "interrupted")
-    sent = world.send(client, conversation, "go on without it")
-    assert sent["disposition"] == "steered"
+    receipt = world.send(client, conversation, "go on without it")
+    assert receipt["disposition"] == "steered"
     assert world.turn(client)["finalText"] == "Done."
     assert user_texts(world) == ["go", "go on without it"]
 
@@ -295,13 +300,13 @@ def test_resume_continues_after_an_interrupted_turn(world: World) -> None:
     world.script(hang(), say("Back."))
     client = world.daemon()
     conversation = world.start(client)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     world.llm.wait_for_requests(1)
     world.send(client, conversation, "later", delivery="queue")
-    client.request("conversation/interrupt", {**named, "clearQueue": True})
-    assert client.request("conversation/queue", named)["queue"] == []
-    assert client.request("conversation/interrupt", named)["status"] == "idle"
-    client.request("conversation/resume", named)
+    client.request("conversation/interrupt", {**params, "clearQueue": True})
+    assert client.request("conversation/queue", params)["queue"] == []
+    assert client.request("conversation/interrupt", params)["status"] == "idle"
+    client.request("conversation/resume", params)
     assert world.turn(client, nth=2)["finalText"] == "Back."
 
 
@@ -309,12 +314,12 @@ def test_a_message_to_a_turn_that_is_being_interrupted_starts_the_next_one(world
     world.script(STUBBORN, say("Next."))
     client = world.daemon()
     conversation = world.start(client)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     client.wait_for(lambda m: "ready" in str(m.get("params", {}).get("text")))
-    interrupt = client.send_request("conversation/interrupt", named)
-    resume = {**named, "message": text("instead do this"), "clientRequestId": "resume-1"}
-    resumed = client.send_request("conversation/resume", resume)
-    assert client.result_of(resumed) == {}
+    interrupt = client.send_request("conversation/interrupt", params)
+    resume = {**params, "message": text("instead do this"), "clientRequestId": "resume-1"}
+    resume_request = client.send_request("conversation/resume", resume)
+    assert client.result_of(resume_request) == {}
     assert client.result_of(interrupt)["status"] == "interrupted"
     assert world.turn(client, nth=2)["finalText"] == "Next."
     assert user_texts(world) == ["go", "instead do this"]
@@ -339,8 +344,8 @@ def test_waiting_for_completion_answers_with_the_turn_and_cancelling_interrupts(
     world.script(say("Done."), hang())
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
-    done = world.send(client, conversation, "go", wait="completed")
-    assert (done["turn"]["status"], done["finalText"]) == ("completed", "Done.")
+    receipt = world.send(client, conversation, "go", wait="completed")
+    assert (receipt["turn"]["status"], receipt["finalText"]) == ("completed", "Done.")
     params = {"conversationId": conversation, "content": text("again"), "wait": "completed"}
     request = client.send_request("conversation/sendMessage", params)
     world.llm.wait_for_requests(2)
@@ -360,38 +365,38 @@ def test_close_while_running_needs_a_word_what_to_do(world: World) -> None:
     world.script(hang(), hang())
     client = world.daemon()
     conversation = world.start(client)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     world.llm.wait_for_requests(1)
-    error = client.error("conversation/close", named)
+    error = client.error("conversation/close", params)
     assert (error.code, error.data["kind"]) == (-31003, "conversationBusy")
     assert "ifRunning" in error.message
-    client.request("conversation/close", {**named, "ifRunning": "interrupt"})
-    opened = client.request("conversation/open", named)
-    assert opened["conversation"]["status"] == "idle"
-    client.request("conversation/resume", named)
+    client.request("conversation/close", {**params, "ifRunning": "interrupt"})
+    open_result = client.request("conversation/open", params)
+    assert open_result["conversation"]["status"] == "idle"
+    client.request("conversation/resume", params)
     world.llm.wait_for_requests(2)
-    client.request("conversation/close", {**named, "ifRunning": "pause"})
-    assert client.request("conversation/open", named)["conversation"]["status"] == "paused"
+    client.request("conversation/close", {**params, "ifRunning": "pause"})
+    assert client.request("conversation/open", params)["conversation"]["status"] == "paused"
 
 
 def test_requests_wait_until_a_conversation_is_closed_with_its_turn(world: World) -> None:
     world.script(STUBBORN, say("Again."))
     client = world.daemon()
     conversation = world.start(client)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     client.wait_for(lambda m: "ready" in str(m.get("params", {}).get("text")))
-    closed = client.send_request("conversation/close", {**named, "ifRunning": "interrupt"})
-    opened = client.send_request("conversation/open", named)
-    message = {**named, "content": text("go on"), "wait": "completed"}
-    sent = client.send_request("conversation/sendMessage", message)
-    assert client.result_of(closed) == {}
-    assert client.result_of(opened)["conversation"]["status"] == "idle"
-    assert client.result_of(sent)["finalText"] == "Again."
+    close_request = client.send_request("conversation/close", {**params, "ifRunning": "interrupt"})
+    open_result = client.send_request("conversation/open", params)
+    message = {**params, "content": text("go on"), "wait": "completed"}
+    receipt = client.send_request("conversation/sendMessage", message)
+    assert client.result_of(close_request) == {}
+    assert client.result_of(open_result)["conversation"]["status"] == "idle"
+    assert client.result_of(receipt)["finalText"] == "Again."
 
 
 def test_what_is_known_of_a_model_is_said_once_to_the_client(world: World) -> None:
-    wanted = '<tool_call>{"name": "think", "arguments": {"thought": "hm"}}</tool_call>'
-    world.script(say(wanted), say("One."), say("Two."))
+    call_text = '<tool_call>{"name": "think", "arguments": {"thought": "hm"}}</tool_call>'
+    world.script(say(call_text), say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client, options={"model": "openai/ollama/codellama"})
     assert world.turn(client)["finalText"] == "One."
@@ -404,20 +409,20 @@ def test_what_is_known_of_a_model_is_said_once_to_the_client(world: World) -> No
 
 
 def test_a_conversation_is_condensed_on_request_and_goes_on_with_the_summary(world: World) -> None:
-    seen = [call("terminal", command=f"echo {n}") for n in range(6)]
-    world.script(*seen, say("Done."), say("Six lines were echoed."), say("Six."))
+    calls_made = [call("terminal", command=f"echo {n}") for n in range(6)]
+    world.script(*calls_made, say("Done."), say("Six lines were echoed."), say("Six."))
     client = world.daemon()
     conversation = world.start(client, "Echo six numbers")
     world.turn(client)
-    wanted = {"conversationId": conversation, "instructions": "Keep it.", "clientRequestId": "r1"}
-    asked = client.request("conversation/condense", wanted)
-    assert world.turn(client, nth=2)["id"] == asked["turnId"]
-    assert client.request("conversation/condense", wanted) == {**asked, "duplicate": True}
+    params = {"conversationId": conversation, "instructions": "Keep it.", "clientRequestId": "r1"}
+    condense_result = client.request("conversation/condense", params)
+    assert world.turn(client, nth=2)["id"] == condense_result["turnId"]
+    assert client.request("conversation/condense", params) == {**condense_result, "duplicate": True}
     [item] = items(client, "condensation")
     assert (item["summary"], item["reason"]) == ("Six lines were echoed.", "requested")
     world.send(client, conversation, "How many?")
     assert world.turn(client, nth=3)["finalText"] == "Six."
-    told = world.llm.requests[-1].body["messages"]
-    assert told[1]["content"] == "Echo six numbers"
-    assert "Six lines were echoed." in told[2]["content"]
-    assert told[-1]["content"] == "How many?"
+    messages = world.llm.requests[-1].body["messages"]
+    assert messages[1]["content"] == "Echo six numbers"
+    assert "Six lines were echoed." in messages[2]["content"]
+    assert messages[-1]["content"] == "How many?"

@@ -22,14 +22,14 @@ def check(records: list[Any], since: str = "") -> list[tuple[Any, ...]]:
     bill = Bill(since)
     for record in records:
         bill.add(record)
-    shown = bill.rendered()
+    rendered_bill = bill.rendered()
 
     def row(name: str, usage: Any) -> tuple[Any, ...]:
         return (name, usage.get("inputTokens", 0), usage.get("cost", {}).get("amount"))
 
-    models = [row(each["model"], each["usage"]) for each in shown["byModel"]]
-    days = [row(each["day"], each["usage"]) for each in shown["byDay"]]
-    return [row("", shown["usage"]), *models, *days]
+    models = [row(each["model"], each["usage"]) for each in rendered_bill["byModel"]]
+    days = [row(each["day"], each["usage"]) for each in rendered_bill["byDay"]]
+    return [row("", rendered_bill["usage"]), *models, *days]
 
 
 CALLS = [

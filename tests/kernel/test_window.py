@@ -10,7 +10,7 @@ ASKED = Size(fixed=4_000, view=3_000)  # 2,000 tokens by our own estimate.
 
 
 @pytest.mark.parametrize(
-    ("counted", "now", "tokens"),
+    ("n_counted", "now", "tokens"),
     [
         (0, ASKED, 2_000),
         (2_000, ASKED, 2_000),
@@ -24,10 +24,10 @@ ASKED = Size(fixed=4_000, view=3_000)  # 2,000 tokens by our own estimate.
     ],
 )
 def test_a_providers_count_sets_our_estimate_right_but_by_a_factor_of_four_at_most(
-    counted: int, now: Size, tokens: int
+    n_counted: int, now: Size, tokens: int
 ) -> None:
     gauge = Gauge()
-    gauge.count(ASKED, counted)
+    gauge.count(ASKED, n_counted)
     assert gauge.tokens(now) == tokens
 
 

@@ -51,9 +51,9 @@ def carry_out(scenario: Scenario, folder: Path, env: Mapping[str, str]) -> Ran:
 
 def python(folder: Path, *args: str) -> str:
     """Return what this interpreter prints in the folder; it must exit with 0."""
-    done = _python(folder, *args)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.strip()
+    outcome = _python(folder, *args)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+    return outcome.stdout.strip()
 
 
 def tests_pass(folder: Path) -> bool:
@@ -100,26 +100,26 @@ def test_between_the_two_in_the_middle_of_four():
 """
 
 
-def _is_fixed(done: Done) -> None:
-    assert tests_pass(done.folder)
-    assert (done.folder / "test_stats.py").read_text("utf-8") == _MEDIAN_TEST
+def _is_fixed(outcome: Done) -> None:
+    assert tests_pass(outcome.folder)
+    assert (outcome.folder / "test_stats.py").read_text("utf-8") == _MEDIAN_TEST
     # Check more than the tests ask for.
-    shown = "from stats import median; print(median([8, 2]), median([5]))"
-    assert python(done.folder, "-c", shown) == "5.0 5"
+    program = "from stats import median; print(median([8, 2]), median([5]))"
+    assert python(outcome.folder, "-c", program) == "5.0 5"
 
 
 # Add a function with tests
 
 
-def _is_added(done: Done) -> None:
-    shown = "from text import slugify; print(slugify('  Hello, big   World! '), slugify('a--b'))"
-    assert python(done.folder, "-c", shown) == "hello-big-world a-b"
-    assert tests_pass(done.folder)
+def _is_added(outcome: Done) -> None:
+    program = "from text import slugify; print(slugify('  Hello, big   World! '), slugify('a--b'))"
+    assert python(outcome.folder, "-c", program) == "hello-big-world a-b"
+    assert tests_pass(outcome.folder)
     # Tests that pass with a wrong function do not count.
-    module = done.folder / "text.py"
+    module = outcome.folder / "text.py"
     right = module.read_text("utf-8")
     module.write_text(f"{right}\n\ndef slugify(text):\n    return text\n", "utf-8")
-    assert not tests_pass(done.folder)
+    assert not tests_pass(outcome.folder)
     module.write_text(right, "utf-8")
 
 
@@ -146,13 +146,13 @@ _SHOP = {
 }
 
 
-def _is_renamed(done: Done) -> None:
-    assert tests_pass(done.folder)
-    code = "\n".join(path.read_text("utf-8") for path in done.folder.rglob("*.py"))
+def _is_renamed(outcome: Done) -> None:
+    assert tests_pass(outcome.folder)
+    code = "\n".join(path.read_text("utf-8") for path in outcome.folder.rglob("*.py"))
     assert "total(" not in code.replace("sum_of_prices(", "")
     assert code.count("sum_of_prices") >= 6
-    shown = "from shop import prices; print(hasattr(prices, 'total'), prices.sum_of_prices([]))"
-    assert python(done.folder, "-c", shown) == "False 0"
+    program = "from shop import prices; print(hasattr(prices, 'total'), prices.sum_of_prices([]))"
+    assert python(outcome.folder, "-c", program) == "False 0"
 
 
 # Answer a question about the code
@@ -168,10 +168,10 @@ _DISCOUNT = {
 }
 
 
-def _is_answered(done: Done) -> None:
-    shown = "from checkout import percent_off; print(percent_off(23, True))"
-    assert f"PERCENT: {python(done.folder, '-c', shown)}" in done.said
-    assert _git(done.folder, "diff", "--stat") == ""
+def _is_answered(outcome: Done) -> None:
+    program = "from checkout import percent_off; print(percent_off(23, True))"
+    assert f"PERCENT: {python(outcome.folder, '-c', program)}" in outcome.said
+    assert _git(outcome.folder, "diff", "--stat") == ""
 
 
 SCENARIOS = {

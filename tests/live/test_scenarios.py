@@ -14,7 +14,7 @@ def test_a_real_model_does_it(name: str, tmp_path: Path) -> None:
     scenario, folder, home = SCENARIOS[name], tmp_path / "project", tmp_path / "home"
     folder.mkdir()
     prepare(scenario, folder)
-    ran = carry_out(scenario, folder, {**os.environ, "OH_DAEMON_HOME": str(home)})
-    print(ran.out, ran.err)  # noqa: T201 - what was done and what it cost.
-    assert ran.code == 0
-    scenario.check(Done(folder, ran.out))
+    outcome = carry_out(scenario, folder, {**os.environ, "OH_DAEMON_HOME": str(home)})
+    print(outcome.out, outcome.err)  # noqa: T201 - what was done and what it cost.
+    assert outcome.code == 0
+    scenario.check(Done(folder, outcome.out))

@@ -45,8 +45,8 @@ def test_a_pod_is_the_boundary_where_there_is_no_view(fleet: FleetWorld) -> None
     script = script.replace("/work", str(fleet.out.parent))
     assert f"/{job['completions']}" in script
     words = (*WITHOUT_NAMESPACES, *container["command"], script)
-    ran = run(fleet, *words, JOB_COMPLETION_INDEX="1")
-    assert (ran.returncode, "✓ two: endTurn" in ran.stderr) == (0, True), ran.stderr
+    outcome = run(fleet, *words, JOB_COMPLETION_INDEX="1")
+    assert (outcome.returncode, "✓ two: endTurn" in outcome.stderr) == (0, True), outcome.stderr
     assert run(fleet, SCRIPT, "fleet", "merge", fleet.out).returncode == 0
     assert fleet.results()["two"]["boundary"] == "container"
 
@@ -58,10 +58,10 @@ def test_a_job_of_an_array_works_in_views_or_says_what_its_node_must_allow(
     script = PACKAGING / "slurm" / "fleet.sbatch"
     words = ("bash", script, fleet.tasks("one", "two"), fleet.out)
     variables = {"SLURM_ARRAY_TASK_ID": "0", "SLURM_ARRAY_TASK_COUNT": "16"}
-    ran = run(fleet, *(WITHOUT_NAMESPACES if is_refused else ()), *words, **variables)
+    outcome = run(fleet, *(WITHOUT_NAMESPACES if is_refused else ()), *words, **variables)
     if is_refused:
-        assert (ran.returncode, list(fleet.out.glob("*/tasks"))) == (2, [])
-        assert "user.max_user_namespaces is 0" in ran.stderr
-        assert "--sandbox off --boundary container" in ran.stderr
+        assert (outcome.returncode, list(fleet.out.glob("*/tasks"))) == (2, [])
+        assert "user.max_user_namespaces is 0" in outcome.stderr
+        assert "--sandbox off --boundary container" in outcome.stderr
     else:
-        assert (ran.returncode, "✓ one: endTurn" in ran.stderr) == (0, True), ran.stderr
+        assert (outcome.returncode, "✓ one: endTurn" in outcome.stderr) == (0, True), outcome.stderr

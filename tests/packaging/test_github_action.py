@@ -27,13 +27,13 @@ def test_both_who_starts_it_and_who_wrote_the_issue_must_be_allowed(
     event = {"sender": {"login": sender}, "issue": {"user": {"login": author}}}
     (tmp_path / "event.json").write_text(json.dumps(event))
     env = {"GITHUB_EVENT_PATH": str(tmp_path / "event.json"), "ALLOWED": "alice bob"}
-    done = subprocess.run(
+    outcome = subprocess.run(
         ["bash", "-e", "-c", RUN["Who asks"]],
         env=os.environ | env,
         capture_output=True,
         check=False,
     )
-    assert (done.returncode, b"eve" in done.stderr) == (code, code == 1)
+    assert (outcome.returncode, b"eve" in outcome.stderr) == (code, code == 1)
 
 
 def test_scripts_take_what_others_wrote_from_variables_and_the_agent_has_no_token() -> None:

@@ -52,15 +52,19 @@ def test_no_job_may_do_more_than_its_place_needs_and_none_has_a_secret() -> None
 
 def test_what_the_workflows_run_exists_and_no_text_of_others_is_part_of_it() -> None:
     lines = [line for name in WORKFLOWS for line in scripts(name)]
-    made = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    actual_targets = set(
+        re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    )
     targets = {word for line in lines if line.startswith("make ") for word in line.split()[1:]}
     assert targets == {"release-check", "vsix"}
-    assert targets <= made
+    assert targets <= actual_targets
     own = {line.split()[0] for line in lines if line.startswith(".ci/")}
     assert own == {".ci/run", ".ci/set-version"}
     assert all((ROOT / name).is_file() for name in own)
-    inserted = {found for line in lines for found in re.findall(r"\$\{\{.*?\}\}", line)}
-    assert inserted == {"${{ matrix.publish }}"}
+    names_inserted = {
+        actual_name for line in lines for actual_name in re.findall(r"\$\{\{.*?\}\}", line)
+    }
+    assert names_inserted == {"${{ matrix.publish }}"}
 
 
 @pytest.mark.parametrize(("version", "of_stores"), [("9.8.7rc1", "9.8.7"), ("9.8.7", "9.8.7")])
@@ -83,7 +87,7 @@ def test_one_command_changes_the_version_everywhere(
         text, before = (tmp_path / name).read_text("utf-8"), (ROOT / name).read_text("utf-8")
         expected = of_stores if name.startswith(("packaging/", "editors/", "clients/")) else version
         assert expected in text, name
-        changed = set(text.splitlines()) ^ set(before.splitlines())
-        assert changed, name
-        assert all(old in line or expected in line for line in changed), name
+        changed_lines = set(text.splitlines()) ^ set(before.splitlines())
+        assert changed_lines, name
+        assert all(old in line or expected in line for line in changed_lines), name
     assert (run("1.0"), run("--check", "9.9.9")) == (1, 1)

@@ -28,7 +28,7 @@ class Thing(Contract):
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         ({}, "name: is missing"),
         ({"name": 1}, "name: must be a string"),
@@ -52,22 +52,22 @@ class Thing(Contract):
         ({"below": 1}, "below: must be an object"),
     ],
 )
-def test_a_wrong_value_is_described_by_what_would_fit(value: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValidationError) as caught:
+def test_a_wrong_value_is_described_by_what_would_fit(value: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError) as error_info:
         Thing.model_validate(value if not value or "name" in value else {"name": "ok", **value})
-    assert problem_in(caught.value) == said
+    assert problem_in(error_info.value) == message
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "actual_message"),
     [
         ({"type": "sk-secret"}, "must have one of these as 'type': 'text', 'image'"),
         ({"text": "hello"}, "must have a field 'type'"),
     ],
 )
-def test_a_part_of_unknown_type_is_not_quoted(part: dict[str, str], said: str) -> None:
+def test_a_part_of_unknown_type_is_not_quoted(part: dict[str, str], actual_message: str) -> None:
     message = {"conversationId": "c", "clientRequestId": "r", "content": [part]}
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError) as error_info:
         SendMessageParams.model_validate(message)
-    assert problem_in(caught.value).startswith(f"content.0: {said}")
-    assert "sk-secret" not in problem_in(caught.value)
+    assert problem_in(error_info.value).startswith(f"content.0: {actual_message}")
+    assert "sk-secret" not in problem_in(error_info.value)

@@ -31,7 +31,7 @@ def shop(world: World) -> None:
 def test_the_session_of_the_document_has_the_events_that_a_client_gets(world: World) -> None:
     [session] = re.findall(r"^```text\n(→ .*?\"initialize\".*?)^```$", DOCUMENT, re.M | re.S)
     assert TASK in session
-    shown = re.findall(r"(?:(\d+) )?\b((?:item|turn|status|approval|usage)\.[a-z]+)", session)
+    matches = re.findall(r"(?:(\d+) )?\b((?:item|turn|status|approval|usage)\.[a-z]+)", session)
     client = world.daemon()
     client.request("conversation/start", {"options": {"model": "demo"}, "content": text(TASK)})
     for nth in (1, 2, 3):
@@ -40,27 +40,27 @@ def test_the_session_of_the_document_has_the_events_that_a_client_gets(world: Wo
         answer = {"approvalId": approval["id"], "digest": approval["digest"]}
         client.request("approval/respond", {**answer, "optionId": "allow-once"})
     wait_for_status(client, "finished")
-    seen = iter([(str(params["seq"]), params["event"]["type"]) for params in client.events])
-    for seq, name in shown:
+    events_seen = iter([(str(params["seq"]), params["event"]["type"]) for params in client.events])
+    for seq, name in matches:
         # The numbers that the document leaves out depend on what Python leaves beside the tests.
-        assert any(event == (seq or event[0], name) for event in seen), (seq, name)
-    assert [*seen] == []
+        assert any(event == (seq or event[0], name) for event in events_seen), (seq, name)
+    assert [*events_seen] == []
     _check_against_schema(client)
 
 
 def _check_against_schema(client: RawClient) -> None:
     """Each notification and request of the daemon, and its block, fit docs/schema.json."""
     schema = json.loads((ROOT / "docs/schema.json").read_text("utf-8"))
-    sent = {"initialize": [client.capabilities["experimental"]["ohDaemon"]]}
+    names_sent = {"initialize": [client.capabilities["experimental"]["ohDaemon"]]}
     for message in client.messages:
         if message.get("method") in schema["methods"]:
-            sent.setdefault(message["method"], []).append(message["params"])
-    assert {"initialize", "conversation/event", "approval/request"} <= sent.keys()
+            names_sent.setdefault(message["method"], []).append(message["params"])
+    assert {"initialize", "conversation/event", "approval/request"} <= names_sent.keys()
     names = {name: each["params"] for name, each in schema["methods"].items()}
-    for method, values in sent.items():
+    for method, values in names_sent.items():
         name = {**names, "initialize": "ServerBlock"}[method]
-        wanted = {"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}
-        validator = jsonschema.Draft202012Validator(wanted)
+        schema_ref = {"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}
+        validator = jsonschema.Draft202012Validator(schema_ref)
         for value in values:
             validator.validate(value)
 
@@ -68,7 +68,7 @@ def _check_against_schema(client: RawClient) -> None:
 def test_the_minimal_client_of_the_document_runs_as_it_stands(world: World) -> None:
     [program] = re.findall(r"^```python\n(.*?)^```$", DOCUMENT, re.M | re.S)
     bin_folder = Path(sys.executable).parent
-    done = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", program, world.project, TASK],
         env={
             **world.environment,
@@ -80,7 +80,7 @@ def test_the_minimal_client_of_the_document_runs_as_it_stands(world: World) -> N
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Run python3 run_tests.py (risk: medium) allow-once | " in done.stdout
-    assert done.stdout.endswith("- Finish: completed\n")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    assert "Run python3 run_tests.py (risk: medium) allow-once | " in outcome.stdout
+    assert outcome.stdout.endswith("- Finish: completed\n")
     assert "* 85 // 100" in (world.project / "prices.py").read_text("utf-8")

@@ -35,8 +35,8 @@ def test_the_json_schema_is_one_and_describes_every_field_of_every_type() -> Non
     bare = [
         f"{name}.{field}: write a string under it in oh_daemon/protocol"
         for name, definition in schema["$defs"].items()
-        for field, shown in definition.get("properties", {}).items()
-        if not shown.get("description")
+        for field, field_doc in definition.get("properties", {}).items()
+        if not field_doc.get("description")
     ]
     assert bare == []
 
@@ -51,9 +51,9 @@ def test_every_method_and_type_has_its_fields_in_one_chapter() -> None:
         for page in CHAPTERS.values()
         for mark in re.findall(r"<!-- generated: ((?:method|type)s? ?.*?) -->", page)
     )
-    wanted = [f"method {method.name}" for method in protocol.METHODS]
-    wanted += [f"type {name}" for name in ELSEWHERE]
-    assert marks == Counter([*wanted, "types"])
+    marks_expected = [f"method {method.name}" for method in protocol.METHODS]
+    marks_expected += [f"type {name}" for name in ELSEWHERE]
+    assert marks == Counter([*marks_expected, "types"])
 
 
 def test_a_rule_is_one_row_under_an_id_of_its_own() -> None:
@@ -63,8 +63,8 @@ def test_a_rule_is_one_row_under_an_id_of_its_own() -> None:
     letters = re.findall(r"^\| ([A-Z, ]+) \| \[", CHAPTERS["README.md"], re.MULTILINE)
     letters += re.findall(r"rules ([A-Z])\b", CHAPTERS["README.md"])
     assert {rule[0] for rule in ids} == set(re.findall(r"[A-Z]", "".join(letters)))
-    named = set(re.findall(r"\(([A-Z]\d+)\)", "\n".join(CHAPTERS.values())))
-    assert named - set(ids) == set()
+    rule_ids = set(re.findall(r"\(([A-Z]\d+)\)", "\n".join(CHAPTERS.values())))
+    assert rule_ids - set(ids) == set()
 
 
 def _rules(page: str) -> list[tuple[str, str]]:
@@ -77,32 +77,35 @@ def _rules(page: str) -> list[tuple[str, str]]:
 def _changes() -> dict[tuple[str, str], set[str | None]]:
     """Return the reasons with which the table allows each change of the status."""
     table = CHAPTERS["conversations.md"].partition("| from | to | reason | by |\n")[2]
-    allowed: dict[tuple[str, str], set[str | None]] = {}
+    transitions: dict[tuple[str, str], set[str | None]] = {}
     for row in table.partition("\n\n")[0].splitlines()[1:]:
         names = [re.findall(r"`(\w+)`", cell) for cell in row.split("|")[1:4]]
         for change in product(names[0], names[1]):
-            allowed.setdefault(change, set()).update(names[2] or [None])
-    return allowed
+            transitions.setdefault(change, set()).update(names[2] or [None])
+    return transitions
 
 
 def test_the_table_of_statuses_has_all_of_them_and_all_reasons() -> None:
-    allowed = _changes()
+    transitions = _changes()
     statuses = {*get_args(ConversationState)} - {"closed"}
-    assert {*allowed} == {(before, to) for before, after in TRANSITIONS.items() for to in after}
-    assert {before for before, _ in allowed} == {after for _, after in allowed} == statuses
-    reasons = {reason for said in allowed.values() for reason in said}
+    assert {*transitions} == {(before, to) for before, after in TRANSITIONS.items() for to in after}
+    assert {before for before, _ in transitions} == {after for _, after in transitions} == statuses
+    reasons = {reason for reasons_of_change in transitions.values() for reason in reasons_of_change}
     assert reasons == {None, *get_args(PauseReason)}
-    assert all((after == "paused") == (None not in said) for (_, after), said in allowed.items())
+    assert all(
+        (after == "paused") == (None not in reasons_of_change)
+        for (_, after), reasons_of_change in transitions.items()
+    )
 
 
 def test_the_golden_logs_change_the_status_as_the_table_allows() -> None:
-    allowed, n_changes = _changes(), 0
+    transitions, n_changes = _changes(), 0
     for log in sorted(ROOT.glob("tests/golden/v*/*.jsonl")):
         last = "idle"
         for line in log.read_text("utf-8").splitlines():
             event = json.loads(line).get("event", {})
             if event.get("type") == "status.changed":
                 assert event["from"] == last
-                assert event.get("reason") in allowed[event["from"], event["to"]]
+                assert event.get("reason") in transitions[event["from"], event["to"]]
                 last, n_changes = event["to"], n_changes + 1
     assert n_changes > 10

@@ -123,9 +123,9 @@ def interfere(folder: Path, url: str, llm: FakeLLM) -> None:
         items = [r.event.item for r in talk.history if isinstance(r.event, ItemCompleted)]
         talk.rollback(next(i.id for i in reversed(items) if isinstance(i, UserMessageItem)))
         talk.run("And now?")
-        forked = talk.fork()
+        fork_talk = talk.fork()
     llm.add(call("list", path="."), say("The end of the other."))
-    with conversation(folder, url, conversation_id=forked, tools=tools) as talk:
+    with conversation(folder, url, conversation_id=fork_talk, tools=tools) as talk:
         talk.run("And here?")
 
 
@@ -176,18 +176,18 @@ def keep(folder: Path, url: str, place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     for log in folder.glob(".openhands/conversations/*/events.jsonl"):
         # A replay finds sub-agents by their ids.
-        created = log.read_bytes()
-        name = log.parent.name if b'"parentId"' in created else "main"
-        kept = place / ("fork" if b'"forkedFrom"' in created else name)
-        kept.mkdir(parents=True)
+        log_bytes = log.read_bytes()
+        name = log.parent.name if b'"parentId"' in log_bytes else "main"
+        target = place / ("fork" if b'"forkedFrom"' in log_bytes else name)
+        target.mkdir(parents=True)
         lines = _plain(log, folder, url).splitlines(keepends=True)
         # The other lines name the machine.
-        (kept / "events.jsonl").write_text("".join(line for line in lines if '"event":' in line))
+        (target / "events.jsonl").write_text("".join(line for line in lines if '"event":' in line))
         for file in sorted(log.parent.glob("completions/*-step.json"))[-1:]:
-            (kept / "completions").mkdir()
+            (target / "completions").mkdir()
             value = json.loads(_plain(file, folder, url))
             del value["request"]["tools"]
-            (kept / "completions" / file.name).write_text(json.dumps(value, indent=1) + "\n")
+            (target / "completions" / file.name).write_text(json.dumps(value, indent=1) + "\n")
 
 
 def _plain(file: Path, folder: Path, url: str) -> str:

@@ -115,13 +115,13 @@ def test_a_current_summary_is_taken_without_reading_the_log(
     catalog: Catalog, commit: CommitThread
 ) -> None:
     folder = add(catalog, commit, "a1")
-    kept = {**summary_of(fold("a1", read_log(folder))), "title": "kept"}
-    catalog.write_meta("a1", kept)
-    assert catalog.summaries() == [kept]
+    summary_kept = {**summary_of(fold("a1", read_log(folder))), "title": "kept"}
+    catalog.write_meta("a1", summary_kept)
+    assert catalog.summaries() == [summary_kept]
     # Versions before did not count the files; to count them now would read every log.
-    del kept["fileCount"]
-    catalog.write_meta("a1", kept)
-    assert catalog.summaries() == [kept]
+    del summary_kept["fileCount"]
+    catalog.write_meta("a1", summary_kept)
+    assert catalog.summaries() == [summary_kept]
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_a_summary_that_is_missing_or_corrupt_is_made_again(
     folder = add(catalog, commit, "a1")
     if meta is not None:
         if meta.startswith(b'"'):  # One field of a whole summary.
-            whole = summary_of(fold("a1", read_log(folder)))
-            meta = orjson.dumps({**whole, **orjson.loads(b"{%b}" % meta)})
+            full_summary = summary_of(fold("a1", read_log(folder)))
+            meta = orjson.dumps({**full_summary, **orjson.loads(b"{%b}" % meta)})
         (folder / "meta.json").write_bytes(meta)
     assert titles(catalog) == ["title of a1"]
     assert orjson.loads((folder / "meta.json").read_bytes())["lastSeq"] == 2
@@ -155,8 +155,8 @@ def test_a_pipe_in_place_of_a_summary_holds_nobody_up(
 
 def test_a_summary_behind_its_log_is_made_again(catalog: Catalog, commit: CommitThread) -> None:
     folder = add(catalog, commit, "a1")
-    stale = {**summary_of(fold("a1", read_log(folder))), "title": "stale", "lastSeq": 1}
-    catalog.write_meta("a1", stale)
+    stale_summary = {**summary_of(fold("a1", read_log(folder))), "title": "stale", "lastSeq": 1}
+    catalog.write_meta("a1", stale_summary)
     assert titles(catalog) == ["title of a1"]
 
 
@@ -176,12 +176,13 @@ def test_what_cannot_be_read_does_not_hide_the_others(
 
 
 @pytest.mark.parametrize(
-    "planted", [b"[1]", b"7", b"\xff", b'{"pid":"1"}', b'{"pid":-1}', b'{"pid":9e9}', b'{"pid":%d}']
+    "planted_data",
+    [b"[1]", b"7", b"\xff", b'{"pid":"1"}', b'{"pid":-1}', b'{"pid":9e9}', b'{"pid":%d}'],
 )
 def test_a_lock_that_a_repository_brings_names_no_owner(
-    catalog: Catalog, commit: CommitThread, planted: bytes
+    catalog: Catalog, commit: CommitThread, planted_data: bytes
 ) -> None:
-    text = planted % (1 << 60) if b"%d" in planted else planted
+    text = planted_data % (1 << 60) if b"%d" in planted_data else planted_data
     (add(catalog, commit, "a1") / "lock").write_bytes(text)
     assert catalog.owner_of("a1") == {}
 
@@ -209,16 +210,21 @@ def test_a_long_log_that_is_being_written_is_summed_up_by_its_end(
     folder = add(catalog, commit, "a1")
     [before] = catalog.summaries()
     log = open_log(folder, commit).log
-    told: list[Json] = [
+    events_made: list[Json] = [
         {"type": "conversation.updated", "title": "x" * (1 << 20)},
         *[{"type": "conversation.updated", "title": "y" * (1 << 20)}] * 8,
         {"type": "status.changed", "from": "finished", "to": "paused", "reason": "user"},
         {"type": "conversation.updated"},
     ]
     ts = "2026-01-01T01:00:00.000Z"
-    for seq, event in enumerate(told, 3):
+    for seq, event in enumerate(events_made, 3):
         log.append(orjson.dumps({"v": 1, "seq": seq, "ts": ts, "event": event}) + b"\n")
-    now = {"status": "paused", "statusReason": "user", "updatedAt": ts, "lastSeq": len(told) + 2}
+    now = {
+        "status": "paused",
+        "statusReason": "user",
+        "updatedAt": ts,
+        "lastSeq": len(events_made) + 2,
+    }
     assert catalog.summaries() == [{**before, **now}]
     log.close()
     [read] = catalog.summaries()
@@ -250,9 +256,9 @@ def test_words_are_found_in_what_a_log_says_and_the_index_holds_none_of_it(
     say(folder, "agentMessage", text="It grew: " + "y" * 300 + " nowhere " + "y" * 300)
     assert find("nowhere grew") == "It grew: " + "y" * 151 + "…"
     assert index.read_bytes() != before
-    for planted in (b"", b"ohs1", before, before[:-1], b"ohs1" + b"\xff" * 2000):
+    for planted_data in (b"", b"ohs1", before, before[:-1], b"ohs1" + b"\xff" * 2000):
         catalog = Catalog(folder.parents[1])
-        index.write_bytes(planted)
+        index.write_bytes(planted_data)
         assert find("nowhere") == "…" + "y" * 39 + " nowhere " + "y" * 112 + "…"
     say(folder, "agentMessage", text=" ".join(map(str, range(10_000))))
     assert find("9876 nowhere"), "an index that is too full is made anew"

@@ -19,12 +19,12 @@ PICTURE = "data:image/png;base64," + "A" * 2000
 
 
 def test_each_request_and_its_answer_or_error_is_a_masked_file(tmp_path: Path) -> None:
-    kept = Completions(tmp_path, Masker([SECRET]), StandingClock())
+    completions = Completions(tmp_path, Masker([SECRET]), StandingClock())
     image = {"type": "image_url", "image_url": {"url": PICTURE}}
     content: list[Json] = [{"type": "text", "text": f"Say {SECRET}, \U0001f40d."}, image]
     request = ModelRequest(messages=[{"role": "user", "content": content}], purpose="ask")
     with FakeLLM([say(f"It is {SECRET}."), error(400, "no")]) as fake:
-        model = kept.of(retrying(fake))
+        model = completions.of(retrying(fake))
         assert complete(model, request).text == f"It is {SECRET}."
         with pytest.raises(ModelError):
             complete(model)
@@ -32,17 +32,17 @@ def test_each_request_and_its_answer_or_error_is_a_masked_file(tmp_path: Path) -
     assert first.name == "20260102030405678-0001-ask.json"
     assert first.stat().st_mode & 0o777 == 0o600
     assert SECRET not in first.read_text()
-    answered, refused = json.loads(first.read_text()), json.loads(second.read_text())
-    text, picture = answered["request"]["messages"][0]["content"]
+    answered_call, failed_call = json.loads(first.read_text()), json.loads(second.read_text())
+    text, picture = answered_call["request"]["messages"][0]["content"]
     assert text["text"] == "Say <secret hidden>, \U0001f40d."
     assert picture["image_url"]["url"] == "data:image/png;base64,…"
-    assert answered["answer"]["text"] == "It is <secret hidden>."
-    assert answered["answer"]["usage"]["inputTokens"] == 100
-    assert (refused["model"], "no" in refused["error"]) == ("openai/fake", True)
+    assert answered_call["answer"]["text"] == "It is <secret hidden>."
+    assert answered_call["answer"]["usage"]["inputTokens"] == 100
+    assert (failed_call["model"], "no" in failed_call["error"]) == ("openai/fake", True)
 
 
 def test_a_folder_that_cannot_be_written_holds_no_answer_up(tmp_path: Path) -> None:
     (tmp_path / "completions").write_text("in the way")
-    kept = Completions(tmp_path, Masker(), StandingClock())
+    completions = Completions(tmp_path, Masker(), StandingClock())
     with FakeLLM([say("Hello.")]) as fake:
-        assert complete(kept.of(retrying(fake))).text == "Hello."
+        assert complete(completions.of(retrying(fake))).text == "Hello."

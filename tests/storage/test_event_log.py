@@ -36,8 +36,8 @@ def line(seq: int, text: str = "hi", v: int = 1) -> bytes:
     return orjson.dumps(record) + b"\n"
 
 
-def seqs(opened: OpenedLog) -> list[int]:
-    return [record["seq"] for record in read_log(opened.log.folder)]
+def seqs(opened_log: OpenedLog) -> list[int]:
+    return [record["seq"] for record in read_log(opened_log.log.folder)]
 
 
 @pytest.fixture
@@ -55,16 +55,16 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def reopen(folder: Path, commit: CommitThread) -> Iterator[Reopen]:
     """A function that opens the log, after closing it if it is open."""
-    opened: list[OpenedLog] = []
+    opened_logs: list[OpenedLog] = []
 
     def run() -> OpenedLog:
-        if opened:
-            opened.pop().log.close()
-        opened.append(open_log(folder, commit, client="test", create=True))
-        return opened[0]
+        if opened_logs:
+            opened_logs.pop().log.close()
+        opened_logs.append(open_log(folder, commit, client="test", create=True))
+        return opened_logs[0]
 
     yield run
-    for one in opened:
+    for one in opened_logs:
         one.log.close()
 
 
@@ -140,12 +140,12 @@ def test_wider_modes_are_narrowed_at_opening(folder: Path, reopen: Reopen) -> No
 def test_callbacks_come_in_order_once_the_lines_are_durable(reopen: Reopen) -> None:
     log = reopen().log
     heard: list[tuple[int, StorageError | None]] = []
-    done = threading.Event()
+    is_durable = threading.Event()
     for seq in range(1, 6):
         log.append(line(seq))
         log.after_sync(lambda error, seq=seq: heard.append((seq, error)))
-    log.after_sync(lambda _error: done.set())
-    assert done.wait(120)
+    log.after_sync(lambda _error: is_durable.set())
+    assert is_durable.wait(120)
     assert heard == [(seq, None) for seq in range(1, 6)]
 
 
@@ -179,12 +179,12 @@ def test_a_closed_log_takes_nothing_more_and_a_second_close_is_harmless(reopen: 
 
 def test_a_stopped_commit_thread_says_so_and_the_log_still_closes_clean(folder: Path) -> None:
     thread = CommitThread()
-    opened = open_log(folder, thread, create=True)
-    opened.log.append(line(1))
+    opened_log = open_log(folder, thread, create=True)
+    opened_log.log.append(line(1))
     thread.close()
     with pytest.raises(StorageError, match="stopping"):
-        opened.log.sync()
-    opened.log.close()
+        opened_log.log.sync()
+    opened_log.log.close()
     assert scan((folder / LOG_NAME).read_bytes()).is_closed
 
 
@@ -216,12 +216,12 @@ def test_a_header_without_an_epoch_does_not_keep_a_log_from_opening(
 
 def test_a_process_killed_in_this_boot_keeps_the_epoch(folder: Path, reopen: Reopen) -> None:
     epoch = reopen().epoch
-    as_killed = (folder / LOG_NAME).read_bytes() + line(1) + line(2)[:20]
-    write_log(folder.with_name("copy"), as_killed)
+    log_at_kill = (folder / LOG_NAME).read_bytes() + line(1) + line(2)[:20]
+    write_log(folder.with_name("copy"), log_at_kill)
     with_copy = CommitThread()
-    opened = open_log(folder.with_name("copy"), with_copy)
-    assert (opened.epoch, seqs(opened)) == (epoch, [1])
-    opened.log.close()
+    copy_log = open_log(folder.with_name("copy"), with_copy)
+    assert (copy_log.epoch, seqs(copy_log)) == (epoch, [1])
+    copy_log.log.close()
     with_copy.close()
 
 
@@ -249,18 +249,18 @@ def test_lost_lines_change_the_epoch_once_and_are_reported_once(
 def test_a_torn_tail_is_cut_at_every_byte_and_writing_goes_on(
     folder: Path, commit: CommitThread
 ) -> None:
-    whole = HEADER + line(1)
+    full_log = HEADER + line(1)
     for n_left in range(len(line(2))):
-        write_log(folder, whole, line(2)[:n_left])
-        opened = open_log(folder, commit)
+        write_log(folder, full_log, line(2)[:n_left])
+        opened_log = open_log(folder, commit)
         is_whole = n_left == len(line(2)) - 1
-        assert seqs(opened) == ([1, 2] if is_whole else [1])
-        assert len(opened.repairs) == (0 if is_whole or n_left == 0 else 1)
-        for repair in opened.repairs:
+        assert seqs(opened_log) == ([1, 2] if is_whole else [1])
+        assert len(opened_log.repairs) == (0 if is_whole or n_left == 0 else 1)
+        for repair in opened_log.repairs:
             assert (folder / repair.split()[-1]).read_bytes() == line(2)[:n_left]
         next_line = line(3 if is_whole else 2)
-        opened.log.append(next_line)
-        opened.log.close()
+        opened_log.log.append(next_line)
+        opened_log.log.close()
         assert read_log(folder)[-1] == orjson.loads(next_line)
         assert scan((folder / LOG_NAME).read_bytes()).damage == 0
 
@@ -287,11 +287,11 @@ def test_damage_is_passed_over_and_never_keeps_a_log_from_opening(
     folder: Path, reopen: Reopen, content: list[bytes], expected: list[int], n_repairs: int
 ) -> None:
     write_log(folder, *content)
-    opened = reopen()
-    assert (seqs(opened), len(opened.repairs)) == (expected, n_repairs)
+    opened_log = reopen()
+    assert (seqs(opened_log), len(opened_log.repairs)) == (expected, n_repairs)
     last = expected[-1] if expected else 0
-    opened.log.append(line(last + 1))
-    assert opened.log.read_range(1, 1 << 62)[-1] == line(last + 1)[:-1]
+    opened_log.log.append(line(last + 1))
+    assert opened_log.log.read_range(1, 1 << 62)[-1] == line(last + 1)[:-1]
     assert seqs(reopen()) == [*expected, last + 1]
 
 
@@ -325,15 +325,15 @@ def test_a_line_above_the_limit_is_damage_and_what_follows_is_read(
 ) -> None:
     big = b"x" * (33 << 20)
     write_log(folder, HEADER, line(1), big, b"\n", line(2))
-    opened = reopen()
-    assert seqs(opened) == [1, 2]
-    assert opened.log.read_range(2, 2) == [line(2)[:-1]]
+    opened_log = reopen()
+    assert seqs(opened_log) == [1, 2]
+    assert opened_log.log.read_range(2, 2) == [line(2)[:-1]]
 
 
 def test_ten_thousand_bad_lines_make_a_report_one_can_read(folder: Path, reopen: Reopen) -> None:
     write_log(folder, HEADER, b"bad\n" * 10_000, line(1))
-    opened = reopen()
-    assert (seqs(opened), len(opened.repairs)) == ([1], 100)
+    opened_log = reopen()
+    assert (seqs(opened_log), len(opened_log.repairs)) == ([1], 100)
 
 
 def test_a_later_version_is_read_but_not_written(
@@ -341,10 +341,12 @@ def test_a_later_version_is_read_but_not_written(
 ) -> None:
     write_log(folder, HEADER, line(1), line(2, v=2), line(3)[:9])
     before = (folder / LOG_NAME).read_bytes()
-    taken: list[Any] = []
+    records: list[Any] = []
     with pytest.raises(ReadOnlyError, match="later version"):
-        open_log(folder, commit, taken.append)
-    assert [record["v"] for record in taken] == [1], "nobody can fold what this version cannot know"
+        open_log(folder, commit, records.append)
+    assert [record["v"] for record in records] == [1], (
+        "nobody can fold what this version cannot know"
+    )
     assert (folder / LOG_NAME).read_bytes() == before
     assert [record["v"] for record in read_log(folder)] == [1, 2]
     with pytest.raises(ReadOnlyError):
@@ -353,11 +355,11 @@ def test_a_later_version_is_read_but_not_written(
 
 def test_half_written_temporary_files_are_swept_at_opening(folder: Path, reopen: Reopen) -> None:
     reopen().log.put_blob(b"kept")
-    left = [folder / ".meta.json.1.tmp", folder / "blobs" / ".2.tmp"]
-    for path in left:
+    leftovers = [folder / ".meta.json.1.tmp", folder / "blobs" / ".2.tmp"]
+    for path in leftovers:
         path.touch()
     reopen()
-    assert [path for path in left if path.exists()] == []
+    assert [path for path in leftovers if path.exists()] == []
     assert len(list((folder / "blobs").iterdir())) == 1
 
 
@@ -368,9 +370,9 @@ def test_a_second_opening_is_told_who_has_it_and_can_read(
     folder: Path, commit: CommitThread, reopen: Reopen
 ) -> None:
     reopen().log.append(line(1))
-    with pytest.raises(ConversationLockedError, match=str(os.getpid())) as caught:
+    with pytest.raises(ConversationLockedError, match=str(os.getpid())) as error_info:
         open_log(folder, commit)
-    owner = caught.value.data["lock"]
+    owner = error_info.value.data["lock"]
     assert isinstance(owner, dict)
     assert {"pid": os.getpid(), "client": "test"}.items() <= owner.items()
     assert "startedAt" in owner
@@ -382,9 +384,9 @@ def test_a_log_is_read_on_while_another_writes_it_and_a_torn_line_waits(
 ) -> None:
     log = reopen().log
     log.append(line(1))
-    taken: list[Any] = []
-    tail, _ = follow_log(folder, taken.append)
-    assert taken == [orjson.loads(line(1))]
+    records: list[Any] = []
+    tail, _ = follow_log(folder, records.append)
+    assert records == [orjson.loads(line(1))]
     assert tail.read_on() == ([], True)
     with (folder / LOG_NAME).open("ab", 0) as file:
         file.write(line(2) + line(3)[:20])
@@ -400,12 +402,12 @@ def test_a_log_is_read_on_while_another_writes_it_and_a_torn_line_waits(
 def test_who_reads_a_log_on_hears_of_its_clean_end_and_never_writes(
     folder: Path, commit: CommitThread, reopen: Reopen
 ) -> None:
-    opened = reopen()
-    opened.log.append(line(1))
+    opened_log = reopen()
+    opened_log.log.append(line(1))
     tail, epoch = follow_log(folder, ignore)
-    assert epoch == opened.epoch
+    assert epoch == opened_log.epoch
     assert lock_owner(folder)["pid"] == os.getpid()
-    opened.log.close()
+    opened_log.log.close()
     assert tail.read_on() == ([], False)
     assert lock_owner(folder) == {}
     before = (folder / LOG_NAME).read_bytes()
@@ -516,7 +518,7 @@ def test_a_commit_that_nobody_waited_for_makes_the_next_append_or_sync_speak(
     folder: Path, commit: CommitThread, reopen: Reopen, speak: Callable[[LogFile], None]
 ) -> None:
     log = reopen().log
-    other = open_log(folder.with_name("other"), commit, create=True).log
+    other_log = open_log(folder.with_name("other"), commit, create=True).log
     log.sync()
     is_held_up, is_moved = threading.Event(), threading.Event()
 
@@ -526,17 +528,17 @@ def test_a_commit_that_nobody_waited_for_makes_the_next_append_or_sync_speak(
 
     # The commit thread works in order. `other` holds it up until this log has been moved, and once
     # `other` is synced again, the thread has tried to sync this log as well.
-    other.after_sync(wait)
+    other_log.after_sync(wait)
     assert is_held_up.wait(60)
     log.append(line(1))
     move(folder)
     is_moved.set()
-    other.sync()
+    other_log.sync()
     folder.with_name("moved").rename(folder)
     with pytest.raises(StorageError):
         speak(log)
     speak(log)
-    other.close()
+    other_log.close()
 
 
 # Readers beside the writer

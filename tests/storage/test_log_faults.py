@@ -51,9 +51,9 @@ class Child:
         self.process.stdin.close()
         # Not `communicate`: it would leave out what `hear` has already buffered from the pipe.
         with self.process.stdout as stdout:
-            rest = stdout.read()
+            remaining = stdout.read()
         self.process.wait(60)
-        return rest
+        return remaining
 
     def stop(self) -> None:
         if self.process.returncode is None:
@@ -107,7 +107,7 @@ def test_every_acknowledged_line_survives_twenty_kills(folder: Path, start: Star
     # The file may also hold what was written but not acknowledged: one line at most.
     in_flight: list[bytes] = []
     epochs: set[str] = set()
-    for kill in range(N_KILLS):
+    for n_kills in range(N_KILLS):
         child = start(folder)
         _, n_found, epoch = child.greeting.split()
         epochs.add(epoch)
@@ -116,18 +116,18 @@ def test_every_acknowledged_line_survives_twenty_kills(folder: Path, start: Star
         first, loop_seed = len(expected) + 1, choice.randrange(1 << 32)
         heard = [child.ask(f"loop {first} {loop_seed}")]
         heard += [child.hear() for _ in range(choice.randrange(1, 60))]
-        acknowledged = [*heard, *child.kill().split()]
-        assert acknowledged == [str(first + n) for n in range(len(acknowledged))]
+        acknowledged_ids = [*heard, *child.kill().split()]
+        assert acknowledged_ids == [str(first + n) for n in range(len(acknowledged_ids))]
         source = sizes(loop_seed)
-        expected += [line(int(seq), next_size(source)) for seq in acknowledged]
-        in_flight = [line(first + len(acknowledged), next_size(source))]
-        print(f"kill {kill} after event {acknowledged[-1]}")  # noqa: T201
+        expected += [line(int(seq), next_size(source)) for seq in acknowledged_ids]
+        in_flight = [line(first + len(acknowledged_ids), next_size(source))]
+        print(f"kill {n_kills} after event {acknowledged_ids[-1]}")  # noqa: T201
     commit = CommitThread()
-    opened = open_log(folder, commit)
+    opened_log = open_log(folder, commit)
     assert [record["seq"] for record in read_log(folder)] == [*range(1, len(read_log(folder)) + 1)]
-    assert opened.log.read_range(1, len(expected)) == [one[:-1] for one in expected]
-    assert epochs == {opened.epoch}
-    opened.log.close()
+    assert opened_log.log.read_range(1, len(expected)) == [one[:-1] for one in expected]
+    assert epochs == {opened_log.epoch}
+    opened_log.log.close()
     commit.close()
 
 
@@ -135,15 +135,15 @@ def test_another_process_has_the_log_until_it_dies(folder: Path, start: Start) -
     child = start(folder)
     child.ask("append 1 10")
     commit = CommitThread()
-    with pytest.raises(ConversationLockedError) as caught:
+    with pytest.raises(ConversationLockedError) as error_info:
         open_log(folder, commit)
-    assert f"open in process {child.process.pid} (child)" in str(caught.value)
+    assert f"open in process {child.process.pid} (child)" in str(error_info.value)
     assert len(read_log(folder)) == 1
     assert start(folder).greeting.startswith("refused conversationLocked")
     child.kill()
-    opened = open_log(folder, commit)
+    opened_log = open_log(folder, commit)
     assert len(read_log(folder)) == 1
-    opened.log.close()
+    opened_log.log.close()
     commit.close()
 
 
@@ -216,8 +216,8 @@ def test_a_blob_is_on_the_disk_before_it_has_its_name(
     n_before = len(trace.read_text().splitlines())
     assert len(child.ask("blob 50000")) == 64
     child.ask("close")
-    noted = trace.read_text().splitlines()[n_before:]
-    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in noted]
+    trace_lines = trace.read_text().splitlines()[n_before:]
+    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in trace_lines]
     assert calls[:3] == ["fsync", "rename", "fsync"]
 
 

@@ -37,9 +37,9 @@ def test_a_text_whose_item_ends_during_a_sync_stays_until_the_next_one(tmp_path:
     for item_id in ("before", "during"):
         files.add(item_id, "text")
     files.end("before")
-    ended = files.ended()
+    turn_future = files.ended()
     files.end("during")
-    files.drop(ended)
+    files.drop(turn_future)
     assert PartialFiles(tmp_path, thread).read().keys() == {"during"}
     assert files.ended() == {"during"}
 
@@ -49,8 +49,8 @@ def test_of_a_long_output_the_last_mebibyte_stays(tmp_path: Path) -> None:
     files = PartialFiles(tmp_path, thread)
     for piece in "abcde":
         files.add("runs", piece * PIECE)
-    kept = "".join(piece * PIECE for piece in "cde")
-    assert PartialFiles(tmp_path, thread).read() == {"runs": PartialText(kept, is_whole=False)}
+    text_kept = "".join(piece * PIECE for piece in "cde")
+    assert PartialFiles(tmp_path, thread).read() == {"runs": PartialText(text_kept, is_whole=False)}
     files.end("runs")
     files.drop(files.ended())
     assert list(tmp_path.iterdir()) == []
@@ -62,5 +62,5 @@ def test_what_comes_faster_than_the_disk_takes_it_is_kept_from_its_end(tmp_path:
     for piece in "abc":
         files.add("runs", piece * PIECE)
     thread.close()
-    kept = "".join(piece * PIECE for piece in "bc")
-    assert files.read() == {"runs": PartialText(kept, is_whole=False)}
+    text_kept = "".join(piece * PIECE for piece in "bc")
+    assert files.read() == {"runs": PartialText(text_kept, is_whole=False)}

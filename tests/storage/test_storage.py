@@ -38,8 +38,8 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
         nonlocal n_asked
         n_asked += 1
         # Each thought differs, or else the daemon would take the repetition for a loop.
-        thought = f"{n_asked} " + "x" * 20_000
-        return call("think", thought=thought) if n_asked <= N_STEPS else say("Done.")
+        thinking = f"{n_asked} " + "x" * 20_000
+        return call("think", thought=thinking) if n_asked <= N_STEPS else say("Done.")
 
     world.llm = world.stack.enter_context(FakeLLM(step))
     home = world.project / ".openhands"
@@ -47,21 +47,22 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
     client = world.raw(prefix=in_mounts(f"mount -t tmpfs -o size=128k none '{home}'"))
     client.initialize([world.project], **block(world))
     conversation = world.start(client)
-    named = {"conversationId": conversation}
-    told = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")["params"]
-    assert "the disk is full; free some space, then resume" in told["message"]
-    opened = client.request("conversation/open", {**named, "replay": "none"})
-    info = opened["conversation"]
+    request_params = {"conversationId": conversation}
+    notification = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")["params"]
+    assert "the disk is full; free some space, then resume" in notification["message"]
+    open_result = client.request("conversation/open", {**request_params, "replay": "none"})
+    info = open_result["conversation"]
     assert (info["status"], info["statusReason"]) == ("paused", "storage")
-    other = world.start(client, "elsewhere", ephemeral=True)
+    other_conversation = world.start(client, "elsewhere", ephemeral=True)
     client.wait_for_event(
         lambda params: (
-            params["conversationId"] == other and params["event"]["type"] == "item.completed"
+            params["conversationId"] == other_conversation
+            and params["event"]["type"] == "item.completed"
         )
     )
     inside = ("nsenter", "-t", str(client.process.pid), "-U", "-m", "--preserve-credentials")
     subprocess.run([*inside, "mount", "-o", "remount,size=8m", str(home)], check=True)
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", request_params)
     client.wait_for_event(
         lambda params: (
             params["conversationId"] == conversation
@@ -75,8 +76,8 @@ def test_a_turn_survives_a_full_disk_and_nothing_shown_is_lost(world: World) -> 
     assert [record["seq"] for record in records] == list(range(1, len(records) + 1))
     for event in client.events:
         if event["conversationId"] == conversation:
-            shown = {k: v for k, v in event.items() if k not in ("conversationId", "epoch")}
-            assert shown == records[event["seq"] - 1]
+            event_fields = {k: v for k, v in event.items() if k not in ("conversationId", "epoch")}
+            assert event_fields == records[event["seq"] - 1]
 
 
 def test_a_command_keeps_its_result_when_there_is_no_room_for_all_of_its_output(
@@ -102,21 +103,21 @@ def test_a_slow_disk_holds_up_the_answers_that_promise_something_and_no_others(
     slow = ("-e", "trace=fdatasync", "-e", "inject=fdatasync:delay_enter=200000")
     client = world.raw(prefix=("strace", "-f", "-qq", "-o", "/dev/null", *slow))
     client.initialize([world.project], **block(world))
-    started = client.request("conversation/start")["conversation"]
-    message = {"conversationId": started["id"], "content": text("later"), "run": False}
-    promised = client.send_request("conversation/sendMessage", message)
-    other = client.send_request("daemon/status")
-    client.result_of(promised)
+    start_result = client.request("conversation/start")["conversation"]
+    message = {"conversationId": start_result["id"], "content": text("later"), "run": False}
+    receipt = client.send_request("conversation/sendMessage", message)
+    status_request = client.send_request("daemon/status")
+    client.result_of(receipt)
     answers = [message.get("id") for message in client.messages]
-    assert answers.index(other) < answers.index(promised)
-    named = {"conversationId": started["id"]}
+    assert answers.index(status_request) < answers.index(receipt)
+    params = {"conversationId": start_result["id"]}
     for method in ("subscribe", "open", "interrupt", "close"):
         # Its events are held back until it is answered, and so is what tells of them.
-        promised = client.send_request("conversation/sendMessage", message)
-        client.request(f"conversation/{method}", named)
-        told = client.events[-1]["seq"]
-        assert (told, method) == (world.records_of(started["id"])[-1]["seq"], method)
-        assert client.n_answers(promised)
+        receipt = client.send_request("conversation/sendMessage", message)
+        client.request(f"conversation/{method}", params)
+        last_seq = client.events[-1]["seq"]
+        assert (last_seq, method) == (world.records_of(start_result["id"])[-1]["seq"], method)
+        assert client.n_answers(receipt)
 
 
 def test_a_folder_that_cannot_be_written_starts_no_conversation(world: World) -> None:
@@ -144,8 +145,8 @@ def test_a_file_system_without_locks_starts_no_conversation_and_keeps_nothing(
 
 def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: World) -> None:
     client = world.daemon()
-    started = {"clientRequestId": "killed-early", "title": "Again"}
-    conversation = client.request("conversation/start", started)["conversation"]["id"]
+    params = {"clientRequestId": "killed-early", "title": "Again"}
+    conversation = client.request("conversation/start", params)["conversation"]["id"]
     client.close()
     log = world.log_of(conversation)
     log.write_bytes(log.read_bytes().splitlines(keepends=True)[0] + b'{"v":1,"se')
@@ -153,7 +154,7 @@ def test_a_start_that_was_killed_before_its_first_event_can_be_repeated(world: W
     client = world.daemon()
     [info] = client.request("conversation/list")["conversations"]
     assert (info["id"], info["title"]) == (conversation, "Damaged conversation")
-    again = client.request("conversation/start", started)
+    again = client.request("conversation/start", params)
     assert (again["conversation"]["id"], again.get("duplicate")) == (conversation, None)
     assert [record["seq"] for record in world.records_of(conversation)] == [1]
 
@@ -168,30 +169,30 @@ def test_without_its_first_event_a_log_opens_empty_says_so_and_is_listed(
     world.turn(client)
     client.close()
     log = world.log_of(conversation)
-    header, created, *others = log.read_bytes().splitlines(keepends=True)
-    left = [created[:-60], b"\n", *others] if n_left else [created[:-60]]
-    log.write_bytes(b"".join((header, *left)))
+    header, creation, *remaining = log.read_bytes().splitlines(keepends=True)
+    lines_left = [creation[:-60], b"\n", *remaining] if n_left else [creation[:-60]]
+    log.write_bytes(b"".join((header, *lines_left)))
     (log.parent / "meta.json").unlink()
     client = world.daemon()
     [info] = client.request("conversation/list")["conversations"]
     assert (info["id"], info["title"]) == (conversation, "Damaged conversation")
-    named = {"conversationId": conversation}
-    assert client.error("conversation/read", named).data["kind"] == "invalidState"
-    opened = client.request("conversation/open", named)
-    assert any("first event of the log is damaged" in text for text in opened["repaired"])
-    [notice] = opened["items"]
+    params = {"conversationId": conversation}
+    assert client.error("conversation/read", params).data["kind"] == "invalidState"
+    open_result = client.request("conversation/open", params)
+    assert any("first event of the log is damaged" in text for text in open_result["repaired"])
+    [notice] = open_result["items"]
     assert (notice["kind"], notice["severity"]) == ("notice", "warning")
-    assert opened["conversation"]["folders"] == [world.project.as_uri()]
-    assert opened["conversation"]["options"]["approval"] == "askRisky"
+    assert open_result["conversation"]["folders"] == [world.project.as_uri()]
+    assert open_result["conversation"]["options"]["approval"] == "askRisky"
     world.send(client, conversation, "go on")
     assert world.turn(client)["finalText"] == "Heard."
     assert "Lost." not in str(world.llm.requests[-1].body)
-    forked = client.request("conversation/fork", named)["conversation"]
-    client.request("conversation/close", named)
-    listed = client.request("conversation/list")["conversations"]
-    assert {each["id"] for each in listed} == {conversation, forked["id"]}
-    assert client.request("conversation/open", named)["repaired"] == []
-    read = client.request("conversation/read", named)["items"]
+    fork_result = client.request("conversation/fork", params)["conversation"]
+    client.request("conversation/close", params)
+    conversations = client.request("conversation/list")["conversations"]
+    assert {each["id"] for each in conversations} == {conversation, fork_result["id"]}
+    assert client.request("conversation/open", params)["repaired"] == []
+    read = client.request("conversation/read", params)["items"]
     assert [item["kind"] for item in read] == ["notice", "userMessage", "agentMessage"]
 
 
@@ -210,38 +211,38 @@ def test_a_damaged_log_opens_with_what_is_whole_and_a_newer_one_can_be_read(worl
 
     def record(seq: int, **changes: Any) -> bytes:
         event = {"type": "weather.changed", "to": "rain"}
-        whole = {"v": 1, "seq": seq, "ts": "2026-01-02T03:04:05.678Z", "event": event}
-        return json.dumps({**whole, **changes}).encode() + b"\n"
+        full_record = {"v": 1, "seq": seq, "ts": "2026-01-02T03:04:05.678Z", "event": event}
+        return json.dumps({**full_record, **changes}).encode() + b"\n"
 
-    whole = (b"\0 no event {{\n", record(last + 1))
-    damaged = plant(world, "a" * 32, *whole, record(last + 2)[:40])
+    log_lines = (b"\0 no event {{\n", record(last + 1))
+    damaged_log = plant(world, "a" * 32, *log_lines, record(last + 2)[:40])
     newer = plant(world, "b" * 32, record(last + 1, v=2))
     empty = plant(world, "c" * 32)
     empty.write_bytes(b"")
-    kept = {log: log.read_bytes() for log in (damaged, newer, empty)}
+    contents = {log: log.read_bytes() for log in (damaged_log, newer, empty)}
     client = world.daemon()
-    opened = client.request("conversation/open", {"conversationId": "a" * 32})
+    open_result = client.request("conversation/open", {"conversationId": "a" * 32})
     # There are two more events: the tools and, as for each foreign log, the options are new.
-    assert opened["lastSeq"] == last + 3
-    *repaired, foreign = opened["repaired"]
+    assert open_result["lastSeq"] == last + 3
+    *repairs, foreign = open_result["repaired"]
     assert "came with the folder" in foreign
-    assert [text.split(" ", 1)[1] for text in repaired] == [
+    assert [text.split(" ", 1)[1] for text in repairs] == [
         f"bytes at byte {len(b''.join(lines))} are not an event; left out",
-        f"last line was not finished; it was moved to torn-{len(b''.join((*lines, *whole)))}",
+        f"last line was not finished; it was moved to torn-{len(b''.join((*lines, *log_lines)))}",
     ]
     [event] = client.request(
         "conversation/events", {"conversationId": "a" * 32, "afterSeq": last, "limit": 1}
     )["events"]
     assert event["event"] == {"type": "weather.changed", "to": "rain"}
-    assert damaged.read_bytes().startswith(kept[damaged][:-40])
+    assert damaged_log.read_bytes().startswith(contents[damaged_log][:-40])
     error = client.error("conversation/open", {"conversationId": "b" * 32})
     assert (error.code, error.data["kind"]) == (-31023, "readOnly")
     assert client.request("conversation/read", {"conversationId": "b" * 32})["items"]
     error = client.error("conversation/open", {"conversationId": "c" * 32})
     assert error.data["kind"] == "conversationNotFound"
-    listed = client.request("conversation/list")["conversations"]
-    assert {info["id"] for info in listed} == {"a" * 32, "b" * 32}
-    assert newer.read_bytes() == kept[newer]
+    conversations = client.request("conversation/list")["conversations"]
+    assert {info["id"] for info in conversations} == {"a" * 32, "b" * 32}
+    assert newer.read_bytes() == contents[newer]
 
 
 def test_why_a_log_cannot_be_opened_is_said_before_anything_is_made_of_it(world: World) -> None:

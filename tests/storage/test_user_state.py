@@ -49,18 +49,18 @@ def test_grants_that_are_given_at_the_same_time_are_all_kept(tmp_path: Path) -> 
 
 
 def test_a_damaged_file_is_told_of_and_kept_beside_the_new_one(tmp_path: Path) -> None:
-    path, kept = tmp_path / "decisions.json", tmp_path / "decisions.json.damaged"
+    path, kept_path = tmp_path / "decisions.json", tmp_path / "decisions.json.damaged"
     state = UserState(path)
     assert state.problem is None
     state.set_trust(tmp_path, "full")
     assert state.problem is None
-    damaged = path.read_bytes()[:-5]
-    path.write_bytes(damaged)
+    damaged_data = path.read_bytes()[:-5]
+    path.write_bytes(damaged_data)
     assert state.trust(tmp_path) is None
     assert state.problem is not None
-    assert str(kept) in render_problem(state.problem)
+    assert str(kept_path) in render_problem(state.problem)
     state.add_grant(tmp_path, "command")
-    assert (state.problem, kept.read_bytes()) == (None, damaged)
+    assert (state.problem, kept_path.read_bytes()) == (None, damaged_data)
     assert state.is_granted(tmp_path, "command")
 
 

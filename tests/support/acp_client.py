@@ -40,12 +40,12 @@ def _validator(name: str) -> Draft202012Validator:
 @cache
 def _named(method: str, suffix: str) -> str | None:
     """Return the definition of a method's params or result in the schema."""
-    found = (
+    names_used = (
         name
         for name, each in SCHEMA["$defs"].items()
         if each.get("x-method") == method and name.endswith(suffix)
     )
-    return next(found, None)
+    return next(names_used, None)
 
 
 class AcpClient(RpcProcess):
@@ -141,8 +141,8 @@ class AcpClient(RpcProcess):
 
     def updates(self, *kinds: str) -> list[Json]:
         """Return all updates so far, or those of these kinds."""
-        found = [m["params"]["update"] for m in list(self.messages) if is_update(m)]
-        return [update for update in found if not kinds or update["sessionUpdate"] in kinds]
+        updates = [m["params"]["update"] for m in list(self.messages) if is_update(m)]
+        return [update for update in updates if not kinds or update["sessionUpdate"] in kinds]
 
     def text(self, kind: str = "agent_message_chunk") -> str:
         """Return all text so far, of the agent or of another kind, in one piece."""
@@ -153,8 +153,8 @@ class AcpClient(RpcProcess):
         return [m["params"] for m in list(self.messages) if m.get("method") == method]
 
     def wait_for_update(self, kind: str) -> Json:
-        wanted = lambda m: is_update(m) and m["params"]["update"]["sessionUpdate"] == kind  # noqa: E731 - one use.
-        return self.wait_for(wanted)["params"]["update"]
+        is_expected = lambda m: is_update(m) and m["params"]["update"]["sessionUpdate"] == kind  # noqa: E731 - one use.
+        return self.wait_for(is_expected)["params"]["update"]
 
     def wait_for_request(self, method: str) -> Json:
         return self.wait_for(lambda message: message.get("method") == method)["params"]
@@ -198,9 +198,11 @@ class AcpClient(RpcProcess):
             self._pipe(name).close()
         if is_busy:
             self._asked.clear()
-        missing = [asked for each, asked in self._asked.items() if each not in self._answers]
+        missing_requests = [
+            request for each, request in self._asked.items() if each not in self._answers
+        ]
         assert not self.problems, self.problems
-        assert not missing, missing
+        assert not missing_requests, missing_requests
         return code
 
     # Reading and checking
@@ -242,14 +244,14 @@ class AcpClient(RpcProcess):
             self._check(message, "Error", message["error"])
         else:
             self._check(message, _named(method, "Response"), message["result"])
-        others = [
+        other_ids = [
             each
             for each, (name, its) in self._asked.items()
             if name == "session/prompt"
             and its["sessionId"] == params.get("sessionId")
             and each not in self._answers
         ]
-        if method == "session/prompt" and not others:
+        if method == "session/prompt" and not other_ids:
             self._in_prompt.discard(params["sessionId"])
         if method in BEGINNINGS and "result" in message:
             self._begun.add(message["result"].get("sessionId") or params["sessionId"])
@@ -264,8 +266,10 @@ class AcpClient(RpcProcess):
         session, update = params["sessionId"], params["update"]
         kind = update["sessionUpdate"]
         is_loading = any(
-            method == "session/load" and asked["sessionId"] == session and each not in self._answers
-            for each, (method, asked) in self._asked.items()
+            method == "session/load"
+            and request["sessionId"] == session
+            and each not in self._answers
+            for each, (method, request) in self._asked.items()
         )
         if session not in self._begun and not is_loading:
             self.problems.append(f"an update before the session began: {update}")
@@ -311,5 +315,5 @@ def wait_for_answer(_params: Json) -> Any:
 
 def texts_of(update: Json) -> Sequence[str]:
     """Return the texts in the content of a call."""
-    found = (each for each in update.get("content") or () if each["type"] == "content")
-    return [each["content"]["text"] for each in found if each["content"]["type"] == "text"]
+    texts_found = (each for each in update.get("content") or () if each["type"] == "content")
+    return [each["content"]["text"] for each in texts_found if each["content"]["type"] == "text"]

@@ -25,8 +25,8 @@ def files_of(world: World) -> dict[str, str]:
 
 
 def answer(client: RawClient, approval: Json, option: str, **more: Any) -> None:
-    named = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": option}
-    client.request("approval/respond", {**named, **more})
+    params = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": option}
+    client.request("approval/respond", {**params, **more})
 
 
 def asked(client: RawClient, nth: int = 1) -> Json:

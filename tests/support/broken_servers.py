@@ -126,8 +126,8 @@ def late(is_wanted: Callable[[Line, Json], bool], until: Callable[[Line, Json], 
             line.later.append(message)
             return []
         if until(line, message):
-            line.later, rest = [], line.later
-            return [message, *rest]
+            line.later, frames = [], line.later
+            return [message, *frames]
         return [message]
 
     return change
@@ -451,8 +451,8 @@ class BrokenBench(Bench):
     breaks: Any = None
 
     def start(self, kind: Any = Server) -> Any:
-        broken = BrokenAgent if kind is Agent else BrokenServer
-        return super().start(partial(broken, breaks=self.breaks))
+        broken_kind = BrokenAgent if kind is Agent else BrokenServer
+        return super().start(partial(broken_kind, breaks=self.breaks))
 
     def connection(self, process: subprocess.Popen[bytes]) -> Connection:
         return Broken(process, reading=False, within_s=self.within_s, breaks=self.breaks)
@@ -464,11 +464,11 @@ class BrokenBench(Bench):
         self.within_s = BRIEF_S if is_brief else PATIENT_S
         self._outcomes.clear()
         is_shared = suite_of(check) == "server" and check.id not in OF_THE_START
-        shared: Any = self.server if is_shared else None
-        if shared is None:
+        shared_server: Any = self.server if is_shared else None
+        if shared_server is None:
             self.tidy(has_failed=True)
         self.breaks = breaks
-        self._lend(shared, breaks, self.within_s)
+        self._lend(shared_server, breaks, self.within_s)
         try:
             check.run(self)
         except Missing:
@@ -478,8 +478,8 @@ class BrokenBench(Bench):
             return True
         finally:
             self.breaks = None
-            self._lend(shared, None, PATIENT_S)
-            self.tidy(has_failed=shared is None)
+            self._lend(shared_server, None, PATIENT_S)
+            self.tidy(has_failed=shared_server is None)
         return False
 
     def _lend(self, server: Any, breaks: Any, within_s: float) -> None:

@@ -28,8 +28,8 @@ class Ran:
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     """Return this process's environment, without any model or key of whoever runs the tests."""
-    kept = {k: v for k, v in os.environ.items() if not any(word in k for word in _OURS)}
-    return {**kept, "HOME": str(home), "OH_DAEMON_HOME": str(home), **PLAIN, **more}
+    variables = {k: v for k, v in os.environ.items() if not any(word in k for word in _OURS)}
+    return {**variables, "HOME": str(home), "OH_DAEMON_HOME": str(home), **PLAIN, **more}
 
 
 def start(
@@ -53,7 +53,7 @@ def run_python(
     words: Sequence[str | Path], env: Mapping[str, str], folder: Path | None = None
 ) -> str:
     """Run a program to its end, with `env` laid over ours; return what it prints."""
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, *words],
         check=False,
         cwd=folder,
@@ -63,8 +63,8 @@ def run_python(
         text=True,
         timeout=120,
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return ran.stdout
+    assert (outcome.returncode, outcome.stderr) == (0, "")
+    return outcome.stdout
 
 
 def type_into(
@@ -74,22 +74,22 @@ def type_into(
 
     Returns the exit code and all that was to be seen.
     """
-    ours, theirs = pty.openpty()
+    own_end, far_end = pty.openpty()
     # In a session of its own, so that it asks here and not on the terminal of the tests.
-    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), far_end)
     process = start(argv, folder, env, **streams, start_new_session=True)
-    os.close(theirs)
-    seen = b""
+    os.close(far_end)
+    output = b""
     for question, answer in answers.items():
-        while question.encode() not in seen:
-            piece = read_terminal(ours)
-            assert piece, seen
-            seen += piece
-        os.write(ours, answer)
-    while piece := read_terminal(ours):
-        seen += piece
-    os.close(ours)
-    return process.wait(timeout=60), seen.decode()
+        while question.encode() not in output:
+            piece = read_terminal(own_end)
+            assert piece, output
+            output += piece
+        os.write(own_end, answer)
+    while piece := read_terminal(own_end):
+        output += piece
+    os.close(own_end)
+    return process.wait(timeout=60), output.decode()
 
 
 def read_terminal(descriptor: int) -> bytes:

@@ -154,9 +154,11 @@ class Work:
     def run(self, words: str = "go") -> Any:
         """Send a message and wait for the end of its turn."""
         with self.conversation.journal.changed:
-            sent = self.conversation.send(text(words))
-            ended = turn_end(self.conversation.journal, sent["messageId"], sent.get("turnId"))
-        return ended.result(DEADLINE_S)
+            receipt = self.conversation.send(text(words))
+            turn_future = turn_end(
+                self.conversation.journal, receipt["messageId"], receipt.get("turnId")
+            )
+        return turn_future.result(DEADLINE_S)
 
     def resume(self) -> Any:
         """Resume, and wait for the end of the turn."""
@@ -234,7 +236,7 @@ def at_work(
     window: int | None = None,
     titles: bool = False,
     watch: WatchFiles | None = None,
-    others: Mapping[str, Json] | None = None,
+    other_steps: Mapping[str, Json] | None = None,
     **changes: Any,
 ) -> Generator[Work]:
     """Run an agent that has these tools and `finish`, and whose model follows the script.
@@ -246,7 +248,7 @@ def at_work(
     conversation.journal.listeners.append(heard)
     with FakeLLM(script) as fake:
         models: dict[str, Model] = {"fake": retrying(fake, max_attempts, context_window=window)}
-        models |= {n: retrying(fake, **given) for n, given in (others or {}).items()}
+        models |= {n: retrying(fake, **fields) for n, fields in (other_steps or {}).items()}
         runtime = runtime_of(
             conversation,
             models.__getitem__,

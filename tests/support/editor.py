@@ -59,14 +59,14 @@ class Editor:
         assert self.client.capabilities["positionEncoding"] == encoding
         world.stack.callback(self._close_all)
 
-    def open(self, path: Path, typed: str | None = None) -> Buffer:
+    def open(self, path: Path, typed_text: str | None = None) -> Buffer:
         """Open a file; `typed` is the text that the user has made of it and not saved."""
-        saved = path.read_bytes().decode("utf-8-sig") if path.exists() else ""
-        buffer = self.buffers[path.as_uri()] = Buffer(path, saved, saved)
-        document = {"uri": path.as_uri(), "languageId": "text", "version": 1, "text": saved}
+        saved_text = path.read_bytes().decode("utf-8-sig") if path.exists() else ""
+        buffer = self.buffers[path.as_uri()] = Buffer(path, saved_text, saved_text)
+        document = {"uri": path.as_uri(), "languageId": "text", "version": 1, "text": saved_text}
         self.client.notify("textDocument/didOpen", {"textDocument": document})
-        if typed is not None:
-            self.type(path, typed)
+        if typed_text is not None:
+            self.type(path, typed_text)
         return buffer
 
     def _close_all(self) -> None:
@@ -84,8 +84,8 @@ class Editor:
         self._save(self.buffers[path.as_uri()])
 
     def tell(self, buffer: Buffer) -> None:
-        named = {"uri": buffer.path.as_uri(), "version": buffer.version}
-        change = {"textDocument": named, "contentChanges": [{"text": buffer.text}]}
+        params = {"uri": buffer.path.as_uri(), "version": buffer.version}
+        change = {"textDocument": params, "contentChanges": [{"text": buffer.text}]}
         self.client.notify("textDocument/didChange", change)
 
     def edits(self) -> list[Json]:
@@ -150,8 +150,8 @@ class Editor:
             self.type(buffer.path, self.formatter(buffer.text))
         buffer.path.write_bytes(buffer.text.encode())
         buffer.saved_text = buffer.text
-        named = {"textDocument": {"uri": buffer.path.as_uri()}}
-        self.client.notify("textDocument/didSave", named)
+        params = {"textDocument": {"uri": buffer.path.as_uri()}}
+        self.client.notify("textDocument/didSave", params)
 
 
 def _starts(text: str) -> list[int]:

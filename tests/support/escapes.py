@@ -79,10 +79,10 @@ def _open(family: int, kind: int, protocol: int = 0) -> None:
 
 
 def _call(on_intel: int, on_arm: int, *arguments: object) -> int:
-    found: int = _libc.syscall(on_arm if _ARM else on_intel, *arguments)
-    if found < 0:
+    result: int = _libc.syscall(on_arm if _ARM else on_intel, *arguments)
+    if result < 0:
         raise OSError(ctypes.get_errno(), "refused")
-    return found
+    return result
 
 
 def _limit_of_host() -> None:
@@ -99,8 +99,10 @@ def _memory_of_host() -> None:
 
 
 def _secret_of_parents() -> None:
-    seen = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/environ") if _may(path)]
-    if not any(_SECRET in text for text in seen):
+    environments = [
+        path.read_bytes() for path in Path("/proc").glob("[0-9]*/environ") if _may(path)
+    ]
+    if not any(_SECRET in text for text in environments):
         raise PermissionError
 
 
@@ -114,8 +116,8 @@ def _may(path: Path) -> bool:
 
 def _capabilities() -> None:
     status = Path("/proc/self/status").read_text()
-    kept = int(status.split("CapEff:")[1].split()[0], 16)
-    if not kept & ~4:  # To read all files is left to root.
+    capabilities = int(status.split("CapEff:")[1].split()[0], 16)
+    if not capabilities & ~4:  # To read all files is left to root.
         raise PermissionError
 
 
@@ -162,8 +164,8 @@ def main() -> None:
     """Try each row in a process of its own, so that none hinders the next."""
     signal.alarm(120)
     for name, command in {**FILES, **ACTS}.items():
-        done = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
-        _say(name, is_done=done.returncode == 0)
+        outcome = subprocess.run(["sh", "-c", command], capture_output=True, check=False)
+        _say(name, is_done=outcome.returncode == 0)
     for name, act in CALLS.items():
         child = os.fork()
         if child == 0:

@@ -82,15 +82,17 @@ def calls(*steps: Step) -> Step:
     n_calls = 0
     for step in steps:
         for delta in step.deltas:
-            moved = [{**c, "index": c["index"] + n_calls} for c in delta.get("tool_calls", ())]
-            deltas.append({**delta, "tool_calls": moved} if moved else delta)
+            shifted_calls = [
+                {**c, "index": c["index"] + n_calls} for c in delta.get("tool_calls", ())
+            ]
+            deltas.append({**delta, "tool_calls": shifted_calls} if shifted_calls else delta)
         n_calls += len({c["index"] for d in step.deltas for c in d.get("tool_calls", ())})
     return replace(steps[-1], deltas=tuple(deltas))
 
 
-def reason(text: str, then: Step | None = None) -> Step:
-    thought = Step(({"reasoning_content": text},))
-    return calls(thought, then) if then else thought
+def reason(text: str, next_step: Step | None = None) -> Step:
+    thinking_step = Step(({"reasoning_content": text},))
+    return calls(thinking_step, next_step) if next_step else thinking_step
 
 
 def reply(status: int, body: bytes | Json = b"", headers: Mapping[str, str] | None = None) -> Step:
@@ -145,12 +147,12 @@ def with_finish(step: Step, finish: str | None) -> Step:
 
 def keyed(key: Callable[[Json], str], scripts: Mapping[str, Sequence[Step]]) -> Script:
     """Play one script per conversation; `key` tells which script a request belongs to."""
-    left = {name: iter(steps) for name, steps in scripts.items()}
+    steps_left = {name: iter(steps) for name, steps in scripts.items()}
     lock = threading.Lock()
 
     def next_step(request: Json) -> Step:
         with lock:
-            return next(left[key(request)])
+            return next(steps_left[key(request)])
 
     return next_step
 
@@ -174,22 +176,22 @@ def tool_results(request: Json) -> list[str]:
 def malformed(messages: Sequence[Json]) -> str | None:
     """Return why OpenAI would refuse these messages with status 400: calls without their results,
     results without a call, or calls that share an id."""
-    waiting: list[str] = []
+    waiting_ids: list[str] = []
     for n, message in enumerate(messages):
         if message["role"] == "tool" and "tool_call_id" in message:
-            if message["tool_call_id"] not in waiting:
+            if message["tool_call_id"] not in waiting_ids:
                 return f"messages[{n}] is the result of no call before it"
-            waiting.remove(message["tool_call_id"])
+            waiting_ids.remove(message["tool_call_id"])
             continue
-        if waiting:
-            return f"messages[{n}] stands where the results of {waiting} are missing"
-        calls_made = message.get("tool_calls") or ()
-        for made in calls_made:
-            json.loads(made["function"]["arguments"])
-        waiting = [made["id"] for made in calls_made]
-        if len(set(waiting)) < len(waiting):
+        if waiting_ids:
+            return f"messages[{n}] stands where the results of {waiting_ids} are missing"
+        message_calls = message.get("tool_calls") or ()
+        for call_made in message_calls:
+            json.loads(call_made["function"]["arguments"])
+        waiting_ids = [call_made["id"] for call_made in message_calls]
+        if len(set(waiting_ids)) < len(waiting_ids):
             return f"messages[{n}] has calls with the same id"
-    return f"the results of {waiting} are missing" if waiting else None
+    return f"the results of {waiting_ids} are missing" if waiting_ids else None
 
 
 # Bodies
@@ -230,12 +232,12 @@ def whole_body(step: Step, n: int = 0) -> bytes:
             if delta.get(key):
                 message[key] = (message.get(key) or "") + delta[key]
         for piece in delta.get("tool_calls", ()):
-            made = tool_calls.setdefault(piece["index"], {"type": "function", "function": {}})
-            made["id"] = piece.get("id") or made.get("id")
+            call_entry = tool_calls.setdefault(piece["index"], {"type": "function", "function": {}})
+            call_entry["id"] = piece.get("id") or call_entry.get("id")
             function = piece["function"]
-            made["function"]["name"] = function.get("name") or made["function"]["name"]
-            before = made["function"].get("arguments", "")
-            made["function"]["arguments"] = before + function["arguments"]
+            call_entry["function"]["name"] = function.get("name") or call_entry["function"]["name"]
+            before = call_entry["function"].get("arguments", "")
+            call_entry["function"]["arguments"] = before + function["arguments"]
     if tool_calls:
         message["tool_calls"] = list(tool_calls.values())
     choice = {"index": 0, "message": message, "finish_reason": step.finish}
@@ -251,11 +253,11 @@ def _pieces(text: str, n_chunks: int) -> list[str]:
 
 def _with_ids(deltas: Sequence[Json], n: int) -> Iterator[Json]:
     for delta in deltas:
-        made = [
+        calls_with_ids = [
             {**c, "id": c["id"] or f"call_{n}_{c['index']}"} if "id" in c else c
             for c in delta.get("tool_calls", ())
         ]
-        yield {**delta, "tool_calls": made} if made else delta
+        yield {**delta, "tool_calls": calls_with_ids} if calls_with_ids else delta
 
 
 # Server
@@ -316,8 +318,8 @@ class FakeLLM:
     def wait_for_requests(self, n: int, timeout_s: float = 90) -> list[Recorded]:
         """Block until n requests have come, and return all requests so far."""
         with self._changed:
-            done = self._changed.wait_for(lambda: len(self._requests) >= n, timeout_s)
-            assert done, f"{len(self._requests)} of {n} requests came within {timeout_s} s"
+            has_arrived = self._changed.wait_for(lambda: len(self._requests) >= n, timeout_s)
+            assert has_arrived, f"{len(self._requests)} of {n} requests came within {timeout_s} s"
             return list(self._requests)
 
     def add(self, *steps: Step) -> None:
@@ -329,8 +331,8 @@ class FakeLLM:
     def play(self, script: Script) -> None:
         """Answer from now on from another script; if it is a list, from its first step."""
         with self._changed:
-            done = [say("")] * len(self._requests)
-            self._script = script if callable(script) else [*done, *script]
+            empty_steps = [say("")] * len(self._requests)
+            self._script = script if callable(script) else [*empty_steps, *script]
 
     def forget(self) -> None:
         """Start over, with no script, no model and no recorded request."""
@@ -401,15 +403,15 @@ class FakeLLM:
         data = reader.read(length)
         if len(data) < length:  # The client went away in the middle.
             return None
-        arrived = time.monotonic()
+        start_s = time.monotonic()
         with self._changed:
             index = len(self._requests)
-            parsed = json.loads(data) if data else {}
-            request = Recorded(index, method, path, headers, parsed, data, arrived)
+            actual_value = json.loads(data) if data else {}
+            request = Recorded(index, method, path, headers, actual_value, data, start_s)
             if method == "GET":
                 self.lookups.append(request)
                 return request
-            if parsed.get("prompt_cache_key") in self._over:
+            if actual_value.get("prompt_cache_key") in self._over:
                 return None
             self._requests.append(request)
             self._changed.notify_all()
@@ -473,19 +475,19 @@ class FakeLLM:
     ) -> None:
         if step.hang_after is not None:
             parts = parts[: step.hang_after + 1]
-        framed = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part]
+        actual_chunks = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts if part]
         if step.gate is not None:
             n_first = step.gate_after + 1
-            connection.sendall(head + b"".join(framed[:n_first]))
+            connection.sendall(head + b"".join(actual_chunks[:n_first]))
             self._wait_for(step.gate)
-            connection.sendall(b"".join(framed[n_first:]))
+            connection.sendall(b"".join(actual_chunks[n_first:]))
         elif step.pause_s:
             connection.sendall(head)
-            for part in framed:
+            for part in actual_chunks:
                 connection.sendall(part)
                 self._is_closed.wait(step.pause_s)
         else:
-            connection.sendall(head + b"".join(framed))
+            connection.sendall(head + b"".join(actual_chunks))
 
     def _wait_for(self, gate: Gate) -> None:
         """Wait until the test opens the gate, or until `close` does if the test failed before."""

@@ -14,28 +14,28 @@ _INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"
 
 def malformed_input(items: Sequence[Json]) -> str | None:
     """Return why OpenAI would refuse the input with status 400, or None if it would not."""
-    waiting: list[str] = []
+    waiting_ids: list[str] = []
     for n, item in enumerate(items):
         kind = item.get("type", "message")
         if "thinking" in item or "tool_calls" in item:
             return f"Unknown parameter in input[{n}]"
         if kind == "function_call":
             json.loads(item["arguments"])
-            waiting.append(item["call_id"])
+            waiting_ids.append(item["call_id"])
         elif kind == "function_call_output":
-            if item["call_id"] not in waiting:
+            if item["call_id"] not in waiting_ids:
                 return f"No tool call found for function call output with call_id {item['call_id']}"
-            waiting.remove(item["call_id"])
+            waiting_ids.remove(item["call_id"])
         elif kind == "reasoning" and (problem := _bad_reasoning(items[n : n + 2])):
             return problem
-    return f"No tool output found for function call {waiting[0]}" if waiting else None
+    return f"No tool output found for function call {waiting_ids[0]}" if waiting_ids else None
 
 
 def _bad_reasoning(items: Sequence[Json]) -> str | None:
-    item, following = items[0], dict(*items[1:])
+    item, next_items = items[0], dict(*items[1:])
     if item.get("encrypted_content") != SEAL + "".join(part["text"] for part in item["summary"]):
         return f"The encrypted content of item {item.get('id')} could not be verified"
-    if following.get("type") != "function_call" and following.get("role") != "assistant":
+    if next_items.get("type") != "function_call" and next_items.get("role") != "assistant":
         return f"Item {item['id']} was provided without its required following item"
     return None
 
@@ -54,21 +54,21 @@ class _Answer:
         return f"event: {kind}\ndata: {data}\n\n".encode()
 
     def delta(self, delta: Json) -> bytes:
-        made = next(iter(delta.get("tool_calls", ())), None)
-        if made is not None:
-            sent = self._begin(("function_call", made["index"]), made)
-            arguments = made["function"].get("arguments", "")
+        first_call = next(iter(delta.get("tool_calls", ())), None)
+        if first_call is not None:
+            events_sent = self._begin(("function_call", first_call["index"]), first_call)
+            arguments = first_call["function"].get("arguments", "")
             self._item["arguments"] += arguments
-            return sent + self._piece("response.function_call_arguments.delta", arguments)
+            return events_sent + self._piece("response.function_call_arguments.delta", arguments)
         if "reasoning_content" in delta:
-            sent = self._begin("reasoning", delta)
+            events_sent = self._begin("reasoning", delta)
             text = delta["reasoning_content"]
             self._item["summary"] = [*self._item["summary"], {"type": "summary_text", "text": text}]
-            return sent + self._piece("response.reasoning_summary_text.delta", text)
-        sent = self._begin("message", delta)
+            return events_sent + self._piece("response.reasoning_summary_text.delta", text)
+        events_sent = self._begin("message", delta)
         text = delta.get("content") or ""
         self._item["content"][0]["text"] += text
-        return sent + self._piece("response.output_text.delta", text)
+        return events_sent + self._piece("response.output_text.delta", text)
 
     @property
     def _item(self) -> Json:
@@ -81,7 +81,7 @@ class _Answer:
     def _begin(self, key: object, source: Json) -> bytes:
         if key == self.key:
             return b""
-        done = self.finish()
+        final_events = self.finish()
         n = len(self.output)
         ids = f"{self.n}_{n}"
         self.key = key
@@ -95,7 +95,9 @@ class _Answer:
             name = source["function"]["name"]
             self.open = {"id": f"fc_{ids}", "type": "function_call", "call_id": source["id"]}
             self.open |= {"name": name, "arguments": ""}
-        return done + self.event("response.output_item.added", output_index=n, item=self.open)
+        return final_events + self.event(
+            "response.output_item.added", output_index=n, item=self.open
+        )
 
     def finish(self) -> bytes:
         """Close the open item, if any, and return its final event; reasoning gets its seal."""

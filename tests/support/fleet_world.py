@@ -20,8 +20,8 @@ UNHELD = ("--sandbox", "off", "--boundary", "vm")
 
 def git(folder: Path, *words: str) -> str:
     who = ("-c", "user.name=t", "-c", "user.email=t@t")
-    ran = subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
-    return ran.stdout.decode().strip()
+    outcome = subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+    return outcome.stdout.decode().strip()
 
 
 def make_repository(folder: Path) -> Path:
@@ -44,8 +44,8 @@ class FleetWorld:
         by_id = {name.replace("_", "-"): steps for name, steps in scripts.items()}
 
         def key(request: Json) -> str:
-            said = first_user_text(request)
-            return next(name for name in by_id if f"Do {name}." in said)
+            prompt = first_user_text(request)
+            return next(name for name in by_id if f"Do {name}." in prompt)
 
         self.world.llm.play(keyed(key, by_id))
 

@@ -66,13 +66,13 @@ def has_started(mark: str, within_s: float) -> bool:
 
 def _accept(listener: socket.socket) -> None:
     while True:
-        asked, _ = listener.accept()
-        threading.Thread(target=_serve, args=[asked], daemon=True).start()
+        connection, _ = listener.accept()
+        threading.Thread(target=_serve, args=[connection], daemon=True).start()
 
 
-def _serve(asked: socket.socket) -> None:
-    line, descriptors, _, _ = socket.recv_fds(asked, 1 << 20, 3)
-    with asked, asked.makefile("rb") as signals:
+def _serve(connection: socket.socket) -> None:
+    line, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
+    with connection, connection.makefile("rb") as signals:
         line += b"" if line.endswith(b"\n") else signals.readline()
         if not line.endswith(b"\n"):
             return  # The editor has killed it meanwhile.
@@ -86,7 +86,7 @@ def _serve(asked: socket.socket) -> None:
         with _has_started:
             _marks.add(environment.get(MARK, ""))
             _has_started.notify_all()
-        threading.Thread(target=_wait, args=[daemon, asked.dup()], daemon=True).start()
+        threading.Thread(target=_wait, args=[daemon, connection.dup()], daemon=True).start()
         for number in signals:
             daemon.send_signal(int(number))
         # A launcher that was killed says nothing more, and one that has ended lets us come here.
@@ -94,7 +94,7 @@ def _serve(asked: socket.socket) -> None:
         del _daemons[launcher]
 
 
-def _wait(daemon: subprocess.Popen[bytes], asked: socket.socket) -> None:
+def _wait(daemon: subprocess.Popen[bytes], connection: socket.socket) -> None:
     code = daemon.wait()
-    with asked, contextlib.suppress(OSError):
-        asked.sendall(b"%d" % code)
+    with connection, contextlib.suppress(OSError):
+        connection.sendall(b"%d" % code)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 def git(place: Path, *words: str) -> str:
     """Run git as the user does, outside of any view."""
-    done = subprocess.run(["git", *words], cwd=place, check=True, capture_output=True, text=True)
-    return done.stdout.strip()
+    outcome = subprocess.run(["git", *words], cwd=place, check=True, capture_output=True, text=True)
+    return outcome.stdout.strip()
 
 
 def repository(place: Path) -> Path:

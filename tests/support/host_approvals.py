@@ -13,8 +13,8 @@ Json = dict[str, Any]
 
 
 def answer(client: RawClient, approval: Json, option: str, **more: Any) -> None:
-    named = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": option}
-    client.request("approval/respond", {**named, **more})
+    params = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": option}
+    client.request("approval/respond", {**params, **more})
 
 
 def asked(client: RawClient, nth: int = 1) -> Json:
@@ -29,9 +29,9 @@ def approvals(client: RawClient) -> list[Json]:
 @contextmanager
 def one_host(world: World, heard: list[str] | None = None) -> Generator[Path]:
     """Let the user's own proxy know `one.test`; yields where what hosts serve lies."""
-    served = world.home / "served"
-    (served / "one.test").mkdir(parents=True)
-    (served / "one.test/a").write_text("this is one.test\n")
-    with proxy_of_user(served, [] if heard is None else heard) as variables:
+    served_folder = world.home / "served"
+    (served_folder / "one.test").mkdir(parents=True)
+    (served_folder / "one.test/a").write_text("this is one.test\n")
+    with proxy_of_user(served_folder, [] if heard is None else heard) as variables:
         world.variables |= variables
-        yield served
+        yield served_folder

@@ -65,17 +65,17 @@ def run_until_killed(log: LogFile, seq: int, seed: int) -> None:
 
 def main() -> None:
     try:
-        taken: list[Any] = []
+        records: list[Any] = []
         folder = Path(sys.argv[1])
-        opened = open_log(folder, CommitThread(), taken.append, client="child", create=True)
+        opened_log = open_log(folder, CommitThread(), records.append, client="child", create=True)
     except DaemonError as exc:
         say(f"refused {exc.kind}: {exc}")
         return
-    say(f"open {len(taken)} {opened.epoch}")
+    say(f"open {len(records)} {opened_log.epoch}")
     for text in sys.stdin:
         command, *numbers = text.split()
         try:
-            obey(opened.log, command, *map(int, numbers))
+            obey(opened_log.log, command, *map(int, numbers))
         except StorageError as exc:
             say(f"error {exc}")
         else:

@@ -39,9 +39,11 @@ class LanguageServer:
 
     def _on_diagnostics(self, params: Json) -> Json:
         self.requests.append(params)
-        known = self.texts()
-        asked = params.get("uris", known)
-        return {"items": [{"uri": uri, "diagnostics": self._problems(known[uri])} for uri in asked]}
+        texts_known = self.texts()
+        uris = params.get("uris", texts_known)
+        return {
+            "items": [{"uri": uri, "diagnostics": self._problems(texts_known[uri])} for uri in uris]
+        }
 
     def _problems(self, text: str) -> list[Json]:
         severities = {"oops": 1, "hmm": 2, "meh": 4}
@@ -83,8 +85,8 @@ class LanguageServer:
         defs = re.finditer(r"(?<=def )\w+", text)
         spans = [(match[0], self._range(text, match)) for match in defs]
         methods = [{"name": n, "kind": 6, "range": s, "selectionRange": s} for n, s in spans]
-        whole = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
-        top = {"name": "Top", "kind": 5, "range": whole, "selectionRange": whole}
+        full_range = {"start": {"line": 0, "character": 0}, "end": {"line": 9, "character": 0}}
+        top = {"name": "Top", "kind": 5, "range": full_range, "selectionRange": full_range}
         return [{**top, "children": methods}]
 
     def _symbols(self, params: Json) -> list[Json]:

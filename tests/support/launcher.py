@@ -15,18 +15,18 @@ CAUGHT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 def main() -> None:
     address, *arguments = sys.argv[1:]
-    asked = socket.socket(socket.AF_UNIX)
-    asked.connect(f"\0{address}")
+    listener_socket = socket.socket(socket.AF_UNIX)
+    listener_socket.connect(f"\0{address}")
     request = [os.getpid(), arguments, os.getcwd(), dict(os.environ)]  # noqa: PTH109 - pathlib takes long to import.
     line = json.dumps(request).encode() + b"\n"
-    n_sent = socket.send_fds(asked, [line], [0, 1, 2])
-    asked.sendall(line[n_sent:])
+    n_sent = socket.send_fds(listener_socket, [line], [0, 1, 2])
+    listener_socket.sendall(line[n_sent:])
     for number in CAUGHT:
-        signal.signal(number, lambda number, _: asked.sendall(b"%d\n" % number))
+        signal.signal(number, lambda number, _: listener_socket.sendall(b"%d\n" % number))
     # The daemon has its own copies, and its client waits for the end of what it writes.
     for number in range(3):
         os.close(number)
-    _end_like(int(asked.recv(16) or -signal.SIGKILL))
+    _end_like(int(listener_socket.recv(16) or -signal.SIGKILL))
 
 
 def _end_like(code: int) -> None:

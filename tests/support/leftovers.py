@@ -13,14 +13,14 @@ DEADLINE_S = 90.0
 
 def tagged(run_id: str) -> list[int]:
     """Return the living processes that a spawner started."""
-    found: list[int] = []
+    inodes: list[int] = []
     for environ in Path("/proc").glob("[0-9]*/environ"):
         try:
             if f"OH_DAEMON_RUN={run_id}".encode() in environ.read_bytes():
-                found.append(int(environ.parent.name))
+                inodes.append(int(environ.parent.name))
         except OSError:
             continue
-    return found
+    return inodes
 
 
 def wait_until_gone(pids: Iterable[int]) -> None:

@@ -77,8 +77,8 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     async def load_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: str
     ) -> RefreshToken | None:
-        found = self._refresh.get(refresh_token)
-        return found if found and found.client_id == client.client_id else None
+        token_found = self._refresh.get(refresh_token)
+        return token_found if token_found and token_found.client_id == client.client_id else None
 
     async def exchange_refresh_token(
         self, client: OAuthClientInformationFull, refresh_token: RefreshToken, scopes: list[str]
@@ -89,8 +89,8 @@ class Authority(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         return self._give(client, scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
-        found = self._access.get(token)
-        return found if found and (found.expires_at or 0) > time.time() else None
+        token_found = self._access.get(token)
+        return token_found if token_found and (token_found.expires_at or 0) > time.time() else None
 
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self._access.pop(token.token, None)

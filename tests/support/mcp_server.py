@@ -81,18 +81,18 @@ async def was_cancelled() -> str:
 @server.tool()
 async def pry(context: Context) -> str:
     """Ask the client for what is none of a server's business."""
-    asked = {
+    client_requests = {
         "roots": context.session.list_roots,  # pyright: ignore[reportDeprecated] - still in use.
         "sampling": lambda: context.session.create_message([], max_tokens=1),  # pyright: ignore[reportDeprecated]
         "elicitation": lambda: context.elicit("Your password?", Answer),
     }
-    told: list[str] = []
-    for what, ask in asked.items():
+    texts: list[str] = []
+    for what, ask in client_requests.items():
         try:
-            told.append(f"{what}: {await ask()}")
+            texts.append(f"{what}: {await ask()}")
         except MCPError as exc:
-            told.append(f"{what}: refused, {exc}")
-    return "; ".join(told)
+            texts.append(f"{what}: refused, {exc}")
+    return "; ".join(texts)
 
 
 @server.tool()
@@ -207,8 +207,8 @@ def main(*words: str) -> None:
         case ("redirects", port, target):
             redirect(int(port), target)
             return
-        case ("says", *given):
-            server.add_tool(lambda: " ".join(given), name="words", description="What it got.")
+        case ("says", *value):
+            server.add_tool(lambda: " ".join(value), name="words", description="What it got.")
         case (word,):
             kinds = {"dies": die, "noisy": noisy, "many": many}
             kinds |= {"resources": offer_resources, "turns": turn_bad}

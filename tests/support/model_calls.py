@@ -22,10 +22,10 @@ TOOL: Json = {
 
 
 def settings_for(fake: FakeLLM, **changes: Any) -> LLMSettings:
-    given = {"model": "openai/fake", "api_key": KEY, "base_url": fake.url, **changes}
-    if given["model"].startswith("anthropic/") and given["base_url"]:
-        given["base_url"] = given["base_url"].removesuffix("/v1")
-    return LLMSettings.model_validate(given)
+    fields = {"model": "openai/fake", "api_key": KEY, "base_url": fake.url, **changes}
+    if fields["model"].startswith("anthropic/") and fields["base_url"]:
+        fields["base_url"] = fields["base_url"].removesuffix("/v1")
+    return LLMSettings.model_validate(fields)
 
 
 def ask(

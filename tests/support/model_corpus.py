@@ -91,8 +91,8 @@ def user(content: str | list[Json]) -> Json:
     return {"role": "user", "content": content}
 
 
-def text(said: str) -> Json:
-    return {"type": "text", "text": said}
+def text(full_text: str) -> Json:
+    return {"type": "text", "text": full_text}
 
 
 def image(url: str = PICTURE) -> Json:
@@ -135,7 +135,7 @@ GO_ON = [user("Go."), answer(None, A), result("call_a", "a")]
 
 def conversations(model: str) -> dict[str, ModelRequest]:
     """Return the corpus; `model` is the one that has thought in it."""
-    thought = {"text": "Let me see."}
+    thinking = {"text": "Let me see."}
     long = [user("Go."), *(m for n in range(30) for m in _step(n))]
     requests: dict[str, tuple[list[Json], dict[str, Any]]] = {
         "plain": ([user("Hello.")], {"tools": ()}),
@@ -181,9 +181,9 @@ def conversations(model: str) -> dict[str, ModelRequest]:
         "thinking": (
             [
                 user("Go."),
-                answer("Hm.", A, model=model, blocks=SIGNED, **thought),
+                answer("Hm.", A, model=model, blocks=SIGNED, **thinking),
                 result("call_a", "a"),
-                answer(None, B, model=model, blocks=SIGNED[:1], **thought),
+                answer(None, B, model=model, blocks=SIGNED[:1], **thinking),
                 result("call_b", "b"),
             ],
             {},
@@ -191,7 +191,7 @@ def conversations(model: str) -> dict[str, ModelRequest]:
         "thinking of OpenAI": (
             [
                 user("Go."),
-                answer("Hm.", A, model=model, blocks=SEALED, **thought),
+                answer("Hm.", A, model=model, blocks=SEALED, **thinking),
                 result("call_a", "a"),
             ],
             {},
@@ -199,7 +199,7 @@ def conversations(model: str) -> dict[str, ModelRequest]:
         "thinking of OpenRouter": (
             [
                 user("Go."),
-                answer(None, A, model=model, blocks=DETAILS, **thought),
+                answer(None, A, model=model, blocks=DETAILS, **thinking),
                 result("call_a", "a"),
             ],
             {},
@@ -207,7 +207,7 @@ def conversations(model: str) -> dict[str, ModelRequest]:
         "thinking of another model": (
             [
                 user("Go."),
-                answer(None, A, model="other/model", blocks=SIGNED, **thought),
+                answer(None, A, model="other/model", blocks=SIGNED, **thinking),
                 result("call_a", "a"),
             ],
             {},
@@ -215,7 +215,9 @@ def conversations(model: str) -> dict[str, ModelRequest]:
         "unsigned thinking": (
             [
                 user("Go."),
-                answer("a", model=model, blocks=[{"type": "thinking", "thinking": "b"}], **thought),
+                answer(
+                    "a", model=model, blocks=[{"type": "thinking", "thinking": "b"}], **thinking
+                ),
                 user("b"),
             ],
             {},

@@ -128,13 +128,15 @@ def _error(kind: str, message: str) -> bytes:
 
 
 def _chats() -> Mapping[str, bytes]:
-    start, *rest, usage, done = _chat()
+    start, *middle, usage, last_chunk = _chat()
     problem = _data(error={"message": "Oh no.", "type": "server_error", "code": None})
     return {
-        "usage first": b"".join([start, usage, *rest, done]),
-        "no usage": b"".join([start, *rest, done]),
-        "no end mark": b"".join([start, *rest, usage]),
-        "an error in the middle": b"".join([start, rest[0], problem, *rest[1:], usage, done]),
+        "usage first": b"".join([start, usage, *middle, last_chunk]),
+        "no usage": b"".join([start, *middle, last_chunk]),
+        "no end mark": b"".join([start, *middle, usage]),
+        "an error in the middle": b"".join(
+            [start, middle[0], problem, *middle[1:], usage, last_chunk]
+        ),
         "an error for too many": start + _data(error={"message": "Wait.", "code": 429}),
         "an error about the length": start
         + _data(error={"message": "Long.", "code": "context_length_exceeded"}),
@@ -143,14 +145,14 @@ def _chats() -> Mapping[str, bytes]:
 
 def _responses_others() -> Mapping[str, bytes]:
     start = _responses()[0]
-    failed = {"id": "r", "error": {"code": "rate_limit_exceeded", "message": "Wait."}}
+    failure = {"id": "r", "error": {"code": "rate_limit_exceeded", "message": "Wait."}}
     partial = {"id": "r", "incomplete_details": {"reason": "max_output_tokens"}}
-    said = _data(type="response.output_text.delta", output_index=0, delta="a")
+    text_event = _data(type="response.output_text.delta", output_index=0, delta="a")
     return {
-        "failed": start + _data(type="response.failed", response=failed),
+        "failed": start + _data(type="response.failed", response=failure),
         "error": start + _data(type="error", message="Oh.", code="server_error"),
-        "incomplete": start + said + _data(type="response.incomplete", response=partial),
-        "no usage": start + said + _data(type="response.completed", response={"id": "r"}),
+        "incomplete": start + text_event + _data(type="response.incomplete", response=partial),
+        "no usage": start + text_event + _data(type="response.completed", response={"id": "r"}),
         "a delta without its text": start + _data(type="response.output_text.delta"),
     }
 
@@ -165,16 +167,18 @@ _OTHERS: Mapping[str, Callable[[], Mapping[str, bytes]]] = {
 def recorded() -> Iterator[tuple[str, str, bytes]]:
     """Yield the dialect, a name and the body of each stream."""
     for dialect, make in WHOLE.items():
-        first, *rest = events = make()
+        first, *remaining = events = make()
         body = b"".join(events)
         streams = {
             "whole": body,
             "CRLF": body.replace(b"\n", b"\r\n"),
             "keep-alives": body.replace(b"\n\n", b"\n\n: still here\n\n"),
             "nothing": b"",
-            "an event of another kind": first + _data(type="news", choices=[]) + b"".join(rest),
-            "an event that is no JSON": first + b"data: {\n\n" + b"".join(rest),
-            "an event that is no object": first + b"data: 5\n\n" + b"".join(rest),
+            "an event of another kind": first
+            + _data(type="news", choices=[])
+            + b"".join(remaining),
+            "an event that is no JSON": first + b"data: {\n\n" + b"".join(remaining),
+            "an event that is no object": first + b"data: 5\n\n" + b"".join(remaining),
             **_cut(events),
             **_OTHERS[dialect](),
         }

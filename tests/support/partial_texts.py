@@ -10,7 +10,7 @@ from oh_daemon.conformance.rpc_process import WITHIN_S
 def wait_until_kept(project: Path, *texts: str) -> None:
     """Wait until each of these is in what the conversations of this project are streaming."""
     deadline = time.monotonic() + WITHIN_S
-    while not all(any(text in kept for kept in _texts_in(project)) for text in texts):
+    while not all(any(text in full_text for full_text in _texts_in(project)) for text in texts):
         assert time.monotonic() < deadline, _texts_in(project)
         threading.Event().wait(0.02)
 

@@ -61,8 +61,8 @@ class PlainEditor:
         """Called with the text that was read, before the daemon is told of it."""
         self._versions: dict[Path, int] = {}
         self._changed = threading.Condition(threading.RLock())
-        offered = capabilities.get("general", {}).get("positionEncodings", ["utf-16"])
-        self._width = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[offered[0]]
+        encodings = capabilities.get("general", {}).get("positionEncodings", ["utf-16"])
+        self._width = {"utf-8": "utf-8", "utf-16": "utf-16-le", "utf-32": "utf-32-le"}[encodings[0]]
         workspace, window = capabilities["workspace"], capabilities["window"]
         self.takes_edits: bool = workspace["applyEdit"]
         self.shows_documents = "showDocument" in window
@@ -101,8 +101,8 @@ class PlainEditor:
 
     def problem_lines(self, path: Path) -> list[int]:
         """Return the lines of the problems that were published last, of the buffer's first text."""
-        told = self.client.notifications("textDocument/publishDiagnostics")
-        last = [each for each in told if each["uri"] == path.as_uri()][-1]
+        notifications = self.client.notifications("textDocument/publishDiagnostics")
+        last = [each for each in notifications if each["uri"] == path.as_uri()][-1]
         return [each["range"]["start"]["line"] for each in last["diagnostics"]]
 
     def save(self, path: Path) -> None:
@@ -150,11 +150,11 @@ class PlainEditor:
         with self._changed:
             self.edits.append(params)
             edit: Json = params["edit"]
-            unversioned = [
+            request_params = [
                 {"textDocument": {"uri": uri}, "edits": edits}
                 for uri, edits in edit.get("changes", {}).items()
             ]
-            change: Json = (edit.get("documentChanges") or unversioned)[0]
+            change: Json = (edit.get("documentChanges") or request_params)[0]
             path = Path(change["textDocument"]["uri"].removeprefix("file://").replace("%20", " "))
             version = change["textDocument"].get("version")
             if path not in self.buffers or version not in (None, self._versions[path]):

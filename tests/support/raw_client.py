@@ -46,8 +46,10 @@ class RawClient(Connection):
         self.was_shut_down = False
         """Whether it was asked to end, which may take it a moment."""
         pipe = subprocess.PIPE
-        tagged = {**env, **dict([self.tag.split("=")])}
-        process = popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=tagged, bufsize=0)
+        tagged_variables = {**env, **dict([self.tag.split("=")])}
+        process = popen(
+            argv, stdin=pipe, stdout=pipe, stderr=pipe, cwd=cwd, env=tagged_variables, bufsize=0
+        )
         super().__init__(process, reading=reading)
 
     @classmethod
@@ -81,9 +83,9 @@ class RawClient(Connection):
     def send(self, message: bytes | Json | list[Any]) -> None:
         """Send one well-formed frame; its body decides which answer must come."""
         content = message if isinstance(message, dict) else _parsed(message)
-        answered, is_due = _due_answer(content)
+        answer, is_due = _due_answer(content)
         if is_due:
-            self.expect(answered)
+            self.expect(answer)
         if isinstance(content, dict) and content is not message:
             with self._changed:
                 self.ordering.on_sent(content)
@@ -150,19 +152,19 @@ class RawClient(Connection):
     def survivors(self, within_s: float = SURVIVORS_WITHIN_S) -> list[int]:
         """Return all processes of the daemon and its children that still live at the deadline."""
         deadline = time.monotonic() + within_s
-        while (found := self._tagged_processes()) and time.monotonic() < deadline:
+        while (start_s := self._tagged_processes()) and time.monotonic() < deadline:
             threading.Event().wait(0.02)
-        return found
+        return start_s
 
     def _tagged_processes(self) -> list[int]:
-        found: list[int] = []
+        pids: list[int] = []
         for environ in Path("/proc").glob("[0-9]*/environ"):
             try:
                 if self.tag.encode() in environ.read_bytes():
-                    found.append(int(environ.parent.name))
+                    pids.append(int(environ.parent.name))
             except OSError:
                 continue
-        return [pid for pid in found if pid != self.process.pid or self.process.poll() is None]
+        return [pid for pid in pids if pid != self.process.pid or self.process.poll() is None]
 
     def _parse(self, body: bytes) -> Json:
         message = super()._parse(body)
@@ -187,11 +189,17 @@ def _due_answer(message: Any) -> tuple[Any, bool]:
     """Return the id of the answer that this message must get, and whether it must get one."""
     if not isinstance(message, dict):
         return None, True
-    found = cast("Json", message)
-    is_well_formed = found.get("jsonrpc") == "2.0"
-    request_id = found.get("id")
+    message_found = cast("Json", message)
+    is_well_formed = message_found.get("jsonrpc") == "2.0"
+    request_id = message_found.get("id")
     has_id = isinstance(request_id, str | int | float) and not isinstance(request_id, bool)
-    if found.get("method") is None and ("result" in found or "error" in found):
+    if message_found.get("method") is None and (
+        "result" in message_found or "error" in message_found
+    ):
         return None, not is_well_formed
-    is_notification = is_well_formed and isinstance(found.get("method"), str) and "id" not in found
+    is_notification = (
+        is_well_formed
+        and isinstance(message_found.get("method"), str)
+        and "id" not in message_found
+    )
     return (request_id if has_id else None), not is_notification

@@ -66,12 +66,12 @@ class _WarmParent:
     """The process, and our end of the socket on which it is asked."""
 
     def __init__(self) -> None:
-        self._socket, theirs = socket.socketpair()
-        with theirs:
+        self._socket, far_end = socket.socketpair()
+        with far_end:
             self._process = subprocess.Popen(
-                [sys.executable, warm_parent.__file__, str(theirs.fileno())],
+                [sys.executable, warm_parent.__file__, str(far_end.fileno())],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[far_end.fileno()],
             )
         self._answers = self._socket.makefile("rb")
         self._lock = threading.Lock()
@@ -104,21 +104,23 @@ class _Forked(subprocess.Popen[Any]):
         self._parent = parent
         super().__init__(argv, **options)
 
-    def _execute_child(self, argv: list[str], *rest: Any) -> None:
+    def _execute_child(self, argv: list[str], *more: Any) -> None:
         """Do what `Popen` leaves to its method of this name; it has no other seam."""
-        cwd, env = rest[4:6]
-        pipes = rest[9:15]
+        cwd, env = more[4:6]
+        pipes = more[9:15]
         child_ends = [
             number if end == -1 else end
             for number, end in enumerate((pipes[0], pipes[3], pipes[5]))
         ]
-        ignored = [n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN]
+        ignored_signals = [
+            n for n in signal.valid_signals() if signal.getsignal(n) == signal.SIG_IGN
+        ]
         request = {
             "argv": argv,
             "cwd": str(cwd or Path.cwd()),
             "env": dict(env),
-            "ignored": ignored,
-            "newSession": rest[20],
+            "ignored": ignored_signals,
+            "newSession": more[20],
         }
         self.pid = self._parent.fork(request, child_ends)
         self._child_created = True

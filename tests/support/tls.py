@@ -141,11 +141,11 @@ class Proxy(Listener):
 
 def join(connection: socket.socket, port: int, first: bytes = b"") -> None:
     """Pass bytes between a connection and a port of this machine until both have ended."""
-    with socket.create_connection(("127.0.0.1", port)) as other:
-        other.sendall(first)
-        back = threading.Thread(target=_copy, args=(other, connection), daemon=True)
+    with socket.create_connection(("127.0.0.1", port)) as actual_connection:
+        actual_connection.sendall(first)
+        back = threading.Thread(target=_copy, args=(actual_connection, connection), daemon=True)
         back.start()
-        _copy(connection, other)
+        _copy(connection, actual_connection)
         back.join()
 
 

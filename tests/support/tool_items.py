@@ -8,5 +8,7 @@ Json = dict[str, Any]
 
 
 def tool_items(editor: Editor) -> list[Json]:
-    ended = (e["event"] for e in editor.client.events if e["event"]["type"] == "item.completed")
-    return [event["item"] for event in ended if "call" in event["item"]]
+    events_ended = (
+        e["event"] for e in editor.client.events if e["event"]["type"] == "item.completed"
+    )
+    return [event["item"] for event in events_ended if "call" in event["item"]]

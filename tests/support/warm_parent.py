@@ -64,26 +64,26 @@ def main() -> None:
     gc.freeze()
     # Whoever asks decides about an interrupt from the terminal, and ends us by closing its end.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    asked = socket.socket(fileno=int(sys.argv[1]))
-    asked.sendall(json.dumps(names).encode() + b"\n")
-    while line := _request(asked):
+    listener_socket = socket.socket(fileno=int(sys.argv[1]))
+    listener_socket.sendall(json.dumps(names).encode() + b"\n")
+    while line := _request(listener_socket):
         text, descriptors = line
         if (child := _fork()) == 0:
-            asked.detach()
+            listener_socket.detach()
             _run(json.loads(text), descriptors)
             return
         for each in descriptors:
             os.close(each)
-        asked.sendall(b"%d\n" % child)
+        listener_socket.sendall(b"%d\n" % child)
 
 
 def _import_everything() -> None:
     root = Path(oh_daemon.__file__).parent
     for module in pkgutil.walk_packages([str(root)], "oh_daemon."):
         _import(module.name)
-    ours = [module for name, module in sys.modules.items() if name.startswith("oh_daemon")]
+    own_modules = [module for name, module in sys.modules.items() if name.startswith("oh_daemon")]
     _import("uvicorn")
-    for path in [*SERVERS, *(module.__file__ for module in ours if module.__file__)]:
+    for path in [*SERVERS, *(module.__file__ for module in own_modules if module.__file__)]:
         for match in _IMPORT.finditer(Path(path).read_text()):
             _import(match[1] or match[2])
 
@@ -97,8 +97,10 @@ def _import(name: str) -> None:
 
 def _build_models() -> None:
     """Build what pydantic leaves until the first use."""
-    ours = [vars(module) for name, module in sys.modules.items() if name.startswith("oh_daemon.")]
-    for each in itertools.chain(*map(dict.values, ours)):
+    own_variables = [
+        vars(module) for name, module in sys.modules.items() if name.startswith("oh_daemon.")
+    ]
+    for each in itertools.chain(*map(dict.values, own_variables)):
         if isinstance(each, type) and issubclass(each, BaseModel) and each is not BaseModel:
             each.model_rebuild()
         elif isinstance(each, TypeAdapter):
@@ -121,10 +123,10 @@ def _variables_read_by(work: Any) -> set[str]:
     return names
 
 
-def _request(asked: socket.socket) -> tuple[bytes, list[int]] | None:
-    line, descriptors, _, _ = socket.recv_fds(asked, 1 << 20, 3)
+def _request(connection: socket.socket) -> tuple[bytes, list[int]] | None:
+    line, descriptors, _, _ = socket.recv_fds(connection, 1 << 20, 3)
     while line and not line.endswith(b"\n"):
-        line += asked.recv(1 << 20)
+        line += connection.recv(1 << 20)
     return (line, descriptors) if line else None
 
 

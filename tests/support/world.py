@@ -63,7 +63,7 @@ class Common:
     ) -> RawClient:
         """Lend a daemon with only this project open, as if it had just been initialized for it."""
         client = self._client(world, params, block)
-        _change_folders(client, added=[world.project])
+        _change_folders(client, added_folders=[world.project])
         if is_trusted:
             trust = {"folder": world.project.as_uri(), "trusted": "full"}
             client.request("workspace/setTrust", trust)
@@ -74,18 +74,18 @@ class Common:
         return client
 
     def _client(self, world: World, params: Json, block: Json) -> RawClient:
-        said = json.dumps([params, block])
+        key = json.dumps([params, block])
         at_rest = [each for each in self.clients if each not in world.daemons]
-        alike = [each for each in at_rest if self.clients[each] == said]
+        alike = [each for each in at_rest if self.clients[each] == key]
         client = next((each for each in alike if each.process.poll() is None), None)
         if client is None:
-            started = RawClient.start(PRODUCT, self.home, world.environment, popen=starts.start)
-            client = self.stack.enter_context(started)
+            raw_client = RawClient.start(PRODUCT, self.home, world.environment, popen=starts.start)
+            client = self.stack.enter_context(raw_client)
             client.initialize([], params=params, **block)
             if len(at_rest) >= N_SHARED:
                 self._end(at_rest[0])
         self.clients.pop(client, None)
-        self.clients[client] = said
+        self.clients[client] = key
         return client
 
     def _end(self, client: RawClient) -> None:
@@ -102,14 +102,14 @@ class Common:
             stack.callback(self._clean)
             for client in world.daemons:
                 if client in self.clients:
-                    said = self.clients.pop(client)
-                    unless_at_rest = stack.enter_context(ExitStack())
-                    unless_at_rest.callback(client.kill)
+                    scope = self.clients.pop(client)
+                    cleanup = stack.enter_context(ExitStack())
+                    cleanup.callback(client.kill)
                     is_alive = client.process.poll() is None and not client.was_shut_down
                     if is_alive and not has_failed:
                         self.llm.ignore(_tidy(client, world.project))
-                        self.clients[client] = said
-                        unless_at_rest.pop_all()
+                        self.clients[client] = scope
+                        cleanup.pop_all()
 
     def _clean(self) -> None:
         self.llm.forget()
@@ -120,25 +120,25 @@ class Common:
 
 def _tidy(client: RawClient, project: Path) -> list[str]:
     """Close the conversations that are open and remove what the test left; return their ids."""
-    found = [each["id"] for each in client.request("daemon/status")["conversations"]]
-    for conversation in found:
-        left = {"conversationId": conversation, "ifRunning": "interrupt"}
-        client.request("conversation/close", left)
+    busy_ids = [each["id"] for each in client.request("daemon/status")["conversations"]]
+    for conversation in busy_ids:
+        params = {"conversationId": conversation, "ifRunning": "interrupt"}
+        client.request("conversation/close", params)
     # An editor in which nothing is open any more.
     client.notify("editor/contextChanged", {})
-    _change_folders(client, removed=[project])
+    _change_folders(client, removed_folders=[project])
     _change_settings(client, NO_SETTINGS)
     # The new settings end the servers that the old ones named.
     assert client.request("mcp/list") == {"servers": []}
-    return found
+    return busy_ids
 
 
 def _change_folders(
-    client: RawClient, *, added: Sequence[Path] = (), removed: Sequence[Path] = ()
+    client: RawClient, *, added_folders: Sequence[Path] = (), removed_folders: Sequence[Path] = ()
 ) -> None:
     event = {
         name: [{"uri": folder.as_uri(), "name": folder.name} for folder in folders]
-        for name, folders in (("added", added), ("removed", removed))
+        for name, folders in (("added", added_folders), ("removed", removed_folders))
     }
     client.notify("workspace/didChangeWorkspaceFolders", {"event": event})
 
@@ -207,23 +207,27 @@ class World:
         return process
 
     def daemon(
-        self, *, trusted: bool | None = True, folders: Sequence[Path] | None = None, **ours: Any
+        self,
+        *,
+        trust_value: bool | None = True,
+        folders: Sequence[Path] | None = None,
+        **value: Any,
     ) -> RawClient:
         """Start and initialize a daemon with this project open; `ours` is laid over our block."""
-        features = {"approvalRequests": True, **ours.pop("features", {})}
-        params: Json = ours.pop("params", {})
-        if self.common is not None and trusted is not False and not (folders or self.variables):
-            settings = ours.pop("settings", None)
-            block = {"features": features, **ours}
-            shared = self.common.lend(
-                self, is_trusted=bool(trusted), settings=settings, params=params, block=block
+        features = {"approvalRequests": True, **value.pop("features", {})}
+        params: Json = value.pop("params", {})
+        if self.common is not None and trust_value is not False and not (folders or self.variables):
+            settings = value.pop("settings", None)
+            block = {"features": features, **value}
+            shared_client = self.common.lend(
+                self, is_trusted=bool(trust_value), settings=settings, params=params, block=block
             )
-            self.daemons.append(shared)
-            return shared
+            self.daemons.append(shared_client)
+            return shared_client
         client = self.raw()
-        trust = [{"folder": self.project.as_uri(), "trusted": trusted}]
-        block: Json = {"features": features, **ours}
-        if trusted is not None:
+        trust = [{"folder": self.project.as_uri(), "trusted": trust_value}]
+        block: Json = {"features": features, **value}
+        if trust_value is not None:
             block["trust"] = trust
         client.initialize(folders or [self.project], params=params, **block)
         return client
@@ -231,8 +235,8 @@ class World:
     def start(self, client: RawClient, words: str = "go", **params: Any) -> str:
         """Start a conversation with a first message; return its id."""
         params = {"options": {"approval": "askNever"}, **params}
-        started = client.request("conversation/start", {"content": text(words), **params})
-        return started["conversation"]["id"]
+        start_result = client.request("conversation/start", {"content": text(words), **params})
+        return start_result["conversation"]["id"]
 
     def send(self, client: RawClient, conversation: str, words: str, **params: Any) -> Json:
         params = {"conversationId": conversation, "content": text(words), **params}
@@ -248,8 +252,8 @@ class World:
     def records_of(self, conversation_id: str) -> list[Json]:
         """Return the events on disk, without the lines that say who opened and closed the log."""
         lines = self.log_of(conversation_id).read_bytes().split(b"\n")
-        parsed = [json.loads(line) for line in lines if line]
-        return [line for line in parsed if "seq" in line]
+        messages = [json.loads(line) for line in lines if line]
+        return [line for line in messages if "seq" in line]
 
 
 def wait_for_status(client: RawClient, status: str, *, nth: int = 1) -> Json:
@@ -259,8 +263,10 @@ def wait_for_status(client: RawClient, status: str, *, nth: int = 1) -> Json:
 
 def items(client: RawClient, kind: str) -> list[Json]:
     """Return the items of a kind that have ended, in order."""
-    ended = (e["event"]["item"] for e in client.events if e["event"]["type"] == "item.completed")
-    return [item for item in ended if item["kind"] == kind]
+    items_ended = (
+        e["event"]["item"] for e in client.events if e["event"]["type"] == "item.completed"
+    )
+    return [item for item in items_ended if item["kind"] == kind]
 
 
 def content_of(item: Json) -> str:

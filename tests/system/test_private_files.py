@@ -21,9 +21,9 @@ def in_place_with_its_old_times(path: Path) -> None:
 
 
 def by_another_file(path: Path) -> None:
-    other = path.with_name("other")
-    other.write_text("new")
-    other.replace(path)
+    other_path = path.with_name("other")
+    other_path.write_text("new")
+    other_path.replace(path)
 
 
 def by_a_link_to_another(path: Path) -> None:
@@ -35,10 +35,10 @@ def by_a_link_to_another(path: Path) -> None:
 def through_a_folder_that_is_another_link(path: Path) -> None:
     folder = path.parent
     folder.rename(folder.with_name("before"))
-    other = folder.with_name("after")
-    other.mkdir()
-    (other / path.name).write_text("new")
-    folder.symlink_to(other)
+    other_folder = folder.with_name("after")
+    other_folder.mkdir()
+    (other_folder / path.name).write_text("new")
+    folder.symlink_to(other_folder)
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_a_file_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
     values = [file.value() for _ in range(5)]
     assert reads == [path.name]
     assert all(value is values[0] for value in values)
-    missing = CachedFile(tmp_path / "none", lambda _path: reads.append("none"))
-    assert (missing.value(), missing.value()) == (None, None)
+    missing_file = CachedFile(tmp_path / "none", lambda _path: reads.append("none"))
+    assert (missing_file.value(), missing_file.value()) == (None, None)
     assert reads == [path.name, "none"]
     (tmp_path / "none").touch()
-    missing.value()
+    missing_file.value()
     assert reads == [path.name, "none", "none"]
 
 

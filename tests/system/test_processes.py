@@ -70,8 +70,8 @@ def test_a_program_runs_to_its_end_with_its_output_and_code(
     spawner: Spawner, tmp_path: Path
 ) -> None:
     script = "cat; echo out; echo err >&2; pwd; exit 3"
-    done = spawner.run(["bash", "-c", script], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
-    assert (done.exit_code, done.stdout) == (3, f"out\n{tmp_path}\n".encode())
+    outcome = spawner.run(["bash", "-c", script], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
+    assert (outcome.exit_code, outcome.stdout) == (3, f"out\n{tmp_path}\n".encode())
 
 
 def test_nothing_is_started_before_the_first_use() -> None:
@@ -100,10 +100,10 @@ def test_a_child_has_only_the_descriptors_that_it_was_given(
     spawner: Spawner, tmp_path: Path
 ) -> None:
     script = "import os; print(sorted(map(int, os.listdir('/proc/self/fd'))))"
-    done = spawner.run(
+    outcome = spawner.run(
         [sys.executable, "-c", script], cwd=tmp_path, timeout_s=60, cancel=CancelToken()
     )
-    assert done.stdout == b"[0, 1, 2, 3]\n"  # 3 is the folder being listed.
+    assert outcome.stdout == b"[0, 1, 2, 3]\n"  # 3 is the folder being listed.
 
 
 def test_a_program_that_takes_too_long_is_ended_with_its_children(
@@ -130,28 +130,28 @@ def test_a_cancel_ends_a_program_at_once(spawner: Spawner, tmp_path: Path) -> No
 
 
 def test_a_program_cannot_write_without_end(spawner: Spawner, tmp_path: Path) -> None:
-    done = spawner.run(["yes"], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
-    assert (done.exit_code, len(done.stdout)) == (1, MAX_OUTPUT_BYTES)
+    outcome = spawner.run(["yes"], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
+    assert (outcome.exit_code, len(outcome.stdout)) == (1, MAX_OUTPUT_BYTES)
 
 
 def test_an_orphan_that_holds_the_output_does_not_hold_the_caller(
     spawner: Spawner, tmp_path: Path
 ) -> None:
-    done = spawner.run(
+    outcome = spawner.run(
         ["bash", "-c", "sleep 1000 & echo out"], cwd=tmp_path, timeout_s=900, cancel=CancelToken()
     )
-    assert (done.exit_code, done.stdout) == (0, b"out\n")
+    assert (outcome.exit_code, outcome.stdout) == (0, b"out\n")
 
 
 def test_a_tree_ends_as_a_whole_however_detached(spawner: Spawner, tmp_path: Path) -> None:
     process, pids = _start_tree(spawner, tmp_path)
     process.kill_tree()
     # Nothing ties a child without tag and parent to the tree; the reaper ends it when we close.
-    untagged = {pid for pid in pids if _has_no_tag(pid, spawner)}
-    wait_until_gone(pids - untagged)
+    untagged_pids = {pid for pid in pids if _has_no_tag(pid, spawner)}
+    wait_until_gone(pids - untagged_pids)
     assert process.wait(DEADLINE_S) == -signal.SIGTERM
     spawner.close()
-    wait_until_gone(untagged)
+    wait_until_gone(untagged_pids)
 
 
 def test_closing_ends_every_descendant(spawner: Spawner, tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_a_killed_reaper_hangs_nobody_and_is_replaced(spawner: Spawner, tmp_path
     successors = queue.SimpleQueue[Process]()
     read, write = os.pipe()
 
-    def start_next(_ended: object) -> None:
+    def start_next(_end: object) -> None:
         successors.put(spawner.spawn(["cat"], cwd=tmp_path, env=ENV, fds=[read]))
         os.close(read)
 
@@ -198,18 +198,18 @@ def test_a_killed_reaper_hangs_nobody_and_is_replaced(spawner: Spawner, tmp_path
     os.kill(_reaper_pid(spawner), signal.SIGKILL)
     assert process.wait(DEADLINE_S) == -signal.SIGKILL
     successor = successors.get(timeout=DEADLINE_S)
-    done = spawner.run(["echo", "again"], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
-    assert done.stdout == b"again\n"
+    outcome = spawner.run(["echo", "again"], cwd=tmp_path, timeout_s=60, cancel=CancelToken())
+    assert outcome.stdout == b"again\n"
     os.close(write)
     assert successor.wait(DEADLINE_S) == 0
 
 
 def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_path: Path) -> None:
     """A parent death signal would already come when the thread ends."""
-    started: list[Process] = []
+    processes: list[Process] = []
 
     def start() -> None:
-        started.append(spawner.spawn(["cat"], cwd=tmp_path, env=ENV, fds=[read]))
+        processes.append(spawner.spawn(["cat"], cwd=tmp_path, env=ENV, fds=[read]))
 
     read, write = os.pipe()
     thread = threading.Thread(target=start)
@@ -217,7 +217,7 @@ def test_a_process_outlives_the_thread_that_started_it(spawner: Spawner, tmp_pat
     thread.join()
     os.close(read)
     os.close(write)  # The end of input: only a `cat` that still lives exits with 0.
-    assert started[0].wait(DEADLINE_S) == 0
+    assert processes[0].wait(DEADLINE_S) == 0
 
 
 def test_out_of_descriptors_is_an_answer_and_costs_none(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ assert asyncio.run(serve()) > 0
 shells.close()
 spawner.close()
 """
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", script],
         check=False,
         cwd=tmp_path,
@@ -295,7 +295,7 @@ spawner.close()
         text=True,
         timeout=120,
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
 def test_out_of_processes_is_an_answer(spawner: Spawner, tmp_path: Path) -> None:
@@ -382,16 +382,16 @@ def test_git_keeps_the_settings_of_the_environment_but_no_secrets_and_starts_not
     git("config", "log.showSignature", "true")
     git("config", "gpg.program", str(program))
     git("commit", "-q", "--allow-empty", "-m", "first")
-    unsigned = git("cat-file", "commit", "HEAD").replace("\n\n", "\ngpgsig x\n\n", 1)
-    (tmp_path / "signed").write_text(unsigned)
-    signed = git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip()
-    assert "first" in git("log", signed)
+    unsigned_commit = git("cat-file", "commit", "HEAD").replace("\n\n", "\ngpgsig x\n\n", 1)
+    (tmp_path / "signed").write_text(unsigned_commit)
+    signed_commit = git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed")).strip()
+    assert "first" in git("log", signed_commit)
     assert not (tmp_path / "started").exists()
 
 
 def _run_true(spawner: Spawner, folder: Path) -> None:
-    done = spawner.run(["true"], cwd=folder, timeout_s=60, cancel=CancelToken())
-    assert done.exit_code == 0
+    outcome = spawner.run(["true"], cwd=folder, timeout_s=60, cancel=CancelToken())
+    assert outcome.exit_code == 0
 
 
 def _run_true_while(spawner: Spawner, folder: Path, strace: subprocess.Popen[bytes]) -> None:

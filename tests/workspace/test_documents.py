@@ -35,12 +35,12 @@ class Desk:
         history = EditHistory(folders, MemoryBlobs())
         return Documents(folders, self.editor, history, self.locks)
 
-    def open(self, text: str, *, unsaved: str | None = None) -> None:
+    def open(self, text: str, *, unsaved_text: str | None = None) -> None:
         """Create a file that is open in the editor and that the agent has read."""
         self.path.write_bytes(text.encode())
         self.editor.open(self.path)
-        if unsaved is not None:
-            self.editor.type(self.path, unsaved)
+        if unsaved_text is not None:
+            self.editor.type(self.path, unsaved_text)
         self.documents.read(self.path)
 
     def edit(self, old: str, new: str, documents: Documents | None = None) -> EditDone:
@@ -65,7 +65,7 @@ def desk(tmp_path: Path) -> Desk:
 
 
 @pytest.mark.parametrize(
-    ("buffer", "disk", "seen", "source", "has_note"),
+    ("buffer", "disk", "sighting", "source", "has_note"),
     [
         (None, "d", None, "disk", False),
         ("x", "x", None, "buffer", False),
@@ -78,27 +78,31 @@ def desk(tmp_path: Path) -> Desk:
     ],
 )
 def test_the_newest_text_is_found_by_content(
-    buffer: str | None, disk: str | None, seen: Seen | None, source: str, *, has_note: bool
+    buffer: str | None, disk: str | None, sighting: Seen | None, source: str, *, has_note: bool
 ) -> None:
-    truth = arbitrate(buffer, disk, seen)
+    truth = arbitrate(buffer, disk, sighting)
     assert (truth.source, truth.note is not None) == (source, has_note)
 
 
 def test_an_edit_of_an_open_file_is_minimal_one_step_and_saved(desk: Desk) -> None:
     desk.open("one\ntwo 😀\nthree\n")
-    done = desk.edit("two 😀\nthree", "two 😀!\nthree")
+    edit_result = desk.edit("two 😀\nthree", "two 😀!\nthree")
     assert desk.editor.calls == [(TextEdit(9, 9, "!"),)]
-    assert (done.route, done.note, done.change.unsaved) == ("editor", None, None)
+    assert (edit_result.route, edit_result.note, edit_result.change.unsaved) == (
+        "editor",
+        None,
+        None,
+    )
     assert desk.shown == desk.on_disk == "one\ntwo 😀!\nthree\n"
 
 
 def test_unsaved_text_of_the_user_is_never_written_to_disk(desk: Desk) -> None:
-    desk.open("one\ntwo\n", unsaved="one\ntwo\nmine\n")
-    done = desk.edit("two", "2")
+    desk.open("one\ntwo\n", unsaved_text="one\ntwo\nmine\n")
+    edit_result = desk.edit("two", "2")
     assert desk.shown == "one\n2\nmine\n"
     assert desk.on_disk == "one\ntwo\n"
-    assert done.change.unsaved
-    assert "commands still see the older file" in str(done.note)
+    assert edit_result.change.unsaved
+    assert "commands still see the older file" in str(edit_result.note)
     assert desk.documents.unsaved_agent_edits() == (desk.path,)
     assert desk.documents.unsaved_texts() == {desk.path: "one\n2\nmine\n"}
     assert desk.documents.save([desk.path], cancel=CancelToken()) == (desk.path,)
@@ -107,7 +111,7 @@ def test_unsaved_text_of_the_user_is_never_written_to_disk(desk: Desk) -> None:
 
 
 def test_unsaved_text_in_an_editor_that_takes_no_edits_is_left_alone(desk: Desk) -> None:
-    desk.open("one\n", unsaved="mine one\n")
+    desk.open("one\n", unsaved_text="mine one\n")
     desk.editor.can_apply = False
     with pytest.raises(StaleDocumentError, match="takes no edits"):
         desk.edit("one", "1")
@@ -118,10 +122,10 @@ def test_unsaved_text_in_an_editor_that_takes_no_edits_is_left_alone(desk: Desk)
 def test_typing_during_an_edit_is_kept(desk: Desk, *, lies: bool) -> None:
     desk.open("one\ntwo\n")
     desk.editor.lies_when_stale = lies
-    typed = iter(["typed\none\ntwo\n"])
+    typed_texts = iter(["typed\none\ntwo\n"])
 
     def type_once() -> None:
-        for text in typed:
+        for text in typed_texts:
             desk.editor.type(desk.path, text)
 
     desk.editor.user_before_apply = type_once
@@ -142,9 +146,9 @@ def test_a_user_who_never_stops_typing_wins_after_two_rounds(desk: Desk) -> None
 def test_typing_after_the_edit_does_not_make_it_fail(desk: Desk) -> None:
     desk.open("one\ntwo\n")
     desk.editor.user_after_apply = lambda: desk.editor.type(desk.path, desk.shown + "typed\n")
-    done = desk.edit("two", "2")
+    edit_result = desk.edit("two", "2")
     assert desk.shown == "one\n2\ntyped\n"
-    assert "user changed the text after your edit" in str(done.note)
+    assert "user changed the text after your edit" in str(edit_result.note)
 
 
 @pytest.mark.parametrize("failure", ["readOnly", "timeout"])
@@ -173,8 +177,12 @@ def test_where_commands_see_unsaved_text_a_clean_file_too_is_edited_in_the_edito
     desk.open("one\n")
     desk.editor.can_save = False
     desk.documents.commands_see_buffers = True
-    done = desk.edit("one", "1")
-    assert (done.route, done.note, done.change.unsaved) == ("editor", None, True)
+    edit_result = desk.edit("one", "1")
+    assert (edit_result.route, edit_result.note, edit_result.change.unsaved) == (
+        "editor",
+        None,
+        True,
+    )
     assert (desk.shown, desk.on_disk) == ("1\n", "one\n")
 
 
@@ -208,9 +216,9 @@ def test_two_new_texts_are_a_conflict_that_nobody_overwrites(desk: Desk) -> None
 def test_the_work_of_a_formatter_on_save_is_what_the_agent_knows(desk: Desk) -> None:
     desk.open("a = 1\n")
     desk.editor.formatter = lambda text: text.replace("a=2", "a = 2")
-    done = desk.edit("a = 1", "a=2")
+    edit_result = desk.edit("a = 1", "a=2")
     assert desk.shown == desk.on_disk == "a = 2\n"
-    assert "formatter" in str(done.note)
+    assert "formatter" in str(edit_result.note)
     assert desk.edit("a = 2", "a = 3").note is None
 
 
@@ -226,8 +234,8 @@ def test_a_file_that_is_only_in_the_editor_is_edited_there(desk: Desk) -> None:
 
 def test_a_new_file_goes_into_the_empty_buffer_that_waits_for_it(desk: Desk) -> None:
     desk.editor.open(desk.path, "")
-    done = desk.documents.edit(desk.path, Create("x\n"), label="oh", cancel=CancelToken())
-    assert (done.route, done.change.op) == ("editor", "add")
+    edit_result = desk.documents.edit(desk.path, Create("x\n"), label="oh", cancel=CancelToken())
+    assert (edit_result.route, edit_result.change.op) == ("editor", "add")
     assert desk.shown == desk.on_disk == "x\n"
 
 

@@ -98,8 +98,8 @@ def test_a_text_is_on_the_disk_before_it_gets_the_name_and_the_name_before_we_sa
     path = tmp_path / "a.txt"
     path.write_bytes(OLD)
     subprocess.run(traced(path, "write,fsync,renameat"), check=True, timeout=300)
-    noted = path.with_suffix(".trace").read_text().splitlines()
-    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in noted]
+    trace_lines = path.with_suffix(".trace").read_text().splitlines()
+    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in trace_lines]
     at = calls.index("renameat")
     assert calls[at - 1 : at + 2] == ["fsync", "renameat", "fsync"]
     # Once is enough: the bytes and the metadata are there by then.
@@ -135,11 +135,11 @@ def full_disk(tmp_path: Path) -> Generator[Path]:
     subprocess.run(("umount", "-l", str(disk)), check=True)
 
 
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_full_disk_leaves_the_file_as_it_was(full_disk: Path, *, linked: bool) -> None:
+@pytest.mark.parametrize("is_linked", [False, True])
+def test_a_full_disk_leaves_the_file_as_it_was(full_disk: Path, *, is_linked: bool) -> None:
     path = full_disk / "a"
     path.write_bytes(OLD)
-    if linked:
+    if is_linked:
         (full_disk / "b").hardlink_to(path)
     files = Files(Folders((full_disk,)), lambda _: None)
     with pytest.raises(EditRejectedError, match="No space left"):
@@ -147,15 +147,15 @@ def test_a_full_disk_leaves_the_file_as_it_was(full_disk: Path, *, linked: bool)
     with pytest.raises(EditRejectedError, match="No space left"):
         files.create(full_disk / "new", b"x" * 200_000)
     assert path.read_bytes() == OLD
-    assert sorted(entry.name for entry in full_disk.iterdir()) == ["a", "b"][: 1 + linked]
+    assert sorted(entry.name for entry in full_disk.iterdir()) == ["a", "b"][: 1 + is_linked]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file immutable")
 def test_an_immutable_file_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(OLD)
-    done = subprocess.run(("chattr", "+i", str(path)), check=False, capture_output=True)
-    if done.returncode != 0:
+    outcome = subprocess.run(("chattr", "+i", str(path)), check=False, capture_output=True)
+    if outcome.returncode != 0:
         pytest.skip("this file system has no immutable files")
     try:
         with pytest.raises(ToolError):
@@ -184,15 +184,15 @@ class Swapper:
         self._thread.join()
 
     def _run(self) -> None:
-        parked = self._inside.with_name("parked")
+        parked_folder = self._inside.with_name("parked")
         while not self._end.is_set():
-            self._inside.rename(parked)
+            self._inside.rename(parked_folder)
             with suppress(FileExistsError):  # A tool may create the folder again.
                 self._inside.symlink_to(self._outside)
-            while parked.exists():
+            while parked_folder.exists():
                 self._clear()
                 with suppress(OSError):
-                    parked.rename(self._inside)
+                    parked_folder.rename(self._inside)
             self.n_swaps += 1
 
     def _clear(self) -> None:

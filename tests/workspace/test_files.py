@@ -74,10 +74,14 @@ JAPANESE = "# 設定ファイルの説明\nname = 'こんにちは世界'\n"
 def test_a_text_is_read_with_its_form(
     raw: bytes, text: str, encoding: str, *, is_mixed: bool
 ) -> None:
-    found = parse_text(raw)
-    assert found is not None
-    assert (found.text, found.encoding, found.has_mixed_line_ends) == (text, encoding, is_mixed)
-    assert found.encode(found.text) == raw
+    file_text = parse_text(raw)
+    assert file_text is not None
+    assert (file_text.text, file_text.encoding, file_text.has_mixed_line_ends) == (
+        text,
+        encoding,
+        is_mixed,
+    )
+    assert file_text.encode(file_text.text) == raw
 
 
 @pytest.mark.parametrize(
@@ -136,11 +140,11 @@ def _check_outside_of_span(head: str, tail: str, new: str, mark: tuple[bytes, st
         edits = located(file.text, Replace((Replacement("§§", new),)).edits)
     except EditRejectedError:  # The edit would join a lone CR and a LF.
         return
-    done = file.encode(applied(file.text, edits))
+    data = file.encode(applied(file.text, edits))
     front, back = bom + head.encode(encoding), tail.encode(encoding)
-    assert done.startswith(front)
-    assert done.endswith(back)
-    middle = done[len(front) : len(done) - len(back)].decode(encoding)
+    assert data.startswith(front)
+    assert data.endswith(back)
+    middle = data[len(front) : len(data) - len(back)].decode(encoding)
     assert middle.replace("\r\n", "\n").replace("\r", "\n") == new.replace("\r\n", "\n").replace(
         "\r", "\n"
     )
@@ -170,21 +174,21 @@ def test_a_write_gives_nobody_access_by_the_rules_of_the_folder(
     files: Files, tmp_path: Path
 ) -> None:
     """A new file inherits the ACL that its folder has for new files; the old one had another."""
-    access, inherited = "system.posix_acl_access", "system.posix_acl_default"
-    plain, listed = tmp_path / "plain", tmp_path / "listed"
-    hashes = {path: write(path, b"old\n") for path in (plain, listed)}
+    access, inherited_acl = "system.posix_acl_access", "system.posix_acl_default"
+    plain, listed_file = tmp_path / "plain", tmp_path / "listed"
+    hashes = {path: write(path, b"old\n") for path in (plain, listed_file)}
     try:
-        os.setxattr(listed, access, _acl(reader=4321))
-        os.setxattr(tmp_path, inherited, _acl(reader=1234))
+        os.setxattr(listed_file, access, _acl(reader=4321))
+        os.setxattr(tmp_path, inherited_acl, _acl(reader=1234))
     except OSError:
         pytest.skip("this file system has no ACLs")
     plain.chmod(0o640)
-    kept = os.getxattr(listed, access)
+    acl = os.getxattr(listed_file, access)
     for path, sha256 in hashes.items():
         files.replace(path, b"new\n", sha256)
     assert os.listxattr(plain) == []
     assert stat.S_IMODE(plain.stat().st_mode) == 0o640
-    assert os.getxattr(listed, access) == kept
+    assert os.getxattr(listed_file, access) == acl
 
 
 def _acl(reader: int) -> bytes:
@@ -197,14 +201,14 @@ def _acl(reader: int) -> bytes:
 def test_a_hard_link_stays_one_and_the_old_bytes_are_kept_first(
     files: Files, tmp_path: Path, kept: Kept
 ) -> None:
-    path, other = tmp_path / "a", tmp_path / "b"
+    path, other_file = tmp_path / "a", tmp_path / "b"
     for old, new in ((b"old\n", b"longer than old\n"), (b"longer than old\n", b"x")):
         sha256 = write(path, old)
-        if not other.exists():
-            os.link(path, other)
+        if not other_file.exists():
+            os.link(path, other_file)
         files.replace(path, new, sha256)
-        assert other.read_bytes() == new
-        assert path.samefile(other)
+        assert other_file.read_bytes() == new
+        assert path.samefile(other_file)
         assert kept.data[-1] == old
 
 
@@ -265,9 +269,9 @@ def test_a_name_too_long_is_said(files: Files, tmp_path: Path, name: str) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("is_linked", [False, True])
 def test_a_program_that_runs_is_replaced_or_left_alone(
-    files: Files, tmp_path: Path, *, linked: bool
+    files: Files, tmp_path: Path, *, is_linked: bool
 ) -> None:
     """A file with two names is overwritten in place, which fails while it runs (ETXTBSY)."""
     path = tmp_path / "program"
@@ -275,19 +279,19 @@ def test_a_program_that_runs_is_replaced_or_left_alone(
     assert program is not None
     shutil.copy(program, path)
     old = path.read_bytes()
-    if linked:
+    if is_linked:
         (tmp_path / "other").hardlink_to(path)
-    with subprocess.Popen([path, "1000"]) as running:
+    with subprocess.Popen([path, "1000"]) as process:
         try:
-            if linked:
+            if is_linked:
                 with pytest.raises(EditRejectedError, match="Text file busy"):
                     files.replace(path, b"new", sha256_of(old))
             else:
                 files.replace(path, b"new", sha256_of(old))
-            assert path.read_bytes() == (old if linked else b"new")
-            assert running.poll() is None
+            assert path.read_bytes() == (old if is_linked else b"new")
+            assert process.poll() is None
         finally:
-            running.kill()
+            process.kill()
 
 
 def test_a_name_may_end_with_a_dot_and_change_in_case_only(files: Files, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize(
-    ("typed", "found"),
+    ("typed_text", "names_found"),
     [
         (
             "prices",
@@ -35,10 +35,12 @@ NAMES = [
         (".*", []),
     ],
 )
-def test_names_with_these_letters_come_in_the_order_of_fit(typed: str, found: list[str]) -> None:
-    query = Query(typed)
-    ranked = sorted((rank, name) for name in NAMES if (rank := query.rank(name)) is not None)
-    assert [name for _, name in ranked] == found
+def test_names_with_these_letters_come_in_the_order_of_fit(
+    typed_text: str, names_found: list[str]
+) -> None:
+    query = Query(typed_text)
+    ranked_names = sorted((rank, name) for name in NAMES if (rank := query.rank(name)) is not None)
+    assert [name for _, name in ranked_names] == names_found
 
 
 def test_nothing_typed_fits_everything() -> None:

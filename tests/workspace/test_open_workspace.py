@@ -45,24 +45,24 @@ def n_turns(editor: Editor) -> int:
 def test_unsaved_text_is_read_and_edited_in_one_step_and_the_disk_stays(world: World) -> None:
     path = file(world, "one\ntwo\nthree\n")
     editor = Editor(world)
-    buffer = editor.open(path, typed="one\nTWO, typed\nthree\n")
+    buffer = editor.open(path, typed_text="one\nTWO, typed\nthree\n")
     edits = [
         {"old_text": "one", "new_text": "1"},
         {"old_text": "three", "new_text": "3"},
     ]
-    seen, edited = run(
+    view_item, edit_item = run(
         world, editor, view(), call("edit", command="replace", path="a.txt", edits=edits)
     )
-    assert "TWO, typed" in content_of(seen)
+    assert "TWO, typed" in content_of(view_item)
     assert buffer.text == "1\nTWO, typed\n3\n"
     assert buffer.undo == ["one\nTWO, typed\nthree\n"]
     assert path.read_text() == "one\ntwo\nthree\n"
-    [asked] = editor.edits()
-    assert asked["edit"]["documentChanges"][0]["textDocument"]["version"] == 2
-    assert len(asked["label"]) <= 40
-    assert (edited["route"], edited["status"]) == ("editor", "completed")
-    assert "unsaved" in content_of(edited)
-    [change] = edited["changes"]
+    [edit_request] = editor.edits()
+    assert edit_request["edit"]["documentChanges"][0]["textDocument"]["version"] == 2
+    assert len(edit_request["label"]) <= 40
+    assert (edit_item["route"], edit_item["status"]) == ("editor", "completed")
+    assert "unsaved" in content_of(edit_item)
+    [change] = edit_item["changes"]
     assert (change["op"], change["added"], change["removed"]) == ("modify", 2, 2)
 
 
@@ -70,9 +70,9 @@ def test_a_clean_document_is_edited_and_saved_by_the_editor(world: World) -> Non
     path = file(world, "one\n")
     editor = Editor(world)
     editor.open(path)
-    _, edited = run(world, editor, view(), replace("one", "two"))
+    _, edit_item = run(world, editor, view(), replace("one", "two"))
     assert editor.edits()[0]["save"] == "ifWasClean"
-    assert (edited["route"], path.read_text()) == ("editor", "two\n")
+    assert (edit_item["route"], path.read_text()) == ("editor", "two\n")
 
 
 def test_the_agent_goes_on_with_what_a_formatter_made_of_its_edit(world: World) -> None:
@@ -95,14 +95,14 @@ def test_before_a_command_the_user_is_asked_to_save_what_the_agent_changed(
 ) -> None:
     path = file(world, "one\n")
     editor = Editor(world)
-    editor.open(path, typed="one, typed\n")
+    editor.open(path, typed_text="one, typed\n")
     steps = (view(), replace("one", "two"), call("terminal", command="cat a.txt"), say("Done."))
     world.script(*steps)
     world.start(editor.client, options={"mode": "autoEdit"})
     approval = editor.client.wait_for_event("approval.requested")["event"]["approval"]
     assert approval["subject"] == {"kind": "saveDocuments", "uris": [path.as_uri()]}
-    chosen = "allow-once" if saves else "reject"
-    answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": chosen}
+    actual_answer = "allow-once" if saves else "reject"
+    answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": actual_answer}
     editor.client.request("approval/respond", answer)
     world.turn(editor.client)
     [command] = items(editor.client, "command")
@@ -115,7 +115,7 @@ def test_before_a_command_the_user_is_asked_to_save_what_the_agent_changed(
 def test_nobody_is_asked_to_let_an_editor_save_that_cannot(world: World) -> None:
     path = file(world, "one\n")
     editor = Editor(world, features={"applyEdit2": True})
-    editor.open(path, typed="one, typed\n")
+    editor.open(path, typed_text="one, typed\n")
     steps = (view(), replace("one", "two"), call("terminal", command="cat a.txt"), say("Done."))
     world.script(*steps)
     world.start(editor.client, options={"mode": "autoEdit"})
@@ -127,13 +127,13 @@ def test_nobody_is_asked_to_let_an_editor_save_that_cannot(world: World) -> None
 def test_an_edit_counts_only_when_the_text_shows_it(world: World) -> None:
     path = file(world, "one\n")
     editor = Editor(world)
-    buffer = editor.open(path, typed="one, typed\n")
+    buffer = editor.open(path, typed_text="one, typed\n")
     editor.habits = [pretend, pretend, refuse("readonly"), refuse("a form\u202e is open\nmore")]
     edit = replace("one", "two")
-    _, pretended, readonly, rejected = run(world, editor, view(), edit, edit, edit)
-    assert [i["status"] for i in (pretended, readonly, rejected)] == ["failed"] * 3
+    _, pretended_item, readonly, rejected_item = run(world, editor, view(), edit, edit, edit)
+    assert [i["status"] for i in (pretended_item, readonly, rejected_item)] == ["failed"] * 3
     assert "readonly" in content_of(readonly)
-    assert content_of(rejected).endswith(": a form\\u{202e} is open")
+    assert content_of(rejected_item).endswith(": a form\\u{202e} is open")
     assert len(editor.edits()) == 4
     assert (buffer.text, path.read_text()) == ("one, typed\n", "one\n")
 
@@ -143,14 +143,14 @@ def test_an_edit_that_the_user_overtakes_is_made_again_or_refused_with_the_new_t
 ) -> None:
     path = file(world, "one\ntwo\n")
     editor = Editor(world)
-    buffer = editor.open(path, typed="one\ntwo\n\n")
+    buffer = editor.open(path, typed_text="one\ntwo\n\n")
     editor.habits = [typing(editor, lambda t: "zero\n" + t)]
     _, again = run(world, editor, view(), replace("two", "2"))
     assert (again["status"], buffer.text) == ("completed", "zero\none\n2\n\n")
     editor.habits = [typing(editor, lambda t: t.replace("one", "ONE"))]
-    _, refused = run(world, editor, view(), replace("one", "1"))
-    assert refused["status"] == "failed"
-    assert "ONE" in content_of(refused)
+    _, refused_item = run(world, editor, view(), replace("one", "1"))
+    assert refused_item["status"] == "failed"
+    assert "ONE" in content_of(refused_item)
     assert buffer.text == "zero\nONE\n2\n\n"
 
 
@@ -168,9 +168,9 @@ def test_a_buffer_that_moved_between_view_and_edit_is_rebased_or_stale(world: Wo
     editor.type(path, "one, typed\n3\n")
     world.script(replace("2\n", "4\n"), say("Stale."))
     world.send(editor.client, conversation, "again", wait="completed")
-    stale = tool_items(editor)[-1]
-    assert stale["status"] == "failed"
-    assert "3" in content_of(stale)
+    stale_item = tool_items(editor)[-1]
+    assert stale_item["status"] == "failed"
+    assert "3" in content_of(stale_item)
     assert buffer.text == "one, typed\n3\n"
 
 
@@ -178,10 +178,10 @@ def test_a_file_must_be_seen_before_it_is_changed_and_a_refusal_shows_it(world: 
     path = file(world, "one\n")
     insert = call("edit", command="insert", path="a.txt", insert_line=1, text="two\n")
     editor = Editor(world)
-    refused, done = run(world, editor, insert, insert)
-    assert (refused["status"], done["status"]) == ("failed", "completed")
-    assert "you have not read it" in content_of(refused)
-    assert "one" in content_of(refused)
+    refused_item, done_item = run(world, editor, insert, insert)
+    assert (refused_item["status"], done_item["status"]) == ("failed", "completed")
+    assert "you have not read it" in content_of(refused_item)
+    assert "one" in content_of(refused_item)
     assert path.read_text() == "one\ntwo\n"
 
 
@@ -197,8 +197,10 @@ def test_what_builds_on_a_failed_edit_of_the_same_answer_is_not_done(world: Worl
     assert world.turn(client)["finalText"] == "I see."
     assert path.read_text() == "two\n"
     assert not (world.project / "ran").exists()
-    told = tool_results(world.llm.requests[-1].body)
-    assert [text.startswith("Skipped: it builds on 'edit a.txt' of the same") for text in told] == [
+    results = tool_results(world.llm.requests[-1].body)
+    assert [
+        text.startswith("Skipped: it builds on 'edit a.txt' of the same") for text in results
+    ] == [
         *(False, False),
         *(True, True, True),
     ]
@@ -211,25 +213,25 @@ def test_a_model_that_sees_images_sees_those_of_the_workspace(world: World, mode
     client = world.daemon(settings={"model": f"openai/{model}"})
     world.start(client)
     world.turn(client)
-    sent = json.dumps(world.llm.requests[-1].body["messages"])
-    assert "[a.png: image/png, 10 bytes]" in sent
-    assert ("data:image/png;base64,iVBORw0KGgoAAA==" in sent) == (model == "gpt-4o")
-    assert ("this model does not see images" in sent) == (model != "gpt-4o")
+    messages_text = json.dumps(world.llm.requests[-1].body["messages"])
+    assert "[a.png: image/png, 10 bytes]" in messages_text
+    assert ("data:image/png;base64,iVBORw0KGgoAAA==" in messages_text) == (model == "gpt-4o")
+    assert ("this model does not see images" in messages_text) == (model != "gpt-4o")
 
 
 def test_a_change_that_is_told_late_or_never_still_counts_once(world: World) -> None:
     path = file(world, "one\ntwo\n")
     editor = Editor(world)
-    buffer = editor.open(path, typed="one\ntwo\n\n")
+    buffer = editor.open(path, typed_text="one\ntwo\n\n")
     editor.habits = [late(editor)]
     _, first = run(world, editor, view(), replace("one", "1"))
     assert first["status"] == "completed"
     editor.telling.join()
     editor.is_silent = True
-    _, second, seen = run(world, editor, view(), replace("two", "2"), view())
+    _, second, last_item = run(world, editor, view(), replace("two", "2"), view())
     assert second["status"] == "completed"
     assert ("editor/readDocument", {"uri": path.as_uri()}) in editor.requests
-    assert "2" in content_of(seen)
+    assert "2" in content_of(last_item)
     assert buffer.text == "1\n2\n\n"
     assert len(editor.edits()) == 2
 
@@ -239,7 +241,7 @@ def test_positions_count_in_the_units_of_the_client(world: World, encoding: str)
     line = "👩‍🚀 漢字 e\u0301 = 'x'; y = 'x'  # ümlaut 👍🏽\r\n"
     path = file(world, line * 3)
     editor = Editor(world, encoding=encoding)
-    buffer = editor.open(path, typed=line * 2 + "last 👍🏽 x")
+    buffer = editor.open(path, typed_text=line * 2 + "last 👍🏽 x")
     _, middle = run(world, editor, view(), replace("👍🏽 x", "👎 y"))
     assert middle["status"] == "completed"
     assert buffer.text == line * 2 + "last 👎 y"
@@ -252,45 +254,45 @@ def test_a_file_that_is_not_open_is_written_byte_for_byte(world: World) -> None:
     path.chmod(0o750)
     (world.project / "link.txt").symlink_to("a.txt")
     editor = Editor(world)
-    _, edited = run(world, editor, view("link.txt"), replace("two\n", "2\nto\n", "link.txt"))
-    assert (edited["route"], editor.edits()) == ("disk", [])
+    _, edit_item = run(world, editor, view("link.txt"), replace("two\n", "2\nto\n", "link.txt"))
+    assert (edit_item["route"], editor.edits()) == ("disk", [])
     assert path.read_bytes() == data.replace(b"two\r\n", b"2\r\nto\r\n")
     assert path.stat().st_mode & 0o777 == 0o750
     assert (world.project / "link.txt").is_symlink()
-    [created] = run(world, editor, call("edit", command="create", path="new/b.txt", text="b\n"))
-    assert created["changes"][0]["op"] == "add"
+    [create_item] = run(world, editor, call("edit", command="create", path="new/b.txt", text="b\n"))
+    assert create_item["changes"][0]["op"] == "add"
     assert (world.project / "new/b.txt").read_text() == "b\n"
-    left = {path.name for path in world.project.iterdir()}
-    assert left == {".git", ".openhands", "a.txt", "link.txt", "new"}
+    names_left = {path.name for path in world.project.iterdir()}
+    assert names_left == {".git", ".openhands", "a.txt", "link.txt", "new"}
 
 
-@pytest.mark.parametrize("versioned", [True, False])
+@pytest.mark.parametrize("is_versioned", [True, False])
 def test_a_plain_lsp_client_gets_its_own_edits_and_a_clean_file_goes_to_disk(
-    world: World, *, versioned: bool
+    world: World, *, is_versioned: bool
 ) -> None:
-    capabilities = LSP_EDITS if versioned else {"workspace": {"applyEdit": True}}
+    capabilities = LSP_EDITS if is_versioned else {"workspace": {"applyEdit": True}}
     dirty, clean = file(world, "one\n"), file(world, "one\n", "b.txt")
     editor = Editor(world, features={}, capabilities=capabilities)
-    buffer = editor.open(dirty, typed="one, typed\n")
+    buffer = editor.open(dirty, typed_text="one, typed\n")
     editor.open(clean)
-    editor.habits = [typing(editor, lambda t: t + "more\n")] if versioned else []
+    editor.habits = [typing(editor, lambda t: t + "more\n")] if is_versioned else []
     _, first, _, second = run(
         world, editor, view(), replace("one", "two"), view("b.txt"), replace("one", "2", "b.txt")
     )
     assert (first["status"], first["route"]) == ("completed", "editor")
-    assert buffer.text == ("two, typed\nmore\n" if versioned else "two, typed\n")
+    assert buffer.text == ("two, typed\nmore\n" if is_versioned else "two, typed\n")
     assert dirty.read_text() == "one\n"
-    assert ("documentChanges" in editor.edits()[0]["edit"]) == versioned
+    assert ("documentChanges" in editor.edits()[0]["edit"]) == is_versioned
     assert (second["route"], clean.read_text()) == ("disk", "2\n")
 
 
 def test_unsaved_text_is_safe_from_an_edit_that_its_editor_cannot_take(world: World) -> None:
     path = file(world, "one\n")
     editor = Editor(world, features={})
-    buffer = editor.open(path, typed="one, typed\n")
-    _, edited = run(world, editor, view(), replace("one", "two"))
-    assert edited["status"] == "failed"
-    assert "save" in content_of(edited)
+    buffer = editor.open(path, typed_text="one, typed\n")
+    _, edit_item = run(world, editor, view(), replace("one", "two"))
+    assert edit_item["status"] == "failed"
+    assert "save" in content_of(edit_item)
     assert (buffer.text, path.read_text()) == ("one, typed\n", "one\n")
 
 
@@ -321,8 +323,8 @@ def test_nothing_outside_the_folders_is_read_or_written(world: World) -> None:
     world.script(call("grep", pattern="secret", path="out"), call("list", path=".."), say("No."))
     world.start(client)
     world.turn(client)
-    ended = [e["event"] for e in client.events if e["event"]["type"] == "item.completed"]
-    tools = [event["item"] for event in ended if "call" in event["item"]]
+    events_ended = [e["event"] for e in client.events if e["event"]["type"] == "item.completed"]
+    tools = [event["item"] for event in events_ended if "call" in event["item"]]
     assert [item["status"] for item in tools] == ["failed"] * len(tools)
     assert len(tools) == 11
     assert not any("secret\n" in content_of(item) for item in tools)
@@ -335,18 +337,20 @@ def test_protected_places_are_asked_for_in_every_mode_and_never_for_good(world: 
     settings = file(world, "{}\n", ".vscode/settings.json")
     hook = call("edit", command="create", path=".git/hooks/pre-commit", text="#!/bin/sh\n")
     edit = replace("{}", '{"a": 1}', "./.vscode/../.vscode/settings.json")
-    look = view(".vscode/settings.json")
+    view_call = view(".vscode/settings.json")
     client = world.daemon()
-    world.script(look, edit, hook, say("Refused."), edit, say("Done."))
+    world.script(view_call, edit, hook, say("Refused."), edit, say("Done."))
     conversation = world.start(client, options={"mode": "full"})
     assert world.turn(client)["finalText"] == "Refused."
     [change] = items(client, "fileChange")
     assert change["status"] == "rejected"
     assert not (world.project / ".git/hooks/pre-commit").exists()
     assert settings.read_text() == "{}\n"
-    named = {"conversationId": conversation, "optionId": "mode", "value": "autoEdit"}
-    client.request("conversation/setOption", named)
-    client.request("conversation/setOption", {**named, "optionId": "approval", "value": "askRisky"})
+    params = {"conversationId": conversation, "optionId": "mode", "value": "autoEdit"}
+    client.request("conversation/setOption", params)
+    client.request(
+        "conversation/setOption", {**params, "optionId": "approval", "value": "askRisky"}
+    )
     world.send(client, conversation, "again")
     approval = client.wait_for_event("approval.requested")["event"]["approval"]
     assert approval["risk"] == "high"
@@ -365,6 +369,6 @@ def test_what_is_no_regular_file_is_refused_at_once(world: World) -> None:
     world.script(view("pipe"), view("zero"), view("folder"), call("grep", pattern="x"), say("No."))
     world.start(client)
     world.turn(client)
-    ended = [e["event"] for e in client.events if e["event"]["type"] == "item.completed"]
-    tools = [event["item"] for event in ended if "call" in event["item"]]
+    events_ended = [e["event"] for e in client.events if e["event"]["type"] == "item.completed"]
+    tools = [event["item"] for event in events_ended if "call" in event["item"]]
     assert [item["status"] for item in tools] == ["failed", "failed", "failed", "completed"]

@@ -81,15 +81,15 @@ def test_each_section_says_what_becomes_of_its_file() -> None:
     ],
 )
 def test_what_is_no_patch_is_refused_with_the_line(text: str, why: str) -> None:
-    with pytest.raises(ToolError) as told:
+    with pytest.raises(ToolError) as error_info:
         parse_patch(text)
-    assert why in str(told.value)
+    assert why in str(error_info.value)
 
 
 def test_a_hunk_is_found_by_its_lines_or_by_what_stands_above_it() -> None:
     assert update(TEXT, "-        return 2", "+        return 3") == TEXT.replace("2", "3")
-    nested = ("@@ class B:", "@@ def run(self):", "-        start()", "+        begin()")
-    assert update(TEXT, *nested) == TEXT[:60] + TEXT[60:].replace("start", "begin")
+    nested_patch = ("@@ class B:", "@@ def run(self):", "-        start()", "+        begin()")
+    assert update(TEXT, *nested_patch) == TEXT[:60] + TEXT[60:].replace("start", "begin")
     twice = ("@@ class A:", "-        start()", "@@ class B:", "-        start()")
     assert update(TEXT, *twice) == TEXT.replace("        start()\n", "")
     in_order = ("         return 1", "+", "@@", "-        start()", "+        go()")
@@ -117,10 +117,10 @@ def test_line_ends_and_a_missing_newline_stay() -> None:
 
 
 def test_white_space_is_never_made_to_fit() -> None:
-    with pytest.raises(ToolError, match="differ from it only in whitespace") as told:
+    with pytest.raises(ToolError, match="differ from it only in whitespace") as error_info:
         update("if x:\n\tgo()\n", "-    go()", "+    stop()")
-    assert "Lines 2-2" in str(told.value)
-    assert "\tgo()" in str(told.value)
+    assert "Lines 2-2" in str(error_info.value)
+    assert "\tgo()" in str(error_info.value)
 
 
 def test_the_beginning_of_a_line_is_no_header_of_a_hunk() -> None:
@@ -129,13 +129,13 @@ def test_the_beginning_of_a_line_is_no_header_of_a_hunk() -> None:
 
 
 def test_every_hunk_that_does_not_fit_is_told_with_what_is_there() -> None:
-    with pytest.raises(ToolError) as told:
+    with pytest.raises(ToolError) as error_info:
         update(
             TEXT,
             *("@@ class A:", "     def run(self):", "-        started()", "@@ class C:"),
             *("-        return 1", "@@", "-        start()", "@@", "-class B:", "+class D:"),
         )
-    first, second, third = str(told.value).split("hunk ")[1:]
+    first, second, third = str(error_info.value).split("hunk ")[1:]
     assert first.startswith("1: its lines are not in the file. The nearest is lines ")
     assert "        start()" in first
     assert second.startswith("2: no line is '@@ class C:' as a whole. The nearest is line ")
@@ -152,9 +152,9 @@ def test_every_hunk_that_does_not_fit_is_told_with_what_is_there() -> None:
     ],
 )
 def test_a_place_that_is_not_sure_is_refused(lines: tuple[str, ...], why: str) -> None:
-    with pytest.raises(ToolError) as told:
+    with pytest.raises(ToolError) as error_info:
         update(TEXT, *lines)
-    assert why in str(told.value)
+    assert why in str(error_info.value)
 
 
 def test_only_hunks_with_lines_to_find_may_follow_a_text_that_moved() -> None:
@@ -166,8 +166,12 @@ def test_only_hunks_with_lines_to_find_may_follow_a_text_that_moved() -> None:
 
 def as_patch(old: list[str], new: list[str], at: range) -> list[str]:
     """Return a hunk that replaces the lines `at` by `new`, with all other lines as context."""
-    changed = [*(f"-{old[i]}" for i in at), *(f"+{line}" for line in new)]
-    return [*(f" {line}" for line in old[: at.start]), *changed, *(f" {x}" for x in old[at.stop :])]
+    changed_lines = [*(f"-{old[i]}" for i in at), *(f"+{line}" for line in new)]
+    return [
+        *(f" {line}" for line in old[: at.start]),
+        *changed_lines,
+        *(f" {x}" for x in old[at.stop :]),
+    ]
 
 
 def test_what_a_patch_makes_is_what_it_says_whatever_the_lines_hold() -> None:
@@ -178,12 +182,12 @@ def test_what_a_patch_makes_is_what_it_says_whatever_the_lines_hold() -> None:
         first, last = sorted(chance.choices(range(len(old) + 1), k=2))
         new = [chance.choice(words) for _ in range(chance.randrange(0, 3))]
         eol, end = chance.choice(["\n", "\r\n"]), chance.choice([True, False])
-        wanted = [*old[:first], *new, *old[last:]]
+        lines_expected = [*old[:first], *new, *old[last:]]
         text = eol.join(old) + (eol if end else "")
         if not end and (old[-1] == "" or last == len(old)):
             continue  # Other tests cover how such a text ends.
-        made = update(text, *as_patch(old, new, range(first, last)))
-        assert made == eol.join(wanted) + (eol if end and wanted else "")
+        new_text = update(text, *as_patch(old, new, range(first, last)))
+        assert new_text == eol.join(lines_expected) + (eol if end and lines_expected else "")
 
 
 def test_garbage_is_refused_or_changes_only_what_it_names() -> None:
@@ -199,9 +203,9 @@ def test_garbage_is_refused_or_changes_only_what_it_names() -> None:
         text = patch(*lines) if chance.random() < 0.9 else "\n".join(lines)
         try:
             for section in parse_patch(text):
-                made = applied(TEXT, located(TEXT, section.hunks.edits))
+                new_text = applied(TEXT, located(TEXT, section.hunks.edits))
                 before = Counter[str](TEXT.splitlines())
-                after = Counter[str](made.splitlines())
+                after = Counter[str](new_text.splitlines())
                 assert {f"-{line}" for line in before - after} <= set(lines)
                 assert {f"+{line}" for line in after - before} <= set(lines)
                 n_read += 1

@@ -66,11 +66,11 @@ def test_a_path_that_leads_outside_is_refused(root: Path, text: str) -> None:
 def test_a_later_folder_is_reached_by_its_absolute_path_and_said_so(
     root: Path, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
-    folders = Folders((root, other))
-    assert folders.resolve(str(other / "x"), writing=True) == other / "x"
-    assert folders.relative(other / "x") == other / "x"
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
+    folders = Folders((root, other_folder))
+    assert folders.resolve(str(other_folder / "x"), writing=True) == other_folder / "x"
+    assert folders.relative(other_folder / "x") == other_folder / "x"
     assert folders.relative(root / "src") == Path("src")
 
 
@@ -82,12 +82,12 @@ def test_no_open_folder_means_no_path() -> None:
 def test_a_folder_opened_through_a_link_keeps_its_name_for_the_editor(
     root: Path, tmp_path: Path
 ) -> None:
-    opened = tmp_path / "opened"
-    opened.symlink_to(root)
-    folders = Folders((opened,))
+    open_folder = tmp_path / "opened"
+    open_folder.symlink_to(root)
+    folders = Folders((open_folder,))
     real = folders.resolve("src/app.py", writing=True)
     assert real == root / "src/app.py"
-    assert folders.as_opened(real) == opened / "src/app.py"
+    assert folders.as_opened(real) == open_folder / "src/app.py"
 
 
 @pytest.mark.parametrize(
@@ -186,15 +186,15 @@ def test_hidden_characters_of_a_name_are_shown() -> None:
 def test_a_path_that_no_file_can_have_is_refused_before_a_folder_is_made(
     root: Path, text: str, why: str
 ) -> None:
-    with pytest.raises(ToolError, match=why) as refused:
+    with pytest.raises(ToolError, match=why) as error_info:
         Folders((root,)).resolve(text, writing=True)
-    assert len(refused.value.message) < 300
+    assert len(error_info.value.message) < 300
 
 
 def test_the_folders_down_to_a_path_are_opened_without_following_a_link(root: Path) -> None:
     folders = Folders((root,))
     (root / "src" / "link").symlink_to("..")
-    found = [folder for folder, _ in folders.down_to(root / "src" / "link" / "src")]
-    assert found == [root, root / "src"]
-    assert [folder for folder, _ in folders.down_to(root / "src" / "app.py")] == found
+    folders_found = [folder for folder, _ in folders.down_to(root / "src" / "link" / "src")]
+    assert folders_found == [root, root / "src"]
+    assert [folder for folder, _ in folders.down_to(root / "src" / "app.py")] == folders_found
     assert list(folders.down_to(root.parent)) == []

@@ -68,9 +68,9 @@ class Consent:
         answers = self._answers(item)
         if BEGUN in answers.decisions and not intent.clashes:
             return intent
-        passed = self._pass_hooks_and_gates(item, tool, intent, answers)
-        if not isinstance(passed, Intent):
-            return passed
+        verdict = self._pass_hooks_and_gates(item, tool, intent, answers)
+        if not isinstance(verdict, Intent):
+            return verdict
         if (decision := answers.decisions.get(intent.digest)) is not None:
             return self._obey(item, tool, intent, decision)
         if (request := answers.request) is None:
@@ -81,8 +81,8 @@ class Consent:
             return self._judge_pending(item, tool, intent, request)
         # The request was for a gate that is open by now, such as trust in the folder.
         self._withdraw(request)
-        passed = self._ask_hooks(item, tool, intent)
-        return self._judge_new(item, tool, intent) if isinstance(passed, Intent) else passed
+        verdict = self._ask_hooks(item, tool, intent)
+        return self._judge_new(item, tool, intent) if isinstance(verdict, Intent) else verdict
 
     def _judge_new(
         self, item: plain.ToolItem, tool: Tool, intent: Intent
@@ -91,9 +91,9 @@ class Consent:
         intent = self._judge.rated(tool.spec, intent)
         verdict = self._judge.verdict(item, tool.spec, intent)
         if verdict.effect == "ask":
-            told = self._with_change(item, intent, verdict)
+            shown_intent = self._with_change(item, intent, verdict)
             # A lasting answer would not count against a rule.
-            self._ask(item, intent, told, offers_lasting=verdict.code != "ruling")
+            self._ask(item, intent, shown_intent, with_lasting_options=verdict.code != "ruling")
             return None
         self._log_decision(item, verdict, intent.digest)
         if verdict.effect == "allow":
@@ -114,8 +114,8 @@ class Consent:
         if not isinstance(hooked, Intent):
             return hooked
         verdict = self._judge.verdict(item, tool.spec, intent)
-        allowed = Decision(effect="allow")
-        answer = e.ApprovalResolved(approval_id=request["id"], decision=allowed, by="policy")
+        decision = Decision(effect="allow")
+        answer = e.ApprovalResolved(approval_id=request["id"], decision=decision, by="policy")
         with self._journal.changed:  # The user may be faster.
             if verdict.effect != "allow" or request["id"] not in self._journal.state.approvals:
                 return None
@@ -126,12 +126,12 @@ class Consent:
         with self._journal.changed:
             state = self._journal.state
             of_item = (each for each in state.approvals.values() if each["itemId"] == item["id"])
-            asked = (each for each in of_item if not state.is_of_program(each))
-            return _Answers(dict(state.decisions.get(item["id"], {})), next(asked, None))
+            approvals = (each for each in of_item if not state.is_of_program(each))
+            return _Answers(dict(state.decisions.get(item["id"], {})), next(approvals, None))
 
     def _withdraw(self, request: plain.Approval) -> None:
-        rejected = Decision(effect="reject")
-        answer = e.ApprovalResolved(approval_id=request["id"], decision=rejected, by="changed")
+        decision = Decision(effect="reject")
+        answer = e.ApprovalResolved(approval_id=request["id"], decision=decision, by="changed")
         with self._journal.changed:  # The user may be faster.
             if request["id"] in self._journal.state.approvals:
                 self._journal.append(answer)
@@ -142,12 +142,12 @@ class Consent:
         """Return None when a hook rewrote the action, which must then be planned again."""
         if tool.spec.name == LANDING:
             return intent  # Hooks were asked about its command.
-        hooked = self._hooks.before_tool(item, tool, self._conversation.cancel)
-        if hooked.decision == "deny":
-            denied = Verdict("reject", "hook", f"hook: {hooked.reason}", intent.risk)
+        outcome = self._hooks.before_tool(item, tool, self._conversation.cancel)
+        if outcome.decision == "deny":
+            denied = Verdict("reject", "hook", f"hook: {outcome.reason}", intent.risk)
             self._log_decision(item, denied, intent.digest)
-            return Rejection(f"Not allowed by a hook: {hooked.reason}")
-        return intent if hooked.updated_input is None else self._rewritten(item, tool, intent)
+            return Rejection(f"Not allowed by a hook: {outcome.reason}")
+        return intent if outcome.updated_input is None else self._rewritten(item, tool, intent)
 
     def _rewritten(self, item: plain.ToolItem, tool: Tool, before: Intent) -> Rejection | None:
         """Withdraw what was asked about the action before; what the user rejected stays so."""
@@ -197,9 +197,9 @@ class Consent:
                 return hooked
         gates = self._policy.gates(tool.spec, intent)
         for gate in gates:
-            passed = self._pass_gate(item, gate, answers, intent)
-            if not isinstance(passed, Intent):
-                return passed
+            result = self._pass_gate(item, gate, answers, intent)
+            if not isinstance(result, Intent):
+                return result
         # A folder that is trusted only now may have hooks for this action.
         return self._ask_hooks(item, tool, intent) if gates else intent
 
@@ -207,18 +207,20 @@ class Consent:
         self, item: plain.ToolItem, gate: Gate, answers: _Answers, intent: Intent
     ) -> Intent | Rejection | None:
         if gate.refusal is not None:
-            refused = Verdict("reject", "gate", gate.refusal, intent.risk, intent.reasons)
-            self._log_decision(item, refused, intent.digest)
+            verdict = Verdict("reject", "gate", gate.refusal, intent.risk, intent.reasons)
+            self._log_decision(item, verdict, intent.digest)
             return Rejection(gate.refusal)
-        held = Intent(gate.title, gate.subject, "medium")
-        decision = answers.decisions.get(held.digest)
+        gate_intent = Intent(gate.title, gate.subject, "medium")
+        decision = answers.decisions.get(gate_intent.digest)
         if decision is None and self._judge.is_granted(key_of(gate.subject)):
             gate.on_allow("conversation")
             return intent
         if decision is None:
             if answers.request is None:
-                held = replace(held, outside_floor=intent.outside_floor, leaves=intent.leaves)
-                self._ask(item, held, Verdict("ask", "gate", "gate", "medium"))
+                gate_intent = replace(
+                    gate_intent, outside_floor=intent.outside_floor, leaves=intent.leaves
+                )
+                self._ask(item, gate_intent, Verdict("ask", "gate", "gate", "medium"))
             return None
         if decision.effect == "allow":
             gate.on_allow(decision.scope)
@@ -228,17 +230,17 @@ class Consent:
     def _with_change(self, item: plain.ToolItem, intent: Intent, verdict: Verdict) -> Verdict:
         """Add, if so, that the action changed since it was allowed; allowing a gate is not that."""
         earlier = self._journal.state.decisions.get(item["id"], {}).values()
-        allowed = (
+        subjects = (
             d.approval["subject"]["kind"] for d in earlier if d.approval and d.effect == "allow"
         )
-        if intent.subject.kind not in allowed:
+        if intent.subject.kind not in subjects:
             return verdict
         return replace(verdict, reasons=("it changed after you allowed it", *verdict.reasons))
 
     def _log_decision(
         self, item: plain.ToolItem, verdict: Verdict, digest: str, *more: e.ApprovalResolved
     ) -> None:
-        decided = e.ActionDecided(
+        event = e.ActionDecided(
             effect="allow" if verdict.effect == "allow" else "reject",
             code=verdict.code,
             rule=verdict.rule,
@@ -246,7 +248,7 @@ class Consent:
             reasons=verdict.reasons,
             digest=digest,
         )
-        self._journal.append_to(item["id"], decided, *more)
+        self._journal.append_to(item["id"], event, *more)
 
     def _obey(
         self, item: plain.ToolItem, tool: Tool, intent: Intent, decision: Decided
@@ -261,24 +263,24 @@ class Consent:
         return intent
 
     def _accept_edit(
-        self, item: plain.ToolItem, tool: Tool, edited: plain.Subject, shown_risk: Risk
+        self, item: plain.ToolItem, tool: Tool, subject: plain.Subject, shown_risk: Risk
     ) -> Intent | None:
         """Take the user's own version; when it is riskier than what was shown, ask again."""
-        part = editable_part(edited)
+        part = editable_part(subject)
         args: Json = {**item["args"], **part}
         intent = self._judge.rated(tool.spec, plan(tool, args))
-        updated = e.ItemUpdated(status="awaitingApproval", args=args)
+        update = e.ItemUpdated(status="awaitingApproval", args=args)
         if tool.spec.name != LANDING:
-            changed = {"title": intent.title, "command": part.get("command"), "risk": intent.risk}
-            updated = updated.model_copy(update={**changed, "summary": "edited by the user"})
-        self._journal.append_to(item["id"], updated)
+            fields = {"title": intent.title, "command": part.get("command"), "risk": intent.risk}
+            update = update.model_copy(update={**fields, "summary": "edited by the user"})
+        self._journal.append_to(item["id"], update)
         if RISK_ORDER[intent.risk] > RISK_ORDER[shown_risk]:
             riskier = ("your version is riskier than what you were shown", *intent.reasons)
             riskier_now = Verdict("ask", "edited", "edited", intent.risk, riskier)
             self._ask(item, intent, riskier_now)
             return None
-        allowed = Verdict("allow", "edited", "edited by the user", intent.risk)
-        self._log_decision(item, allowed, intent.digest)
+        verdict = Verdict("allow", "edited", "edited by the user", intent.risk)
+        self._log_decision(item, verdict, intent.digest)
         return intent
 
     def _ask(
@@ -287,18 +289,18 @@ class Consent:
         intent: Intent,
         verdict: Verdict,
         *,
-        offers_lasting: bool = True,
+        with_lasting_options: bool = True,
     ) -> None:
         journal = self._journal
-        is_once = intent.outside_floor or intent.leaves or not offers_lasting
-        asked = replace(intent, risk=verdict.risk, reasons=verdict.reasons)
+        is_once = intent.outside_floor or intent.leaves or not with_lasting_options
+        asked_intent = replace(intent, risk=verdict.risk, reasons=verdict.reasons)
         options = approval_options(intent.subject, verdict.risk, floor=is_once)
         now, summary = journal.clock.now(), item.get("summary")
         for text in intent.texts:
             journal.log.put_blob(text.encode("utf-8", "surrogatepass"))
-        approval = new_approval(journal.state, now, item["id"], asked, options, summary)
-        asks = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
-        if not journal.append_to(item["id"], *asks):
+        approval = new_approval(journal.state, now, item["id"], asked_intent, options, summary)
+        events = e.ItemUpdated(status="awaitingApproval"), e.ApprovalRequested(approval=approval)
+        if not journal.append_to(item["id"], *events):
             return  # A message of the user took the action's place.
         journal.log.sync()
         if not self._policy.can_ask():
@@ -312,8 +314,8 @@ def reject_unasked(
     journal: Journal, approval_id: str, digest: str, why: str = NOBODY_THERE
 ) -> None:
     """Reject a pending approval because there is nobody to ask, or for another reason."""
-    rejected = Decision(effect="reject")
-    Decisions(journal).respond(approval_id, digest, rejected, feedback=why, by="noClient")
+    decision = Decision(effect="reject")
+    Decisions(journal).respond(approval_id, digest, decision, feedback=why, by="noClient")
 
 
 def _rejection(decision: Decided) -> Rejection:
@@ -322,6 +324,6 @@ def _rejection(decision: Decided) -> Rejection:
     why = answer.get("feedback") if answer else None
     if why:
         return Rejection(f"{who}: {why}")
-    told = f"{who}. Ask what to do, or try another way."
+    message = f"{who}. Ask what to do, or try another way."
     # The users know what they did.
-    return Rejection(told, is_for_model=bool(answer and answer["by"] == "user"))
+    return Rejection(message, is_for_model=bool(answer and answer["by"] == "user"))

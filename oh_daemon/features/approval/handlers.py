@@ -46,16 +46,16 @@ def input_respond(conversation: Conversation, params: InputRespondParams) -> Jso
 def _decision(approval: plain.Approval, params: m.ApprovalRespondParams) -> Decision:
     """Return the chosen decision. Raises `InvalidParamsError` for one that was not offered."""
     options = approval["options"]
-    wanted = params.decision
-    offered = {(option["effect"], option["scope"]) for option in options}
-    if wanted and (wanted.effect == "reject" or (wanted.effect, wanted.scope) in offered):
-        return wanted
-    chosen = chosen_option(approval, by="id", value=params.option_id)
-    if chosen is None:
+    decision = params.decision
+    choices = {(option["effect"], option["scope"]) for option in options}
+    if decision and (decision.effect == "reject" or (decision.effect, decision.scope) in choices):
+        return decision
+    option_id = chosen_option(approval, by="id", value=params.option_id)
+    if option_id is None:
         names = ", ".join(option["id"] for option in options)
         what = f"the approval does not offer that; it is one of {names}"
         raise InvalidParamsError.at("optionId", what, "unknown")
-    return chosen
+    return option_id
 
 
 def chosen_option(

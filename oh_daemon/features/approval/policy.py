@@ -92,8 +92,8 @@ def decide(
     )
     effect, code, rule = next(row[1:] for row in rules if row[0])
     # Of these rules, an approval would not say otherwise that they ask.
-    told = (rule, *reasons) if code in {"ruling", "askAlways"} else reasons
-    return Verdict(effect, code, rule, risk, told)
+    reasons_shown = (rule, *reasons) if code in {"ruling", "askAlways"} else reasons
+    return Verdict(effect, code, rule, risk, reasons_shown)
 
 
 def advice(verdict: Verdict, intent: Intent, *, is_main: bool) -> str:
@@ -127,8 +127,10 @@ def _picker(
     values: dict[str, str],
     choices: dict[str, str],
 ) -> Option:
-    shown = tuple(Choice(value=value, label=label) for value, label in choices.items())
-    return Option(id=name, name=name.capitalize(), category=name, value=values[name], choices=shown)
+    choices_shown = tuple(Choice(value=value, label=label) for value, label in choices.items())
+    return Option(
+        id=name, name=name.capitalize(), category=name, value=values[name], choices=choices_shown
+    )
 
 
 def check_options(values: dict[str, str]) -> dict[str, str]:
@@ -136,8 +138,8 @@ def check_options(values: dict[str, str]) -> dict[str, str]:
     for option_id, value in values.items():
         choices = _CHOICES.get(option_id, ())
         if option_id != "model" and value not in choices:
-            known = ", ".join((*_CHOICES, "model"))
-            allowed = ", ".join(choices) or f"no option of this name; known are {known}"
-            what = f"cannot be {value!r}: {allowed}"
+            names = ", ".join((*_CHOICES, "model"))
+            allowed_values = ", ".join(choices) or f"no option of this name; known are {names}"
+            what = f"cannot be {value!r}: {allowed_values}"
             raise InvalidParamsError.at(f"options.{option_id}", what, "unknown")
     return values

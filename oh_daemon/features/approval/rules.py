@@ -33,8 +33,12 @@ def ruling_of(rules: Iterable[Rule], names: Sequence[str], segments: Segments) -
         if any(_may_meet(rule, words) for words in segments):
             return Ruling("ask", f"{rule.name}: it cannot be ruled out")
     allowing = [rule for rule in fitting if rule.decision == "allow"]
-    used = [_allows(allowing, segments, words) for words in segments or [()]]
-    return Ruling("allow", used[0].name) if used[0] and all(used) else None
+    matching_rules = [_allows(allowing, segments, words) for words in segments or [()]]
+    return (
+        Ruling("allow", matching_rules[0].name)
+        if matching_rules[0] and all(matching_rules)
+        else None
+    )
 
 
 def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> Rule | None:
@@ -46,10 +50,10 @@ def _allows(rules: Sequence[Rule], segments: Segments, words: Sequence[str]) -> 
     for rule in rules:
         if not rule.argv:
             return rule
-        for whole in segments:
-            n_before = len(whole) - len(words)
-            is_end = n_before >= 0 and list(whole[n_before:]) == list(words)
-            if is_end and len(rule.argv) > n_before and _begins(rule, whole):
+        for segments_allowed in segments:
+            n_before = len(segments_allowed) - len(words)
+            is_end = n_before >= 0 and list(segments_allowed[n_before:]) == list(words)
+            if is_end and len(rule.argv) > n_before and _begins(rule, segments_allowed):
                 return rule
     return None
 
@@ -60,8 +64,10 @@ def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[Proble
     A rule that allows counts only if its examples hold. Others count in any case: what was meant to
     be denied must not run for a wrong example.
     """
-    checked = [(rule, next(_wrong_examples(rule), None)) for rule in rules]
-    valid = tuple(rule for rule, wrong in checked if wrong is None or rule.decision != "allow")
+    rules_and_examples = [(rule, next(_wrong_examples(rule), None)) for rule in rules]
+    valid = tuple(
+        rule for rule, wrong in rules_and_examples if wrong is None or rule.decision != "allow"
+    )
     problems = (
         Problem(
             "voidRule" if rule.decision == "allow" else "countingRule",
@@ -69,7 +75,7 @@ def check_rules(rules: tuple[Rule, ...]) -> tuple[tuple[Rule, ...], tuple[Proble
             rule.name,
             (wrong,),
         )
-        for rule, wrong in checked
+        for rule, wrong in rules_and_examples
         if wrong
     )
     return valid, tuple(problems)
@@ -103,8 +109,8 @@ def _wrong_examples(rule: Rule) -> Iterator[str]:
 
 def _begins(rule: Rule, words: Sequence[str]) -> bool:
     return len(words) >= len(rule.argv) and all(
-        _is_known(word) and word in _choices(wanted)
-        for wanted, word in zip(rule.argv, _plain(words), strict=False)
+        _is_known(word) and word in _choices(pattern)
+        for pattern, word in zip(rule.argv, _plain(words), strict=False)
     )
 
 
@@ -126,8 +132,10 @@ def _meets(rule: Rule, words: Sequence[str]) -> bool:
 def _in_order(rule: Rule, words: Sequence[str]) -> bool:
     if words[0].rpartition("/")[2] not in _choices(rule.argv[0]):
         return False
-    rest = iter(words[1:])
-    return all(any(word in _choices(wanted) for word in rest) for wanted in rule.argv[1:])
+    remaining_words = iter(words[1:])
+    return all(
+        any(word in _choices(pattern) for word in remaining_words) for pattern in rule.argv[1:]
+    )
 
 
 def _may_meet(rule: Rule, words: Sequence[str]) -> bool:
@@ -143,8 +151,8 @@ def _plain(words: Sequence[str]) -> list[str]:
     return [*map(bare_name, words[:1]), *words[1:]]
 
 
-def _choices(wanted: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (wanted,) if isinstance(wanted, str) else wanted
+def _choices(pattern: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (pattern,) if isinstance(pattern, str) else pattern
 
 
 def _is_known(word: str) -> bool:

@@ -99,8 +99,8 @@ class Attachments:
             raise InvalidParamsError.at(
                 "attachmentId", f"there is no attachment {upload_id!r}; send it again"
             )
-        n_here, known = len(upload.pieces), (upload.mime_type, upload.total)
-        if (params.mime_type, params.total) != known:
+        n_here, first_facts = len(upload.pieces), (upload.mime_type, upload.total)
+        if (params.mime_type, params.total) != first_facts:
             raise InvalidParamsError.at(
                 "total", "mimeType and total must stay as they were in the first piece"
             )
@@ -196,11 +196,11 @@ def with_images(
     if parts:
         require_sight(parts, model())
     has = {part.output_ref for part in content if isinstance(part, ImagePart)}
-    stored = (
+    stored_parts = (
         part.model_copy(update={"output_ref": log.put_blob(data)})
         for part, data in zip(parts, images, strict=True)
     )
-    return (*content, *(part for part in stored if part.output_ref not in has))
+    return (*content, *(part for part in stored_parts if part.output_ref not in has))
 
 
 def require_sight(content: Sequence[Part], model: Model) -> None:
@@ -224,12 +224,12 @@ def stored_images(
     if len(images) > MAX_IMAGES:
         raise InvalidParamsError.at("content", _TOO_MANY)
     uploads = {n: _upload_of(part, f"content.{n}", attachments, log) for n, part in images.items()}
-    stored = {
+    parts = {
         n: ImagePart(mime_type=images[n].mime_type, output_ref=log.put_blob(data))
         for n, data in uploads.items()
         if data is not None
     }
-    return tuple(stored.get(n, part) for n, part in enumerate(content))
+    return tuple(parts.get(n, part) for n, part in enumerate(content))
 
 
 def _upload_of(part: ImagePart, path: str, attachments: Attachments, log: EventLog) -> bytes | None:
@@ -255,10 +255,10 @@ def _decoded(data: str, path: str) -> bytes:
 
 
 def _require_type(data: bytes, mime_type: str, path: str) -> None:
-    found = _type_of(data)
-    if found != mime_type:
+    actual_type = _type_of(data)
+    if actual_type != mime_type:
         raise InvalidParamsError.at(
-            path, f"the data is {found or 'no known image'}, not {mime_type}"
+            path, f"the data is {actual_type or 'no known image'}, not {mime_type}"
         )
 
 

@@ -43,9 +43,9 @@ def fetch_page(url: str, path: str, cancel: CancelToken, within_s: float = _WITH
     end, at = time.monotonic() + min(within_s, _WITHIN_S), urldefrag(url).url
 
     def left_s() -> float:
-        if (left := end - time.monotonic()) <= 0:
+        if (seconds := end - time.monotonic()) <= 0:
             raise TimeoutError
-        return left
+        return seconds
 
     try:
         for _ in range(_MAX_REDIRECTS):

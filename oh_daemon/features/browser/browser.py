@@ -88,10 +88,12 @@ class Browser(Feature):
         chromium = _chromium()
         program = self._fetched()
         is_root = os.geteuid() == 0  # Chromium refuses its own sandbox to root.
-        held = _INSIDE if self._spawners.inside else ("--no-sandbox" if is_root else "--sandbox",)
+        sandbox_flags = (
+            _INSIDE if self._spawners.inside else ("--no-sandbox" if is_root else "--sandbox",)
+        )
         output = Path.home() / ".cache" / "oh-daemon-browser"
         own = ("--config", str(LAUNCH), "--executable-path", chromium, "--output-dir", str(output))
-        args = (program, *PINNED["arguments"], *own, *held)
+        args = (program, *PINNED["arguments"], *own, *sandbox_flags)
         return self._spawners.for_project(), server.model_copy(update={"args": args})
 
     def _fetched(self) -> str:
@@ -103,15 +105,15 @@ class Browser(Feature):
         where = ("-c", f"command -v {PINNED['program']}")
         argv = ("npx", "--yes", "--ignore-scripts", "--no-update-notifier", package, *where)
         try:
-            ran = self._spawners.host.run(
+            result = self._spawners.host.run(
                 argv, cwd=Path.home(), timeout_s=_START_S, cancel=self._cancel
             )
         except Cancelled as exc:
             raise ToolError("the conversation was closed") from exc
-        if ran.exit_code or not ran.stdout.strip():
-            said = ran.stderr.decode(errors="replace").strip().splitlines()
-            raise ToolError(f"npx cannot fetch {package.partition('=')[2]}: {' '.join(said[:2])}")
-        return ran.stdout.decode().strip()
+        if result.exit_code or not result.stdout.strip():
+            lines = result.stderr.decode(errors="replace").strip().splitlines()
+            raise ToolError(f"npx cannot fetch {package.partition('=')[2]}: {' '.join(lines[:2])}")
+        return result.stdout.decode().strip()
 
     def before_step(self, _conversation: Conversation, _cancel: CancelToken) -> None:
         self.servers.begin()
@@ -125,7 +127,7 @@ def _chromium() -> str:
     """Return the program of a browser; Ubuntu's snap cannot be started in a view."""
     browsers: Sequence[str] = PINNED["browsers"]
     for name in browsers:
-        found = shutil.which(name)
-        if found and Path(found).resolve().name != "snap":
-            return found
+        program = shutil.which(name)
+        if program and Path(program).resolve().name != "snap":
+            return program
     raise ToolError(_NO_CHROMIUM)

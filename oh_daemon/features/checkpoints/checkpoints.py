@@ -145,10 +145,10 @@ class Checkpoints(Feature):
 
     def _created(self, before: Trees, after: Trees, saves: Saves) -> CheckpointCreated | None:
         """Return None when the only differences are files that the user saved."""
-        changed = self.differences(before, after)
+        changes = self.differences(before, after)
         blobs: dict[str, str] = {}
-        n_files = len(changed)
-        for each in changed:
+        n_files = len(changes)
+        for each in changes:
             if (text := saves.get(real_path(each.path))) is not None:
                 blobs[uri_from_path(each.path)] = self._keep(text)
                 n_files -= self._holds(each.after, text)
@@ -157,44 +157,44 @@ class Checkpoints(Feature):
         return CheckpointCreated(before=before, after=after, n_files=n_files, saved=blobs or None)
 
     def _keep(self, text: str) -> str:
-        written = ("hash-object", "-w", "--stdin")
-        given = text.encode("utf-8", "surrogatepass")
-        return self._git(self._store, *written, stdin=given).decode().strip()
+        command = ("hash-object", "-w", "--stdin")
+        data = text.encode("utf-8", "surrogatepass")
+        return self._git(self._store, *command, stdin=data).decode().strip()
 
-    def _holds(self, kept: Kept | None, text: str) -> bool:
-        parsed = parse_text(self.contents([kept.oid]).get(kept.oid, b"")) if kept else None
-        return parsed is not None and with_newlines(parsed.text) == with_newlines(text)
+    def _holds(self, blob: Kept | None, text: str) -> bool:
+        file_text = parse_text(self.contents([blob.oid]).get(blob.oid, b"")) if blob else None
+        return file_text is not None and with_newlines(file_text.text) == with_newlines(text)
 
     def differences(self, before: Trees, after: Trees) -> list[Difference]:
         """Return the files that changed in between. Raises `ToolError`."""
-        found: list[Difference] = []
+        changes: list[Difference] = []
         for uri in before.keys() & after.keys():
             root, old, new = path_from_uri(uri), before[uri], after[uri]
             if root is not None and old != new:
-                told = self._git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", old, new)
-                found += _parse_differences(root, told)
-        return found
+                output = self._git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", old, new)
+                changes += _parse_differences(root, output)
+        return changes
 
     def contents(self, oids: Sequence[str]) -> dict[str, bytes]:
         """Return the bytes of those objects that still exist, by id. Raises `ToolError`."""
         if not oids:
             return {}
-        wanted = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
-        told = self._git(self._store, "cat-file", "--batch", stdin=wanted)
-        return dict(_parse_contents(told))
+        names = "".join(f"{oid}\n" for oid in dict.fromkeys(oids)).encode()
+        output = self._git(self._store, "cat-file", "--batch", stdin=names)
+        return dict(_parse_contents(output))
 
     def _prepare(self, tops: Sequence[Path]) -> None:
         if (self._store / "HEAD").exists():
             return
         for name in ("objects/info", "refs", "info"):
             (self._store / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        ignored, objects = [*_OURS], list[str]()
+        patterns, objects = [*_OURS], list[str]()
         for top in tops:
-            known = self._facts_of(top)
-            objects += filter(None, known[:1])
-            ignored += [_text_of(Path(name)) for name in known[1:] if name]
+            facts = self._facts_of(top)
+            objects += filter(None, facts[:1])
+            patterns += [_text_of(Path(name)) for name in facts[1:] if name]
         (self._store / "objects/info/alternates").write_text("".join(f"{o}\n" for o in objects))
-        (self._store / "info/exclude").write_text("\n".join(ignored) + "\n", "utf-8")
+        (self._store / "info/exclude").write_text("\n".join(patterns) + "\n", "utf-8")
         (self._store / "info/attributes").write_text(_ATTRIBUTES)
         (self._store / "config").write_text(_CONFIG)
         # Written last, since from then on the folder counts as a repository.
@@ -204,32 +204,34 @@ class Checkpoints(Feature):
         """Return a repository's objects folder, and its ignore files other than .gitignore."""
         if not (top / ".git").exists():
             return []
-        asked = ("rev-parse", "--path-format=absolute", "--show-object-format")
+        options = ("rev-parse", "--path-format=absolute", "--show-object-format")
         paths = ("--git-path", "objects", "--git-path", "info/exclude")
-        told = (
-            self._run((*SAFE_GIT, *asked, *paths), top, {}).decode("utf-8", "replace").splitlines()
+        lines = (
+            self._run((*SAFE_GIT, *options, *paths), top, {})
+            .decode("utf-8", "replace")
+            .splitlines()
         )
         excludes = ("config", "--type=path", "--default", "", "--get", "core.excludesFile")
         own = self._run((*SAFE_GIT, *excludes), top, {}).decode("utf-8", "replace").strip()
         # Objects of another format cannot be shared.
-        return [told[1] if told[0] == "sha1" else "", *told[2:], own]
+        return [lines[1] if lines[0] == "sha1" else "", *lines[2:], own]
 
     def _take_folder(self, top: Path, folder: Path, trees: Trees, cancel: CancelToken) -> None:
         """Add what differs from the last checkpoint, here and in the repositories inside."""
         # Only this method writes the index, so a lock on it was left by a git that was killed.
         Path(f"{self._index_of(top)}.lock").unlink(missing_ok=True)
         below = os.path.relpath(folder, top)
-        listed = ("ls-files", "-z", "-o", "-m", "-d", "--exclude-standard", "--", below)
-        told = os.fsdecode(self._git(top, *listed, cancel=cancel)).split("\0")
-        names = list(dict.fromkeys(name for name in told if name))
-        changed = [name for name in names if not name.endswith("/")]
-        fitting = self._fitting(top, changed)
+        list_command = ("ls-files", "-z", "-o", "-m", "-d", "--exclude-standard", "--", below)
+        paths = os.fsdecode(self._git(top, *list_command, cancel=cancel)).split("\0")
+        names = list(dict.fromkeys(name for name in paths if name))
+        changed_paths = [name for name in names if not name.endswith("/")]
+        fitting = self._fitting(top, changed_paths)
         uri = uri_from_path(top)
         if fitting:
             self._trees.pop(uri, None)
-            taken = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
-            given = b"".join(os.fsencode(name) + b"\0" for name in fitting)
-            self._git(top, *taken, stdin=given, cancel=cancel)
+            index_command = ("update-index", "-z", "--add", "--remove", "--replace", "--stdin")
+            data = b"".join(os.fsencode(name) + b"\0" for name in fitting)
+            self._git(top, *index_command, stdin=data, cancel=cancel)
         if fitting or uri not in self._trees:
             self._trees[uri] = self._git(top, "write-tree", cancel=cancel).decode().strip()
         trees[uri] = self._trees[uri]
@@ -317,8 +319,8 @@ def _text_of(path: Path) -> str:
         return ""
 
 
-def _parse_differences(root: Path, told: bytes) -> Iterator[Difference]:
-    fields = told.split(b"\0")
+def _parse_differences(root: Path, output: bytes) -> Iterator[Difference]:
+    fields = output.split(b"\0")
     for head, name in zip(fields[::2], fields[1::2], strict=False):
         old_mode, new_mode, old, new, _ = head.decode().lstrip(":").split(" ")
         sides = [

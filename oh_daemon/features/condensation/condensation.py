@@ -151,8 +151,8 @@ class Condensing:
             nothing = CondensationItem(id=new_id(), reason="nothingToCondense")
             journal.append(e.ItemCompleted(item=nothing))
         elif not self._carry_out(plan, model, cancel, "requested"):
-            kept = CondensationItem(id=new_id(), status="cancelled", reason="hook")
-            journal.append(e.ItemCompleted(item=kept))
+            item_start = CondensationItem(id=new_id(), status="cancelled", reason="hook")
+            journal.append(e.ItemCompleted(item=item_start))
 
     def _carry_out(self, plan: Plan, model: Model, cancel: CancelToken, reason: Reason) -> bool:
         if not self._before(cancel):
@@ -170,24 +170,28 @@ class Condensing:
         return True
 
     def _complete(
-        self, item: CondensationItem, cut: Cut, reason: Reason, events: Sequence[Contract] = ()
+        self,
+        item: CondensationItem,
+        history_cut: Cut,
+        reason: Reason,
+        events: Sequence[Contract] = (),
     ) -> None:
         journal, items = self._journal, self._journal.state.items
-        size = Size(self._n_fixed, sum(map(size_of, render_cut(cut, items))))
-        ended = item.model_copy(
+        size = Size(self._n_fixed, sum(map(size_of, render_cut(history_cut, items))))
+        completed_item = item.model_copy(
             update={
                 "status": "completed",
                 "reason": reason,
                 "ended_at": journal.clock.now(),
-                "keep_from": items[cut.start]["id"],
-                "pruned": tuple(sorted(cut.pruned)),
-                "limits": dict(cut.limits) or None,
-                "context_size": cut.window or None,
-                "summary": cut.summary,
+                "keep_from": items[history_cut.start]["id"],
+                "pruned": tuple(sorted(history_cut.pruned)),
+                "limits": dict(history_cut.limits) or None,
+                "context_size": history_cut.window or None,
+                "summary": history_cut.summary,
                 "tokens_after": self._gauge.tokens(size),
             }
         )
-        journal.append(*events, e.ItemCompleted(item=ended))
+        journal.append(*events, e.ItemCompleted(item=completed_item))
         self._view.messages(journal.state.items)
 
     def _summarize(

@@ -51,14 +51,16 @@ def plan_pruning(items: Sequence[plain.Item], view_chars: float) -> Plan | None:
 
     None when that makes too little room.
     """
-    cut = find_cut(items)
-    batches = _batches(items, cut)
+    history_cut = find_cut(items)
+    batches = _batches(items, history_cut)
     old = [item for batch in batches[: _n_old(batches, view_chars)] for item in batch.items]
     long = [item for item in old if _result_size(item) > _WORTH_PRUNING]
     for candidates in ([item for item in long if not _has_failed(item)], long):
-        pruned = replace(cut, pruned=cut.pruned.union(item["id"] for item in candidates))
-        if pruned != cut and _size_after(pruned, items) <= _ENOUGH * view_chars:
-            return Plan(pruned)
+        pruned_cut = replace(
+            history_cut, pruned=history_cut.pruned.union(item["id"] for item in candidates)
+        )
+        if pruned_cut != history_cut and _size_after(pruned_cut, items) <= _ENOUGH * view_chars:
+            return Plan(pruned_cut)
     return None
 
 
@@ -73,18 +75,18 @@ def plan_cut(
 
     None when there is nothing before them, or not enough that it is worth a summary.
     """
-    cut = find_cut(items)
-    batches = _batches(items, cut)
+    history_cut = find_cut(items)
+    batches = _batches(items, history_cut)
     n_old = _n_old(batches, view_chars, share)
     if n_old == 0:
         return None
-    later = replace(cut, start=batches[n_old].start)
+    later = replace(history_cut, start=batches[n_old].start)
     if view_chars - _size_after(later, items) < worth * view_chars:
         return None
     stays = {item["id"] for item in items[later.start :]}
-    limits = {name: limit for name, limit in cut.limits.items() if name in stays}
-    kept = Cut(later.start, cut.pruned & stays, None, limits, cut.window)
-    return Plan(kept, items[cut.start : later.start], cut.summary)
+    limits = {name: limit for name, limit in history_cut.limits.items() if name in stays}
+    longer_cut = Cut(later.start, history_cut.pruned & stays, None, limits, history_cut.window)
+    return Plan(longer_cut, items[history_cut.start : later.start], history_cut.summary)
 
 
 def plan_excerpts(items: Sequence[plain.Item], excess: int, window: int) -> Plan | None:
@@ -92,23 +94,29 @@ def plan_excerpts(items: Sequence[plain.Item], excess: int, window: int) -> Plan
 
     None when they are as short as they can be.
     """
-    cut = find_cut(items)
-    answers = (b.items for b in reversed(_batches(items, cut)) if any(map(is_tool_item, b.items)))
-    results = {item["id"]: _result_size(cut.excerpt(item)) for item in next(answers, ())}
+    history_cut = find_cut(items)
+    answers = (
+        b.items for b in reversed(_batches(items, history_cut)) if any(map(is_tool_item, b.items))
+    )
+    results = {item["id"]: _result_size(history_cut.excerpt(item)) for item in next(answers, ())}
     if not results:
         return None
     limit = max(_LEAST_SHOWN, _fair_share([*results.values()], sum(results.values()) - excess))
     limits = {name: limit for name, size in results.items() if size > limit}
-    limits = {**cut.limits, **limits}
-    return Plan(replace(cut, limits=limits, window=window)) if limits != cut.limits else None
+    limits = {**history_cut.limits, **limits}
+    return (
+        Plan(replace(history_cut, limits=limits, window=window))
+        if limits != history_cut.limits
+        else None
+    )
 
 
 def _fair_share(sizes: Sequence[int], room: int) -> int:
     """Return the most that each may have so that all fit; what a small one leaves, others get."""
-    left = sorted(sizes)
-    while left and left[0] * len(left) <= room:
-        room -= left.pop(0)
-    return room // len(left) if left else max(sizes)
+    sorted_sizes = sorted(sizes)
+    while sorted_sizes and sorted_sizes[0] * len(sorted_sizes) <= room:
+        room -= sorted_sizes.pop(0)
+    return room // len(sorted_sizes) if sorted_sizes else max(sizes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +128,12 @@ class _Batch:
     size: int
 
 
-def _batches(items: Sequence[plain.Item], cut: Cut) -> list[_Batch]:
+def _batches(items: Sequence[plain.Item], history_cut: Cut) -> list[_Batch]:
     """Return the batches that the cut keeps, without those that add nothing to a request."""
     batches: list[_Batch] = []
-    for first, end in find_batches(items, cut.start):
-        rendered = render_batch([cut.excerpt(item) for item in items[first:end]])
-        batches.append(_Batch(first, items[first:end], sum(map(size_of, rendered))))
+    for first, end in find_batches(items, history_cut.start):
+        text = render_batch([history_cut.excerpt(item) for item in items[first:end]])
+        batches.append(_Batch(first, items[first:end], sum(map(size_of, text))))
     return [batch for batch in batches if batch.size]
 
 
@@ -143,8 +151,8 @@ def _n_old(
     return min(len(batches) - n_fitting, *answers[-1:], max(0, len(batches) - 1))
 
 
-def _size_after(cut: Cut, items: Sequence[plain.Item]) -> int:
-    return sum(map(size_of, render_cut(cut, items)))
+def _size_after(history_cut: Cut, items: Sequence[plain.Item]) -> int:
+    return sum(map(size_of, render_cut(history_cut, items)))
 
 
 def _result_size(item: plain.Item) -> int:
@@ -163,9 +171,9 @@ def render_transcript(
     """Render items as text for a model, with results shortened until all of it fits."""
     text = ""
     for cap in _CAPS:
-        told = [f"[summary of what came before]\n{earlier}"] if earlier else []
-        told += [line for item in items if (line := _summary_row(item, cap))]
-        text = "\n\n".join(told)
+        rows = [f"[summary of what came before]\n{earlier}"] if earlier else []
+        rows += [line for item in items if (line := _summary_row(item, cap))]
+        text = "\n\n".join(rows)
         if len(text) <= limit_chars:
             break
     return shorten(text, limit_chars)
@@ -178,6 +186,6 @@ def _summary_row(item: plain.Item, cap: int) -> str:
         return f"[agent]\n{shorten(item.get('text', ''), cap)}"
     if is_tool_item(item):
         result = "\n".join(str(part.get("text", "")) for part in item.get("content", ()))
-        called = f"{item['tool']} {shorten(item['call']['arguments'], cap)}"
-        return f"[{called}]\n{item['status']}: {shorten(result, cap)}"
+        call_text = f"{item['tool']} {shorten(item['call']['arguments'], cap)}"
+        return f"[{call_text}]\n{item['status']}: {shorten(result, cap)}"
     return ""

@@ -107,9 +107,9 @@ class TodoTool:
             PlanEntry(id=str(n), text=task["text"], status=_STATUSES[task["status"]])
             for n, task in enumerate(tasks, 1)
         )
-        done = sum(entry.status == "completed" for entry in entries)
-        shown = harmless("todo", args, f"Plan: {done} of {len(entries)} done")
-        return replace(shown, item_fields={"kind": "plan", "entries": entries})
+        n_done = sum(entry.status == "completed" for entry in entries)
+        description = harmless("todo", args, f"Plan: {n_done} of {len(entries)} done")
+        return replace(description, item_fields={"kind": "plan", "entries": entries})
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
         tasks = cast("list[Json]", args["tasks"])
@@ -169,5 +169,5 @@ class FinishTool:
         return harmless("finish", args, "Finish", footprint=footprint)
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:  # noqa: ARG002 - the port's shape.
-        said = {"type": "text", "text": args["message"]}
-        return ToolResult((said,), ends_turn="finished", value=args.get("result"))
+        part = {"type": "text", "text": args["message"]}
+        return ToolResult((part,), ends_turn="finished", value=args.get("result"))

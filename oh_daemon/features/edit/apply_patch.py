@@ -73,9 +73,9 @@ class PatchTool:
             try:
                 steps += self._planned(section)
             except ToolError as exc:
-                told = ToolError(f"{shown(section.path)}: {exc.message}")
-                told.on_shown = exc.on_shown
-                problems.append(told)
+                error = ToolError(f"{shown(section.path)}: {exc.message}")
+                error.on_shown = exc.on_shown
+                problems.append(error)
         for path, n in Counter(step.path for step in steps).items():
             if n > 1:
                 name = self._folders.name(path)
@@ -100,22 +100,22 @@ class PatchTool:
         """Plan a deletion, or a move, which creates the new file in the form of the old one."""
         if self._folders.is_link(section.path):
             raise EditRejectedError("it is a link; use rm or mv in the terminal")
-        look = self._documents.look(self._folders.resolve(section.path, writing=True))
-        text = look.file.text if look.file else look.text or ""
+        document = self._documents.look(self._folders.resolve(section.path, writing=True))
+        text = document.file.text if document.file else document.text or ""
         removal = self._changes.step(section.path, Remove(text))
-        if section.move_to is None or look.file is None:
+        if section.move_to is None or document.file is None:
             return [removal]
         after = applied(text, located(text, section.hunks.edits))
-        made = self._changes.step(section.move_to, Create(after, look.file.form))
-        moved = Move(self._folders.name(removal.path), self._folders.name(made.path), text)
-        return [replace(made, move=moved), replace(removal, move=moved)]
+        target_step = self._changes.step(section.move_to, Create(after, document.file.form))
+        move = Move(self._folders.name(removal.path), self._folders.name(target_step.path), text)
+        return [replace(target_step, move=move), replace(removal, move=move)]
 
 
 def _joined(problems: Sequence[ToolError]) -> ToolError:
     """Join errors into one; the texts of files that it shows count as seen."""
     text = "\n".join(("nothing was changed", *(problem.message for problem in problems)))
-    stale = any(problem.on_shown is not None for problem in problems)
-    error = (StaleDocumentError if stale else ToolError)(text)
+    is_stale = any(problem.on_shown is not None for problem in problems)
+    error = (StaleDocumentError if is_stale else ToolError)(text)
 
     def on_shown() -> None:
         for problem in problems:

@@ -173,8 +173,8 @@ class EditTool:
     def _near(self, path: Path) -> str:
         names: list[str] = []
         with suppress(FileNotFoundError), self._folders.holding(path) as folder:
-            found = os.listdir(folder)  # noqa: PTH208 - a descriptor has no path.
-            names = get_close_matches(path.name, found)
+            siblings = os.listdir(folder)  # noqa: PTH208 - a descriptor has no path.
+            names = get_close_matches(path.name, siblings)
         if not names:
             return "glob finds files by name"
         return f"beside it are {', '.join(map(repr, map(shown, names)))}"
@@ -183,10 +183,10 @@ class EditTool:
         path = self._folders.resolve(args["path"], writing=False)
         uri = uri_from_path(self._folders.as_opened(path))
         secret = self._folders.is_protected(args["path"], writing=False)
-        asked = PathSubject(uri=uri, access="read")
+        subject = PathSubject(uri=uri, access="read")
         return Intent(
             title=f"View {self._name(path)}",
-            subject=asked if secret else ToolSubject(tool=self.spec.name, args=args),
+            subject=subject if secret else ToolSubject(tool=self.spec.name, args=args),
             risk="high" if secret else "low",
             reasons=(secret,) if secret else (),
             footprint=Footprint(writes=False, paths=frozenset({str(path)})),
@@ -261,7 +261,7 @@ def _render_view(view: TextView, args: Json, masker: Masker) -> str:
 
 
 def _numbered(number: int, line: str, masker: Masker) -> str:
-    cut = len(line) - _MAX_LINE_CHARS
-    if cut > 0:
-        line = f"{masker.part(line, 0, _MAX_LINE_CHARS)} [line cut, {cut:,} characters more]"
+    n_cut = len(line) - _MAX_LINE_CHARS
+    if n_cut > 0:
+        line = f"{masker.part(line, 0, _MAX_LINE_CHARS)} [line cut, {n_cut:,} characters more]"
     return f"{number:>6}\t{line}"

@@ -74,23 +74,23 @@ class FileChanges:
     def step(self, path: str, change: Wanted) -> Step:
         """Plan the change of a file as it is now. Raises what `Documents.plan` raises."""
         real = self._folders.resolve(path, writing=True)
-        planned = self._documents.plan(real, change)
-        protected = self._folders.is_protected(path)
-        before, after, saves = planned.before, planned.after, planned.saves_typed
-        return Step(real, change, before, after, protected, saves_typed=saves)
+        plan = self._documents.plan(real, change)
+        is_protected = self._folders.is_protected(path)
+        before, after, saves = plan.before, plan.after, plan.saves_typed
+        return Step(real, change, before, after, is_protected, saves_typed=saves)
 
     def named(self, steps: Sequence[Step]) -> str:
         n = len(steps)
         return self._folders.name(steps[0].path) if n == 1 else f"{n} files"
 
-    def intent(self, words: str, asked: Sequence[Step], args: Json) -> Intent:
+    def intent(self, words: str, requested_steps: Sequence[Step], args: Json) -> Intent:
         """Return what the user is asked; once he has chosen hunks, he is not offered them again."""
-        steps = self._chosen(asked, args)
+        steps = self._chosen(requested_steps, args)
         hunks = () if "hunks" in args else tuple(h for step in steps for h in self._hunks(step))
         describe = self._documents.history.describe
         changes = tuple(_shown(s, describe(s.path, s.before, s.after)) for s in steps)
-        protected = [step.protected for step in steps]
-        doubts = (*protected, *map(_hidden_reason, steps), *map(_saving_reason, steps))
+        protected_flags = [step.protected for step in steps]
+        doubts = (*protected_flags, *map(_hidden_reason, steps), *map(_saving_reason, steps))
         reasons = tuple(dict.fromkeys(filter(None, doubts)))
         return Intent(
             title=f"{words} {self.named(steps)}",
@@ -105,7 +105,7 @@ class FileChanges:
             ),
             locations=tuple(Location(uri=change.uri) for change in changes),
             item_fields={"kind": "fileChange", "toolKind": "edit", "changes": changes},
-            outside_floor=any(protected),
+            outside_floor=any(protected_flags),
             texts=tuple(t for s in steps for t in (s.before, s.after) if t is not None),
         )
 
@@ -116,14 +116,14 @@ class FileChanges:
         by_path = {step.path: step for step in self._chosen(steps, args)}
         label = f"oh: {label}"[:MAX_LABEL_CHARS]
         news = self._watch([*by_path], context.cancel)
-        wanted = {path: step.change for path, step in by_path.items()}
-        done = change_all(self._documents, wanted, label=label, cancel=context.cancel)
-        changes = tuple(_shown(by_path[path], each.change) for path, each in done.items())
-        rows = [self._told(by_path[path], each) for path, each in done.items()]
-        told = (capped("\n".join(rows), "this"), _left_out(steps, by_path), news())
-        route = next(iter(done.values())).route if len(done) == 1 else None
+        change_by_path = {path: step.change for path, step in by_path.items()}
+        result = change_all(self._documents, change_by_path, label=label, cancel=context.cancel)
+        changes = tuple(_shown(by_path[path], each.change) for path, each in result.items())
+        rows = [self._told(by_path[path], each) for path, each in result.items()]
+        notes = (capped("\n".join(rows), "this"), _left_out(steps, by_path), news())
+        route = next(iter(result.values())).route if len(result) == 1 else None
         return ToolResult.of(
-            "\n".join(filter(None, told)),
+            "\n".join(filter(None, notes)),
             changes=changes,
             route=route,
             undoLabel=label,
@@ -131,21 +131,21 @@ class FileChanges:
 
     def leaves_out(self, steps: Sequence[Step], args: Json) -> bool:
         """Return whether the user chose only some of the hunks."""
-        chosen = {step.path: step.after for step in self._chosen(steps, args)}
-        return any(chosen.get(step.path, step.before) != step.after for step in steps)
+        text_by_path = {step.path: step.after for step in self._chosen(steps, args)}
+        return any(text_by_path.get(step.path, step.before) != step.after for step in steps)
 
     def _chosen(self, steps: Sequence[Step], args: Json) -> list[Step]:
         """Return the steps with only those hunks that the user chose."""
         if "hunks" not in args:
             return list(steps)
-        chosen = [NamedHunk(**hunk) for hunk in args["hunks"]]
-        offered = {step.path: self._hunks(step) for step in steps}
-        if not all(any(hunk in hunks for hunks in offered.values()) for hunk in chosen):
+        chosen_hunks = [NamedHunk(**hunk) for hunk in args["hunks"]]
+        hunks_by_path = {step.path: self._hunks(step) for step in steps}
+        if not all(any(hunk in hunks for hunks in hunks_by_path.values()) for hunk in chosen_hunks):
             raise StaleDocumentError("a text changed since the user chose from this edit")
         choice: list[Step] = []
         for step in steps:
-            hunks = [hunk for hunk in offered[step.path] if hunk in chosen]
-            if hunks == offered[step.path]:
+            hunks = [hunk for hunk in hunks_by_path[step.path] if hunk in chosen_hunks]
+            if hunks == hunks_by_path[step.path]:
                 choice.append(step)
             elif hunks and isinstance(step.change, Replace | Insert | Hunks | Rewrite):
                 part = Part(step.change, tuple(hunk.hunk for hunk in hunks))
@@ -170,18 +170,18 @@ class FileChanges:
         if step.move is not None or is_removed or isinstance(step.change, self._whole):
             return []
         uri = uri_from_path(self._folders.as_opened(step.path))
-        found = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
-        return [NamedHunk(**dict(hunk), uri=uri) for hunk in found]
+        hunks = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
+        return [NamedHunk(**dict(hunk), uri=uri) for hunk in hunks]
 
 
 def _lines_named(step: Step) -> str:
     """Return at which lines of the new text a change is."""
     hunks = hunks_of(*(with_newlines(text or "") for text in (step.before, step.after)))
     spans = [(hunk.new_start + 1, hunk.new_start + max(hunk.new_lines, 1)) for hunk in hunks]
-    named = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
-    more = ", …" if len(named) > _MAX_LINES_NAMED else ""
+    ranges = [str(first) if first == last else f"{first}-{last}" for first, last in spans]
+    more = ", …" if len(ranges) > _MAX_LINES_NAMED else ""
     is_one = len(spans) == 1 and spans[0][0] == spans[0][1]
-    return f" at line{'' if is_one else 's'} {', '.join(named[:_MAX_LINES_NAMED])}{more}"
+    return f" at line{'' if is_one else 's'} {', '.join(ranges[:_MAX_LINES_NAMED])}{more}"
 
 
 def checked_text(args: Json, name: str) -> str:
@@ -196,10 +196,10 @@ def checked_text(args: Json, name: str) -> str:
 def _hidden_reason(step: Step) -> str | None:
     """Return a reason to look twice before approving: hidden characters that the change adds."""
     before = step.move.text if step.move else step.before
-    found = set(_HIDDEN.findall(step.after or "")) - set(_HIDDEN.findall(before or ""))
-    if not found:
+    marks = set(_HIDDEN.findall(step.after or "")) - set(_HIDDEN.findall(before or ""))
+    if not marks:
         return None
-    names = ", ".join(f"U+{ord(char):04X}" for char in sorted(found))
+    names = ", ".join(f"U+{ord(char):04X}" for char in sorted(marks))
     return f"adds hidden characters ({names}), which can make code read otherwise than it runs"
 
 
@@ -215,15 +215,15 @@ def _shown(step: Step, change: FileChange) -> FileChange:
     head = f"rename from {step.move.old}\nrename to {step.move.new}\n"
     if step.after is None:
         return change.model_copy(update={"patch": head, "removed": 0})
-    patch, added, removed = unified(step.move.text, step.after, step.move.new)
-    update = {"patch": head + patch, "added": added, "removed": removed}
+    patch, n_added, n_removed = unified(step.move.text, step.after, step.move.new)
+    update = {"patch": head + patch, "added": n_added, "removed": n_removed}
     return change.model_copy(update=update)
 
 
-def _left_out(asked: Sequence[Step], taken: Mapping[Path, Step]) -> str | None:
+def _left_out(requested_steps: Sequence[Step], applied_steps: Mapping[Path, Step]) -> str | None:
     """Return what to tell the model about hunks that the user left out."""
     patches: list[str] = []
-    for step in asked:
-        after = taken[step.path].after if step.path in taken else step.before
+    for step in requested_steps:
+        after = applied_steps[step.path].after if step.path in applied_steps else step.before
         patches.append(unified(after or "", step.after or "", step.path.name)[0])
     return "\n".join((_LEFT_OUT, *filter(None, patches))) if any(patches) else None

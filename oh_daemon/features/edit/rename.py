@@ -99,32 +99,32 @@ class RenameTool:
         steps: dict[Path, Step] = {}
         for uri, version, edits in _documents_of(edit) if edit else ():
             path = self._folders.resolve(uri, writing=True)
-            look = self._documents.look(path)
+            document = self._documents.look(path)
             name = self._folders.name(path)
-            if look.text is None or path in steps:
+            if document.text is None or path in steps:
                 raise ToolError(f"the language server names {name!r} twice, or it is not there")
-            if version is not None and look.document and look.document.version != version:
+            if version is not None and document.document and document.document.version != version:
                 raise StaleDocumentError(f"{name!r} changed just now; try again")
-            before = with_newlines(look.text)
-            after = with_newlines(applied(look.text, self._text_edits(look.text, edits)))
+            before = with_newlines(document.text)
+            after = with_newlines(applied(document.text, self._text_edits(document.text, edits)))
             if after != before:
-                rewrite, protected = Rewrite(before, after), self._folders.is_protected(path)
-                steps[path] = Step(path, rewrite, before, after, protected)
+                rewrite, is_protected = Rewrite(before, after), self._folders.is_protected(path)
+                steps[path] = Step(path, rewrite, before, after, is_protected)
         if len(steps) > _MAX_FILES:
             raise ToolError(f"that would change {len(steps)} files, and {_MAX_FILES} may")
         return tuple(steps.values())
 
     def _text_edits(self, text: str, edits: Sequence[RangeEdit]) -> list[TextEdit]:
         offsets = self._servers.offsets(text)
-        found = [
+        text_edits = [
             TextEdit(offsets.offset(e.range.start), offsets.offset(e.range.end), e.new_text)
             for e in edits
         ]
-        ordered = sorted(found, key=lambda edit: (edit.start, edit.end))
-        overlap = any(first.end > second.start for first, second in pairwise(ordered))
-        if overlap or any(edit.start > edit.end for edit in ordered):
+        sorted_edits = sorted(text_edits, key=lambda edit: (edit.start, edit.end))
+        overlap = any(first.end > second.start for first, second in pairwise(sorted_edits))
+        if overlap or any(edit.start > edit.end for edit in sorted_edits):
             raise ToolError("the language server's edits make no sense; nothing was renamed")
-        return ordered
+        return sorted_edits
 
 
 def _documents_of(edit: WorkspaceEdit) -> Iterator[tuple[str, int | None, Sequence[RangeEdit]]]:

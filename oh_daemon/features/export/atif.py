@@ -144,7 +144,7 @@ def _charge(step: Json, model: str, usage: dict[str, float]) -> None:
 
 def _metrics(usage: plain.Usage | Json) -> dict[str, float]:
     """Return tokens, and the cost if it is known."""
-    counts: dict[str, float] = {name: usage.get(ours, 0) for name, ours in _TOKENS.items()}
+    counts: dict[str, float] = {name: usage.get(own_name, 0) for name, own_name in _TOKENS.items()}
     cost = usage.get("cost")
     return counts | {"cost_usd": cost["amount"]} if cost else counts
 

@@ -70,9 +70,9 @@ class EventPrinter:
         command = item["command"] if item["kind"] == "command" else ""
         if item["kind"] == "command" and (item["id"], command) == self._last_command:
             return [*_outcome(item)]
-        asked = self._requests.get(item["id"], "")
+        question = self._requests.get(item["id"], "")
         # The title of a request may be only the beginning of a command.
-        if item["status"] == "rejected" and asked and command in asked:
+        if item["status"] == "rejected" and question and command in question:
             return []
         return [*render_record(record)]
 
@@ -183,8 +183,8 @@ def _outcome(item: plain.CommandItem) -> Iterator[Text]:
     for line in lines:
         yield _text(f"  {line}", "dim")
     code = item.get("exitCode")
-    said = state.strip("[]") if code is None else f"exit code {code}{_duration(item)}"
-    yield _text(f"  {said}", "red" if code else "green" if code == 0 else "yellow")
+    result = state.strip("[]") if code is None else f"exit code {code}{_duration(item)}"
+    yield _text(f"  {result}", "red" if code else "green" if code == 0 else "yellow")
     for line in "\n".join(more).splitlines():
         yield _text(f"  {line}", "dim")
     yield from _patches(item)
@@ -250,8 +250,8 @@ def _question(event: plain.InputRequested) -> Iterator[Text]:
 def _resolved(event: plain.ApprovalResolved) -> Iterator[Text]:
     effect = event["decision"]["effect"]
     feedback = event.get("feedback")
-    said = f": {feedback}" if feedback else ""
-    yield _text(f"  {_DECISIONS.get(effect, effect)}{said}", "yellow")
+    comment = f": {feedback}" if feedback else ""
+    yield _text(f"  {_DECISIONS.get(effect, effect)}{comment}", "yellow")
 
 
 def _turn(event: plain.TurnCompleted) -> Iterator[Text]:
@@ -284,8 +284,8 @@ def _retrying(event: plain.RetryScheduled) -> Iterator[Text]:
 def render_usage(turn: Mapping[str, Any]) -> str:
     """Return steps, tokens and cost of a turn; an unknown cost is shown as such."""
     usage: Mapping[str, Any] = turn.get("usage") or {}
-    read, cached = usage.get("inputTokens", 0), render_cached(usage)
-    tokens = f"{read:,} tokens in{cached and f' ({cached} cached)'}"
+    read, cached_note = usage.get("inputTokens", 0), render_cached(usage)
+    tokens = f"{read:,} tokens in{cached_note and f' ({cached_note} cached)'}"
     tokens += f", {usage.get('outputTokens', 0):,} out"
     cost = usage.get("cost")
     price = f"${cost['amount']:.4f}" if cost else "unknown"

@@ -38,16 +38,16 @@ def render_export(
     lines = [masker.mask(orjson.dumps(record).decode()) for record in records]
     if form == "jsonl":
         return "".join(f"{line}\n" for line in lines)
-    masked = [orjson.loads(line) for line in lines]
-    state = fold(conversation_id, masked)
+    masked_records = [orjson.loads(line) for line in lines]
+    state = fold(conversation_id, masked_records)
     if form == "markdown":
-        return render_markdown(state, masked)
+        return render_markdown(state, masked_records)
     if form == "atif":
-        return render_trajectory(state, masked)
+        return render_trajectory(state, masked_records)
     # The page needs a Markdown parser, which is slow to import.
     from oh_daemon.features.export.page import render_page  # noqa: PLC0415
 
-    return render_page(state, masked, read_blob)
+    return render_page(state, masked_records, read_blob)
 
 
 def render_markdown(state: State, records: Sequence[plain.Record]) -> str:
@@ -85,9 +85,9 @@ def _markdown_call(item: plain.ToolItem) -> list[str]:
     if transcript.is_spoken(item):
         return ["## Agent", prose(transcript.text_of(item["content"]))]
     if transcript.is_question(item):
-        asked, answer, why_none = transcript.question_and_answer(item)
-        said = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
-        return ["## Agent", prose(asked), *said, f"*{why_none}*" if why_none else ""]
+        question, answer, why_none = transcript.question_and_answer(item)
+        answer_lines = ["## You", *_quoted([{"type": "text", "text": answer}])] if answer else []
+        return ["## Agent", prose(question), *answer_lines, f"*{why_none}*" if why_none else ""]
     return _markdown_work(item)
 
 
@@ -113,13 +113,13 @@ def _quoted(parts: Iterable[plain.Part]) -> Iterator[str]:
 
 
 def _markdown_work(item: plain.ToolItem) -> list[str]:
-    patch, said = transcript.patches(item), transcript.text_of(item.get("content", ()))
+    patch, text = transcript.patches(item), transcript.text_of(item.get("content", ()))
     how = one_line(transcript.outcome(item))
     lead = f"**{how}**" if how else ""
     if item["kind"] == "command":
-        return [fenced(item["command"], "sh"), lead, fenced(said)]
+        return [fenced(item["command"], "sh"), lead, fenced(text)]
     lead = f"{code_span(transcript.title_of_call(item))} {lead}".rstrip()
-    return [lead, fenced(patch, "diff") if patch else fenced(said)]
+    return [lead, fenced(patch, "diff") if patch else fenced(text)]
 
 
 def fenced(text: str, language: str = "") -> str:

@@ -97,8 +97,8 @@ def _body(records: Sequence[plain.Record], read_blob: ReadBlob) -> Iterator[str]
 def _item(item: plain.Item, read_blob: ReadBlob) -> str:
     match item["kind"]:
         case "userMessage":
-            said = "".join(_part(part, read_blob) for part in item["content"])
-            return f'<section class="you"><h2>You</h2>{said}</section>'
+            text = "".join(_part(part, read_blob) for part in item["content"])
+            return f'<section class="you"><h2>You</h2>{text}</section>'
         case "agentMessage":
             return _answer(transcript.answer(item))
         case "reasoning":
@@ -116,11 +116,13 @@ def _answer(text: str) -> str:
 
 
 def _question(item: plain.ToolCallItem) -> str:
-    asked, answer, why_none = transcript.question_and_answer(item)
-    said = f'<section class="agent">{_MARKDOWN.render(asked)}</section>'
+    question, answer, why_none = transcript.question_and_answer(item)
+    question_html = f'<section class="agent">{_MARKDOWN.render(question)}</section>'
     if answer:
-        said += f'<section class="you"><h2>You</h2><p class="typed">{escape(answer)}</p></section>'
-    return f'{said}<p class="note">{escape(why_none)}</p>' if why_none else said
+        question_html += (
+            f'<section class="you"><h2>You</h2><p class="typed">{escape(answer)}</p></section>'
+        )
+    return f'{question_html}<p class="note">{escape(why_none)}</p>' if why_none else question_html
 
 
 def _condensation(item: plain.CondensationItem) -> str:
@@ -161,27 +163,29 @@ def _call(item: plain.ToolItem) -> str:
 
 def _work(item: plain.ToolItem) -> str:
     patch = transcript.patches(item)
-    said = _pre(transcript.text_of(item.get("content", ())))
-    inside = _changes(changes_made(item)) if patch else said
+    text = _pre(transcript.text_of(item.get("content", ())))
+    inside = _changes(changes_made(item)) if patch else text
     if item["kind"] == "plan" and item["status"] == "completed":
         inside = _plan(item)
     elif item["kind"] == "command" and "\n" in item["command"].strip():
         inside = _pre(item["command"]) + inside
     kind, title = item["kind"], transcript.title_of_call(item).strip().partition("\n")[0]
     has_failed = item["status"] in _BAD or item.get("exitCode")
-    look = " ".join(filter(None, (kind, "bad" if has_failed else "")))
+    css_class = " ".join(filter(None, (kind, "bad" if has_failed else "")))
     is_open = bool(patch) or kind == "plan"
     return _folded(
-        _ICONS.get(kind, "›"), title, transcript.outcome(item), inside, look, is_open=is_open
+        _ICONS.get(kind, "›"), title, transcript.outcome(item), inside, css_class, is_open=is_open
     )
 
 
 def _folded(
-    icon: str, title: str, result: str, inside: str, look: str, *, is_open: bool = False
+    icon: str, title: str, result: str, inside: str, style: str, *, is_open: bool = False
 ) -> str:
-    shown = f"<i>{icon}</i><b>{_safe(title)}</b><em>{_safe(result)}</em>"
-    opened = " open" if is_open else ""
-    return f'<details class="call {look}"{opened}><summary>{shown}</summary>{inside}</details>'
+    summary = f"<i>{icon}</i><b>{_safe(title)}</b><em>{_safe(result)}</em>"
+    open_mark = " open" if is_open else ""
+    return (
+        f'<details class="call {style}"{open_mark}><summary>{summary}</summary>{inside}</details>'
+    )
 
 
 def _plan(item: plain.PlanItem) -> str:

@@ -76,8 +76,8 @@ def ending(turn: plain.Turn) -> str:
     if error := turn.get("error"):
         how = f"{how}: {error.get('message', '')}"
     usage = turn.get("usage")
-    spent = usage_of(usage) if usage else ""
-    return " · ".join(filter(None, (how, steps, spent)))
+    usage_text = usage_of(usage) if usage else ""
+    return " · ".join(filter(None, (how, steps, usage_text)))
 
 
 def answer(item: plain.AgentMessageItem) -> str:
@@ -103,10 +103,10 @@ def is_question(item: plain.Item) -> TypeGuard[plain.ToolCallItem]:
 
 def question_and_answer(item: plain.ToolCallItem) -> tuple[str, str, str]:
     """The question, the user's answer, and the reason why there is none; each may be empty."""
-    question, came = question_text(item["args"]), text_of(item["content"])
-    if came == question:
+    question, answer_text = question_text(item["args"]), text_of(item["content"])
+    if answer_text == question:
         return question, "", ""  # Nobody could answer; a later message may have.
-    return (question, "", came) if item.get("reason") else (question, came, "")
+    return (question, "", answer_text) if item.get("reason") else (question, answer_text, "")
 
 
 def title_of_call(item: plain.ToolItem) -> str:
@@ -118,16 +118,16 @@ def outcome(item: plain.ToolItem) -> str:
     if item["status"] != "completed":
         return item.get("reason") or item["status"]
     changes = changes_made(item)
-    added, removed = sum(c["added"] for c in changes), sum(c["removed"] for c in changes)
-    lines = f"+{added} −{removed}" if changes else ""
+    n_added, n_removed = sum(c["added"] for c in changes), sum(c["removed"] for c in changes)
+    lines = f"+{n_added} −{n_removed}" if changes else ""
     code = item.get("exitCode") if item["kind"] == "command" else None
     return " ".join(filter(None, ("" if code is None else f"exit code {code}", lines)))
 
 
 def patches(item: plain.ToolItem) -> str:
     """All changes of a call as one patch."""
-    made = changes_made(item) if item["kind"] == "fileChange" else ()
-    return "".join(change.get("patch") or "" for change in made)
+    changes = changes_made(item) if item["kind"] == "fileChange" else ()
+    return "".join(change.get("patch") or "" for change in changes)
 
 
 def notice_of(item: plain.NoticeItem) -> str:
@@ -142,8 +142,8 @@ def text_of(parts: Iterable[Mapping[str, Any]]) -> str:
 def message_text(message: plain.UserMessageItem) -> str:
     """What the user wrote and attached, as text."""
     parts = message["content"]
-    told = (("", p["text"]) if p["type"] == "text" else name_and_text(p) for p in parts)
-    return "\n".join(filter(None, (words for each in told for words in each)))
+    texts = (("", p["text"]) if p["type"] == "text" else name_and_text(p) for p in parts)
+    return "\n".join(filter(None, (words for each in texts for words in each)))
 
 
 def name_and_text(part: plain.Part) -> tuple[str, str]:

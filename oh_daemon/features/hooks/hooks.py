@@ -78,16 +78,16 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     """For the user."""
 
-    def joined(self, other: Outcome) -> Outcome:
-        is_stricter = _STRICTNESS.index(other.decision) > _STRICTNESS.index(self.decision)
-        decided = other if is_stricter else self
+    def joined(self, other_outcome: Outcome) -> Outcome:
+        is_stricter = _STRICTNESS.index(other_outcome.decision) > _STRICTNESS.index(self.decision)
+        stricter = other_outcome if is_stricter else self
         return Outcome(
-            decided.decision,
-            decided.reason,
-            other.updated_input if self.updated_input is None else self.updated_input,
-            "\n".join(filter(None, (self.context, other.context))),
-            other.stop if self.stop is None else self.stop,
-            (*self.warnings, *other.warnings),
+            stricter.decision,
+            stricter.reason,
+            other_outcome.updated_input if self.updated_input is None else self.updated_input,
+            "\n".join(filter(None, (self.context, other_outcome.context))),
+            other_outcome.stop if self.stop is None else self.stop,
+            (*self.warnings, *other_outcome.warnings),
         )
 
 
@@ -174,15 +174,15 @@ class HookPoints:
         if outcome.decision != "deny" or outcome.stop is not None:
             return True
         self._continued_turn = turn_id
-        self._say(HOOKED, note=outcome.reason)
+        self._say(HOOKED, note=outcome.rest)
         return False
 
     def before_condensing(self, cancel: CancelToken) -> bool:
         """Return False when a hook wants the older steps kept as they are."""
-        wanted = self._journal.state.condense_requested
-        trigger = "auto" if wanted is None else "manual"
-        asked = (wanted or {}).get("instructions") or ""
-        fields = {"trigger": trigger, "custom_instructions": asked}
+        request = self._journal.state.condense_requested
+        trigger = "auto" if request is None else "manual"
+        instructions = (request or {}).get("instructions") or ""
+        fields = {"trigger": trigger, "custom_instructions": instructions}
         outcome = self._fire("PreCompact", fields, cancel, trigger)
         if outcome.decision != "deny" and outcome.stop is None:
             return True
@@ -206,9 +206,9 @@ class HookPoints:
         return outcome
 
     def _rewrite(
-        self, item: plain.ToolItem, tool: Tool, outcome: Outcome, updated: Json
+        self, item: plain.ToolItem, tool: Tool, outcome: Outcome, new_args: Json
     ) -> Outcome:
-        args = rewritten(item["args"], updated, list(tool.spec.input_schema["properties"]))
+        args = rewritten(item["args"], new_args, list(tool.spec.input_schema["properties"]))
         problem = schema_problem(tool.spec, args)
         try:
             intent = None if problem else plan(tool, args)
@@ -217,7 +217,7 @@ class HookPoints:
         if intent is None:
             wrong = f"a hook rewrote the call, and it cannot run: {problem}"
             return replace(outcome, decision="deny", reason=wrong)
-        changed = e.ItemUpdated(
+        update = e.ItemUpdated(
             status="pending",
             args=args,
             title=intent.title,
@@ -225,7 +225,7 @@ class HookPoints:
             risk=intent.risk,
             summary="rewritten by a hook",
         )
-        self._journal.append_to(item["id"], changed)
+        self._journal.append_to(item["id"], update)
         return outcome
 
     def after_tool(
@@ -240,10 +240,10 @@ class HookPoints:
             "tool_response": {"output": text},
         }
         outcome = self._fire("PostToolUse", fields, cancel, *names, notes=False)
-        said = [outcome.reason] if outcome.decision == "deny" else []
-        added = "\n".join(filter(None, [*said, outcome.context]))
-        if added:
-            part = {"type": "text", "text": f"[a hook says]\n{added}"}
+        reasons = [outcome.reason] if outcome.decision == "deny" else []
+        context = "\n".join(filter(None, [*reasons, outcome.context]))
+        if context:
+            part = {"type": "text", "text": f"[a hook says]\n{context}"}
             result = replace(result, content=(*result.content, part))
         return result, outcome.stop
 
@@ -258,15 +258,19 @@ class HookPoints:
     ) -> Outcome:
         """Run the hooks of an event that are not of `past_commands`, and log what they add."""
         past_commands = set() if past_commands is None else past_commands
-        found = matching(self._hooks.table(), event, *names)
-        new = [hook for hook in found if hook[0].command not in past_commands]
-        decided = [
+        matches = matching(self._hooks.table(), event, *names)
+        new = [hook for hook in matches if hook[0].command not in past_commands]
+        hooks_and_consent = [
             (hook, hook[1] == "user" or self._hooks.may_run(hook[0].command)) for hook in new
         ]
-        held = next((hook.command for (hook, _), may_run in decided if may_run is None), None)
-        if held is not None and event in _GUARDS:
-            return Outcome("deny", f"{held!r} is new or changed, and nobody said that it may run")
-        hooks = [hook for hook, may_run in decided if may_run]
+        undecided_command = next(
+            (hook.command for (hook, _), may_run in hooks_and_consent if may_run is None), None
+        )
+        if undecided_command is not None and event in _GUARDS:
+            return Outcome(
+                "deny", f"{undecided_command!r} is new or changed, and nobody said that it may run"
+            )
+        hooks = [hook for hook, may_run in hooks_and_consent if may_run]
         if not hooks:
             return Outcome()
         past_commands.update(hook.command for hook, _ in hooks)
@@ -280,8 +284,8 @@ class HookPoints:
             **fields,
         }
         text = json.dumps(payload, ensure_ascii=False)
-        ran = self._hooks.run(hooks, text, cancel)
-        outcome = combined(event, hooks, ran)
+        runs = self._hooks.run(hooks, text, cancel)
+        outcome = combined(event, hooks, runs)
         for warning in outcome.warnings:
             self._say(warning)
         if outcome.context and notes:
@@ -312,10 +316,10 @@ def combined(event: HookEvent, hooks: Sequence[Hook], runs: Sequence[HookRun]) -
     """Return what hooks say together, given how each of them ended."""
     outcome = Outcome()
     for (_, scope), run in zip(hooks, runs, strict=True):
-        found = read_outcome(event, run)
-        if scope == "project" and found.decision == "allow":
-            found = replace(found, decision="", reason="")
-        outcome = outcome.joined(found)
+        outcomes = read_outcome(event, run)
+        if scope == "project" and outcomes.decision == "allow":
+            outcomes = replace(outcomes, decision="", reason="")
+        outcome = outcome.joined(outcomes)
     return outcome
 
 
@@ -325,8 +329,8 @@ def read_outcome(event: HookEvent, run: HookRun) -> Outcome:
         return Outcome("deny", run.stderr.strip() or f"the hook {run.command!r} says no")
     if run.exit_code != 0:
         why = "took too long" if run.exit_code is None else f"ended with {run.exit_code}"
-        said = run.stderr.strip().splitlines()[:1]
-        warning = ": ".join([f"The {event} hook {run.command!r} {why}", *said])
+        first_lines = run.stderr.strip().splitlines()[:1]
+        warning = ": ".join([f"The {event} hook {run.command!r} {why}", *first_lines])
         return Outcome(warnings=(warning,))
     text = run.stdout.strip()
     if not text.startswith("{"):
@@ -342,13 +346,13 @@ def _read_answer(answer: Json) -> Outcome:
     specific = cast("Json", answer.get("hookSpecificOutput") or {})
     old = {"block": "deny", "approve": "allow"}.get(answer.get("decision", ""), "")
     decision = specific.get("permissionDecision") or old
-    updated = cast("Json | None", specific.get("updatedInput"))
+    new_input = cast("Json | None", specific.get("updatedInput"))
     message = answer.get("systemMessage")
     goes_on = answer.get("continue", True)
     return Outcome(
         decision if decision in _STRICTNESS else "",
         str(specific.get("permissionDecisionReason") or answer.get("reason") or ""),
-        updated if isinstance(updated, dict) else None,
+        new_input if isinstance(new_input, dict) else None,
         str(specific.get("additionalContext") or ""),
         None if goes_on else str(answer.get("stopReason") or "a hook stopped the turn"),
         (str(message),) if message else (),
@@ -362,9 +366,9 @@ def tool_names(tool: str, args: Json) -> tuple[str, ...]:
         return (tool, "Edit", "Write", "MultiEdit", "edit")
     if tool == "edit":
         return (_EDIT_COMMANDS.get(args.get("command", ""), "Edit"), tool)
-    server, mark, rest = tool.partition("__")
-    known = _CLAUDE_TOOLS.get(tool, (f"mcp__{server}__{rest}",) if mark else ())
-    return (*known, tool)
+    server, mark, tool_part = tool.partition("__")
+    names = _CLAUDE_TOOLS.get(tool, (f"mcp__{server}__{tool_part}",) if mark else ())
+    return (*names, tool)
 
 
 def tool_input(args: Json) -> Json:
@@ -372,14 +376,14 @@ def tool_input(args: Json) -> Json:
     return {**args, **{_CLAUDE_FIELDS[key]: args[key] for key in _CLAUDE_FIELDS if key in args}}
 
 
-def rewritten(args: Json, updated: Json, known: Sequence[str]) -> Json:
+def rewritten(args: Json, new_input: Json, known_fields: Sequence[str]) -> Json:
     """Return our arguments after a hook replaced them, under either of their names."""
-    shown = tool_input(args)
-    result: dict[str, Any] = {key: updated[key] for key in known if key in updated}
-    for ours, theirs in _CLAUDE_FIELDS.items():
-        if ours not in known or theirs not in updated:
+    shown_input = tool_input(args)
+    result: dict[str, Any] = {key: new_input[key] for key in known_fields if key in new_input}
+    for own_name, claude_name in _CLAUDE_FIELDS.items():
+        if own_name not in known_fields or claude_name not in new_input:
             continue
         # A hook that gives both names has changed the one that differs from what it was told.
-        if ours not in updated or updated[theirs] != shown.get(theirs):
-            result[ours] = updated[theirs]
+        if own_name not in new_input or new_input[claude_name] != shown_input.get(claude_name):
+            result[own_name] = new_input[claude_name]
     return result

@@ -28,14 +28,14 @@ class HookProcesses:
     for_project: Callable[[], Spawner] | None = None
     """Returns what starts hooks of the project, if something else does. Raises `ToolError`."""
 
-    def run(self, hooks: Sequence[Hook], told: str, cancel: CancelToken) -> Sequence[HookRun]:
+    def run(self, hooks: Sequence[Hook], stdin_text: str, cancel: CancelToken) -> Sequence[HookRun]:
         """Run `hooks` and block until all have ended. Raises `Cancelled`, leaving none behind."""
-        begun = time.monotonic()
+        start_s = time.monotonic()
         with ExitStack() as stack:
-            started = [self._start(hook, told, stack) for hook in hooks]
+            runs = [self._start(hook, stdin_text, stack) for hook in hooks]
             return [
-                _ended(hook[0].timeout, process, begun, cancel)
-                for hook, process in zip(hooks, started, strict=True)
+                _ended(hook[0].timeout, process, start_s, cancel)
+                for hook, process in zip(hooks, runs, strict=True)
             ]
 
     def _start(self, hook: Hook, payload: str, stack: ExitStack) -> _Running | HookRun:
@@ -75,12 +75,12 @@ def _text(descriptor: int) -> str:
 
 
 def _ended(
-    timeout_s: float, running: _Running | HookRun, begun: float, cancel: CancelToken
+    timeout_s: float, run: _Running | HookRun, start_s: float, cancel: CancelToken
 ) -> HookRun:
-    if isinstance(running, HookRun):
-        return running
-    left_s = max(0.0, begun + timeout_s - time.monotonic())
-    code = running.process.wait(left_s, cancel)
+    if isinstance(run, HookRun):
+        return run
+    left_s = max(0.0, start_s + timeout_s - time.monotonic())
+    code = run.process.wait(left_s, cancel)
     if code is None:
         cancel.raise_if_cancelled()
-    return HookRun(running.command, code, _text(running.out), _text(running.err))
+    return HookRun(run.command, code, _text(run.out), _text(run.err))

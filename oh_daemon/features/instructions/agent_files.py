@@ -72,7 +72,7 @@ class ContextFiles(Feature):
                     continue
                 self._names.add(name)
                 # Many projects keep the same text under several names.
-                if text.strip() and all(text != other.text for other in files):
+                if text.strip() and all(text != other_file.text for other_file in files):
                     files.append(ContextFile(name, text))
         return tuple(files)
 
@@ -100,12 +100,12 @@ _MAX_BYTES = 64 << 10
 _MAX_FILES = 100
 
 
-def find_agents(trusted: Iterable[Path], home: Path | None) -> Iterator[NamedAgent]:
+def find_agents(trusted_folders: Iterable[Path], home: Path | None) -> Iterator[NamedAgent]:
     """Yield the agents of these folders, then the user's own.
 
     In the folders, links that lead outside are ignored.
     """
-    for folder in trusted:
+    for folder in trusted_folders:
         yield from _agents_in(folder, "project")
     if home is not None:
         yield from _agents_in(home, "user")

@@ -67,7 +67,7 @@ class Machine(Feature):
         self._answered = threading.Event()
         self._answered.set()
 
-    def look(self, git_told: str = "") -> None:
+    def look(self, git_facts: str = "") -> None:
         """Look at the disk, and begin to ask git unless its branch is still that in `git_told`."""
         folder = self._folder
         if not self._fixed:
@@ -75,7 +75,7 @@ class Machine(Feature):
         head = find_head(folder) if folder is not None and self._is_trusted() else None
         if folder is None or head is None or head == self._head:
             return
-        if git_told.split(", ", maxsplit=1)[0] == head.where:
+        if git_facts.split(", ", maxsplit=1)[0] == head.where:
             return
         self._head = head
         if not head.has_commits:
@@ -118,9 +118,9 @@ class Machine(Feature):
 
     def _programs(self, folder: Path) -> dict[str, str]:
         path = self._environment.get("PATH")
-        found = {"shell": "bash", "python": python_row(folder, path)}
+        programs = {"shell": "bash", "python": python_row(folder, path)}
         node = shutil.which("node", path=path)
-        return found if node is None else {**found, "node": shown(node)}
+        return programs if node is None else {**programs, "node": shown(node)}
 
 
 def python_row(folder: Path, path: str | None) -> str:
@@ -130,9 +130,9 @@ def python_row(folder: Path, path: str | None) -> str:
     if python is None:
         rows = [f"{_named(python3)}, as `python3` only"] if python3 else ["none"]
     own = (folder / name / "bin" / "python" for name in (".venv", "venv"))
-    found = next((each for each in own if each.exists() and str(each) != python), None)
-    if found is not None:
-        rows.append(f"the project has {_named(str(found), found.relative_to(folder))}")
+    python_path = next((each for each in own if each.exists() and str(each) != python), None)
+    if python_path is not None:
+        rows.append(f"the project has {_named(str(python_path), python_path.relative_to(folder))}")
     return "; ".join(rows)
 
 
@@ -140,36 +140,36 @@ def _named(program: str, name: Path | None = None) -> str:
     """Name a Python with its version, as far as that is written somewhere."""
     version = re.search(r"python(\d+\.\d+)$", str(Path(program).resolve()))
     settings = _read(Path(program).parent.parent / "pyvenv.cfg")
-    written = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)", settings, re.MULTILINE)
-    best = written or version
+    match = re.search(r"^version(?:_info)?\s*=\s*(\d+\.\d+(?:\.\d+)?)", settings, re.MULTILINE)
+    best = match or version
     return shown(str(name or program)) + (f" ({best[1]})" if best else "")
 
 
 def _platform() -> str:
-    named = re.search(r'^PRETTY_NAME="?([^"\n]+)', _read(Path("/etc/os-release")), re.MULTILINE)
-    return named[1] if named else "Linux"
+    match = re.search(r'^PRETTY_NAME="?([^"\n]+)', _read(Path("/etc/os-release")), re.MULTILINE)
+    return match[1] if match else "Linux"
 
 
 def find_head(folder: Path) -> Head | None:
     """Return what the files of git say of the repository of a folder; None without one."""
     for place in (folder, *folder.parents):
-        found = place / ".git"
-        pointer = _read(found).partition("gitdir: ")[2].strip()
-        if not (pointer or found.is_dir()):
+        git_path = place / ".git"
+        pointer = _read(git_path).partition("gitdir: ")[2].strip()
+        if not (pointer or git_path.is_dir()):
             continue
-        own = place / pointer if pointer else found
+        own = place / pointer if pointer else git_path
         # The layout is in gitrepository-layout(5): a linked work tree has HEAD, the rest is shared.
-        shared = own / (_read(own / "commondir").strip() or ".")
+        common_dir = own / (_read(own / "commondir").strip() or ".")
         name = _read(own / "HEAD").partition("ref: ")[2].strip()
         branch = name.removeprefix("refs/heads/")
-        is_born = (shared / name).is_file() or (shared / "packed-refs").is_file()
+        is_born = (common_dir / name).is_file() or (common_dir / "packed-refs").is_file()
         return Head(shown(branch), has_commits=not name or is_born or branch == _REFTABLE)
     return None
 
 
 def _read(file: Path) -> str:
     try:
-        with file.open("rb") as opened:
-            return opened.read(_MAX_BYTES).decode("utf-8", "replace")
+        with file.open("rb") as stream:
+            return stream.read(_MAX_BYTES).decode("utf-8", "replace")
     except OSError:
         return ""

@@ -82,34 +82,36 @@ class IsolatedChanges:
     host: Spawner
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult:
-        waiting = self.keep.waiting(self.disk)
+        pending = self.keep.waiting(self.disk)
         left_out = {"form"} if with_patches else {"form", "patch"}
-        files = [self._reviewed(change, left_out) for change in self._changes(waiting.changes)]
-        left = {self._uri(path): why for path, why in waiting.left_out.items()}
-        notes = "\n".join(waiting.git.notes)
-        left |= {self._uri(top): notes for top in waiting.git_names if notes}
-        git = tuple(shown for each in waiting.git.landings for shown in each.shown)
-        return ChangesListResult(files=tuple(files), left_out=left or None, git=git or None)
+        files = [self._reviewed(change, left_out) for change in self._changes(pending.changes)]
+        reason_by_uri = {self._uri(path): why for path, why in pending.left_out.items()}
+        notes = "\n".join(pending.git.notes)
+        reason_by_uri |= {self._uri(top): notes for top in pending.git_names if notes}
+        git = tuple(git_changes for each in pending.git.landings for git_changes in each.shown)
+        return ChangesListResult(
+            files=tuple(files), left_out=reason_by_uri or None, git=git or None
+        )
 
     def diff(self, uri: str) -> ChangesDiffResult:
         file = self._by_uri(self.keep.waiting(self.disk)).get(uri)
         if file is None:
             raise InvalidParamsError.at("uri", "the agent did not change that; see changes/list")
         is_text = file.change.raw is None
-        described = self._with_patch(file)
+        file_with_patch = self._with_patch(file)
         return ChangesDiffResult(
             old_text=file.base if is_text and file.change.sha256_before else None,
             new_text=file.now if is_text and file.change.sha256_after else None,
-            patch=described.patch or "",
+            patch=file_with_patch.patch or "",
             hunks=tuple(file.hunks),
         )
 
     def land(self, params: ReviewParams) -> ReviewResult:
         """Land whole files, hunks, or all; what is protected lands only if it is named."""
         require_rest(self.conversation)
-        waiting = self.keep.waiting(self.disk)
-        changes = self._by_uri(waiting)
-        tops = self._repositories(waiting)
+        pending = self.keep.waiting(self.disk)
+        changes = self._by_uri(pending)
+        tops = self._repositories(pending)
         selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
         parts = {uri: self._part(changes[uri], hunks) for uri, hunks in selection.items()}
         clashes = {uri: why for uri, each in parts.items() if (why := self._clash(each))}
@@ -126,58 +128,62 @@ class IsolatedChanges:
                 self.keep.rebase(file.path, file.with_hunks(hunks))
         self.keep.settle(paths, self.disk)
         repositories: Collection[str] = ()
-        if waiting.git.landings and (_is_all(params) or not tops.isdisjoint(params.uris)):
-            left = [path for path in (*waiting.changes, *waiting.left_out) if path not in paths]
-            why_not = self._land_git(waiting, left, asks=not _is_all(params))
-            shown = _shown(waiting)
-            repositories = () if why_not else shown
-            conflicts |= dict.fromkeys(shown, why_not) if why_not else {}
+        if pending.git.landings and (_is_all(params) or not tops.isdisjoint(params.uris)):
+            other_paths = [
+                path for path in (*pending.changes, *pending.left_out) if path not in paths
+            ]
+            why_not = self._land_git(pending, other_paths, asks=not _is_all(params))
+            shown_changes = _shown(pending)
+            repositories = () if why_not else shown_changes
+            conflicts |= dict.fromkeys(shown_changes, why_not) if why_not else {}
         return self._log_review("accepted", [changes[uri] for uri in uris], conflicts, repositories)
 
     def discard(self, params: ReviewParams) -> ReviewResult:
         """Let the conversation have what the disk has, of whole files, hunks, or all."""
         require_rest(self.conversation)
-        waiting = self.keep.waiting(self.disk)
-        changes = self._by_uri(waiting)
-        left = {self._uri(path): path for path in waiting.left_out}
-        tops = self._repositories(waiting)
+        pending = self.keep.waiting(self.disk)
+        changes = self._by_uri(pending)
+        path_by_uri = {self._uri(path): path for path in pending.left_out}
+        tops = self._repositories(pending)
         selection, conflicts = choose_hunks(params, changes, lambda uri: changes[uri].hunks, tops)
         is_all = _is_all(params)
-        also = [path for uri, path in left.items() if is_all or uri in params.uris]
-        conflicts = {uri: why for uri, why in conflicts.items() if uri not in left}
+        also = [path for uri, path in path_by_uri.items() if is_all or uri in params.uris]
+        conflicts = {uri: why for uri, why in conflicts.items() if uri not in path_by_uri}
         paths: list[Path] = list(also)
         for uri, hunks in selection.items():
             file = changes[uri]
             if file.is_whole(hunks):
                 paths.append(file.path)
                 continue
-            rest = file.with_hunks([hunk for hunk in file.hunks if hunk not in hunks])
-            change = Rewrite(file.now, rest)
+            remaining = file.with_hunks([hunk for hunk in file.hunks if hunk not in hunks])
+            change = Rewrite(file.now, remaining)
             self.own.restore(file.path, change, label="Discard", cancel=CancelToken())
         self.keep.settle(paths, self.disk)
-        gone = tops if is_all or not tops.isdisjoint(params.uris) else frozenset[str]()
-        if gone:
-            self.keep.take_out(waiting.git_names)
-        return self._log_review("reverted", [changes[uri] for uri in selection], conflicts, gone)
+        uris = tops if is_all or not tops.isdisjoint(params.uris) else frozenset[str]()
+        if uris:
+            self.keep.take_out(pending.git_names)
+        return self._log_review("reverted", [changes[uri] for uri in selection], conflicts, uris)
 
-    def _by_uri(self, waiting: Waiting) -> dict[str, _WaitingFile]:
-        return {each.change.uri: each for each in self._changes(waiting.changes)}
+    def _by_uri(self, pending: Waiting) -> dict[str, _WaitingFile]:
+        return {each.change.uri: each for each in self._changes(pending.changes)}
 
-    def _repositories(self, waiting: Waiting) -> frozenset[str]:
+    def _repositories(self, pending: Waiting) -> frozenset[str]:
         """Return the URIs by which people can mean what git did."""
-        return frozenset((*_shown(waiting), *map(self._uri, waiting.git_names)))
+        return frozenset((*_shown(pending), *map(self._uri, pending.git_names)))
 
-    def _land_git(self, waiting: Waiting, missing: Sequence[Path], *, asks: bool) -> str | None:
+    def _land_git(
+        self, pending: Waiting, missing_folders: Sequence[Path], *, asks: bool
+    ) -> str | None:
         """Land commits and the like, if all files have landed whole; return why not."""
-        if missing:
-            more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            return f"{self.disk.folders.name(missing[0])}{more} did not land"
-        tool = self._tool(asks=asks, git=waiting.git.landings)
+        if missing_folders:
+            more = f" and {len(missing_folders) - 1} more" if len(missing_folders) > 1 else ""
+            return f"{self.disk.folders.name(missing_folders[0])}{more} did not land"
+        tool = self._tool(asks=asks, git=pending.git.landings)
         if tool.protected and not asks:
             return f"{tool.protected[0]} in it is protected; name the repository to land it"
         why_not = tool.land_git()
         if why_not is None:
-            self.keep.take_out(waiting.git.removals)
+            self.keep.take_out(pending.git.removals)
         return why_not
 
     def _changes(self, changes: Mapping[Path, FileChange]) -> Sequence[_WaitingFile]:
@@ -206,8 +212,10 @@ class IsolatedChanges:
         )
 
     def _reviewed(self, file: _WaitingFile, left_out: set[str]) -> ReviewedFile:
-        shown = self._with_patch(file).model_copy(update=dict.fromkeys(left_out))
-        return ReviewedFile(**dict(shown), state="conflict" if self._clash(file) else "pending")
+        reviewed_part = self._with_patch(file).model_copy(update=dict.fromkeys(left_out))
+        return ReviewedFile(
+            **dict(reviewed_part), state="conflict" if self._clash(file) else "pending"
+        )
 
     def _clash(self, file: _WaitingFile) -> str | None:
         """Return why a change does not fit what is on the disk by now, if it does not."""
@@ -238,17 +246,17 @@ class IsolatedChanges:
         context = ToolContext(conversation.id, new_id(), cancel, lambda _text: None, masker)
         changes = [each.change for each in parts]
         try:
-            landed = self._tool(changes, asks=asks).land({}, context)
+            result = self._tool(changes, asks=asks).land({}, context)
         except ToolError as exc:
             why = exc.message.partition("\n")[0]
             return [], dict.fromkeys((change.uri for change in changes), why)
-        done = [change.uri for change in landed.changes]
-        left, name = landed.left_out, self.disk.folders.name
+        uris = [change.uri for change in result.changes]
+        left_out, name = result.left_out, self.disk.folders.name
         reasons = {
-            each.change.uri: left.get(name(each.path)) or left.get(each.path.name, _UNFIT)
+            each.change.uri: left_out.get(name(each.path)) or left_out.get(each.path.name, _UNFIT)
             for each in parts
         }
-        return done, {uri: why for uri, why in reasons.items() if uri not in done}
+        return uris, {uri: why for uri, why in reasons.items() if uri not in uris}
 
     def _tool(
         self,
@@ -301,9 +309,9 @@ def _reviewed(decision: Literal["accepted", "reverted"], change: FileChange) -> 
     return ChangesReviewed(uri=change.uri, decision=decision, base=now, now=now)
 
 
-def _shown(waiting: Waiting) -> frozenset[str]:
+def _shown(pending: Waiting) -> frozenset[str]:
     """Return the URIs of the repositories in which git did what lands."""
-    return frozenset(row.repository for each in waiting.git.landings for row in each.shown)
+    return frozenset(row.repository for each in pending.git.landings for row in each.shown)
 
 
 def _is_all(params: ReviewParams) -> bool:

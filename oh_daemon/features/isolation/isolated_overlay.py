@@ -158,13 +158,15 @@ class IsolatedView:
         """Return what the layers have, after noting what each new change began with."""
         notes, now = self._current(), time.time_ns()
         rows = [*self._collected()]
-        changed = [(folder, change) for folder, found in rows for change in found.changes]
+        folder_changes = [
+            (folder, change) for folder, collection in rows for change in collection.changes
+        ]
         notes.bases = {
             path: notes.bases.get(path) or self._base(folder, change)
-            for folder, change in changed
+            for folder, change in folder_changes
             for path in [str(folder / change.name)]
         }
-        has_git = any(found.git for _, found in rows)
+        has_git = any(collection.git for _, collection in rows)
         notes.git_since_ns = (notes.git_since_ns or notes.since_ns) if has_git else 0
         notes.since_ns = now
         self._keep_notes()
@@ -175,16 +177,16 @@ class IsolatedView:
         for folder in self._folders:
             if not self._view.upper(folder).is_dir():
                 continue
-            given = {Path(path): sha256 for path, sha256 in notes.given.items()}
-            collected = self._layers.collect(folder, given, notes.since_ns)
-            for name in collected.same:
+            hash_by_path = {Path(path): sha256 for path, sha256 in notes.given.items()}
+            collection = self._layers.collect(folder, hash_by_path, notes.since_ns)
+            for name in collection.same:
                 notes.given.pop(str(folder / name), None)
-            yield folder, collected
+            yield folder, collection
 
     def _base(self, folder: Path, change: Change) -> _Base:
         path, before = folder / change.name, change.before
-        if given := self._current().given.get(str(path)):
-            return _Base("file", before.mode if before else 0o644, given)
+        if base_hash := self._current().given.get(str(path)):
+            return _Base("file", before.mode if before else 0o644, base_hash)
         if before is None:
             return _Base(None)
         if change.is_stale:
@@ -198,8 +200,8 @@ class IsolatedView:
     def _waiting(self, documents: Documents) -> Waiting:
         changes, left_out = dict[Path, FileChange](), dict[Path, str]()
         rows = self._noted()
-        for folder, collected in rows:
-            for change in collected.changes:
+        for folder, collection in rows:
+            for change in collection.changes:
                 path = folder / change.name
                 base = self._current().bases[str(path)]
                 if base.kind == "unknown":
@@ -213,8 +215,8 @@ class IsolatedView:
                 changes[path] = described(
                     documents, path, since, self._notes.content(base.sha256), after
                 )
-        of_git = [(folder, collected.git) for folder, collected in rows if collected.git]
-        names = {folder: [each.name for each in found] for folder, found in of_git}
+        of_git = [(folder, collection.git) for folder, collection in rows if collection.git]
+        names = {folder: [each.name for each in entries] for folder, entries in of_git}
         return Waiting(changes, left_out, self._git_planned(of_git, documents), names)
 
     def _git_planned(
@@ -243,6 +245,6 @@ def _with_line_ends(old: str, text: str) -> str:
     return applied(old, located(old, lambda plain: [TextEdit(0, len(plain), text)]))
 
 
-def _parsed(stored: Json) -> _Record:
-    bases = {path: _Base(**base) for path, base in stored["bases"].items()}
-    return _Record(stored["since_ns"], stored.get("git_since_ns", 0), stored["given"], bases)
+def _parsed(notes: Json) -> _Record:
+    bases = {path: _Base(**base) for path, base in notes["bases"].items()}
+    return _Record(notes["since_ns"], notes.get("git_since_ns", 0), notes["given"], bases)

@@ -33,14 +33,14 @@ class NoLandings:
         except OSError as exc:
             raise ToolError(f"the sandbox cannot be brought up to date: {exc.strerror}") from exc
 
-    def collect(self, observed: Json, keep: MakeDurable) -> bool:  # noqa: ARG002 - nothing lands.
+    def collect(self, observation: Json, persist: MakeDurable) -> bool:  # noqa: ARG002 - nothing lands.
         with suppress(OSError, ToolError):  # It is noted with the next command.
             self.keep.end(self.documents)
         return False
 
     has_news = False
 
-    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:  # noqa: ARG002
+    def collect_rest(self, observation: Json, persist: MakeDurable, *, ends_turn: bool) -> bool:  # noqa: ARG002
         return False
 
     def drop(self) -> None: ...

@@ -124,13 +124,13 @@ class Worktree:
         with self._lock:
             for tree in self._current().trees:
                 names = self._changed(tree.place, tree.commit)
-                committed = self._committed(tree, names)
+                content_by_name = self._committed(tree, names)
                 for name in names:
                     path = Path(tree.folder, name)
-                    found = self._change(tree, name, path, committed.get(name))
-                    if found is None:
+                    pending_change = self._change(tree, name, path, content_by_name.get(name))
+                    if pending_change is None:
                         continue
-                    change, before, after = found
+                    change, before, after = pending_change
                     if why := cannot_land(change):
                         left_out[path] = why
                     else:
@@ -183,30 +183,30 @@ class Worktree:
 
     def _changed(self, folder: Path, commit: str) -> list[str]:
         """Return what differs from a commit below a folder, but for what git ignores."""
-        tracked = self._git(
+        tracked_names = self._git(
             folder, "diff", "--name-only", "-z", "--no-renames", "--relative", commit, "--", "."
         )
         new = self._git(folder, "ls-files", "-z", "-o", "--exclude-standard")
-        names = os.fsdecode(tracked + new).split("\0")
+        names = os.fsdecode(tracked_names + new).split("\0")
         return sorted({name for name in names if name and not name.endswith("/")})
 
     def _committed(self, tree: _Tree, names: Sequence[str]) -> dict[str, tuple[int, bytes]]:
         """Return mode and content of those names that the commit has."""
         files: dict[str, tuple[int, bytes]] = {}
-        listed = self._git(tree.place, "ls-tree", "-r", "-z", tree.commit, "--", ".")
-        wanted = set(names)
-        rows = (row.split("\t", 1) for row in os.fsdecode(listed).split("\0") if row)
-        oids = {name: head.split() for head, name in rows if name in wanted}
+        output = self._git(tree.place, "ls-tree", "-r", "-z", tree.commit, "--", ".")
+        names_wanted = set(names)
+        rows = (row.split("\t", 1) for row in os.fsdecode(output).split("\0") if row)
+        oids = {name: head.split() for head, name in rows if name in names_wanted}
         for name, (mode, kind, oid) in oids.items():
             if kind == "blob":
                 files[name] = (int(mode, 8), self._git(tree.place, "cat-file", "blob", oid))
         return files
 
     def _change(
-        self, tree: _Tree, name: str, path: Path, committed: tuple[int, bytes] | None
+        self, tree: _Tree, name: str, path: Path, committed_content: tuple[int, bytes] | None
     ) -> tuple[Change, bytes | None, bytes | None] | None:
         after, new = _found(tree.place, name)
-        mode, data = committed or (0o100644, None)
+        mode, data = committed_content or (0o100644, None)
         bases = self._current().bases
         if str(path) in bases:
             data = self._notes.content(bases[str(path)])
@@ -220,10 +220,10 @@ class Worktree:
 
     def _as_on_disk(self, path: Path, documents: Documents) -> bytes | None:
         """Give the worktree what the user sees at a path; return that content."""
-        target, unsaved = self.for_programs(path), documents.unsaved_texts().get(path)
+        target, unsaved_text = self.for_programs(path), documents.unsaved_texts().get(path)
         entry, data = _found(path.parent, path.name)
-        if unsaved is not None:
-            data = documents.encoded(path, unsaved)
+        if unsaved_text is not None:
+            data = documents.encoded(path, unsaved_text)
             entry = entry or Entry("file", 0o644, len(data))
         with suppress(FileNotFoundError):
             target.unlink()
@@ -239,12 +239,12 @@ class Worktree:
 
     def _git(self, folder: Path, *words: str) -> bytes:
         try:
-            done = run_git(self._host, *words, cwd=folder)
+            result = run_git(self._host, *words, cwd=folder)
         except ToolError as exc:
             raise ToolError(f"the worktree cannot be used: {exc.message}") from exc
-        if done.exit_code != 0:
-            raise ToolError(f"`git {words[0]}` ended with {done.exit_code} in {shown(folder)!r}")
-        return done.stdout
+        if result.exit_code != 0:
+            raise ToolError(f"`git {words[0]}` ended with {result.exit_code} in {shown(folder)!r}")
+        return result.stdout
 
     def _keep_notes(self) -> None:
         if self._trees is not None:
@@ -278,6 +278,6 @@ def _entry(mode: int, data: bytes) -> Entry:
     return Entry("file", stat.S_IMODE(mode), len(data))
 
 
-def _parsed(stored: Json) -> _Trees:
-    trees = [_Tree(**tree) for tree in stored["trees"]]
-    return _Trees(stored["branch"], trees, stored["bases"])
+def _parsed(record: Json) -> _Trees:
+    trees = [_Tree(**tree) for tree in record["trees"]]
+    return _Trees(record["branch"], trees, record["bases"])

@@ -98,8 +98,8 @@ class CodePlaces:
             note = "" if self.path(uri) else " (outside the workspace)"
             return f"{self.name(uri)}:{line + 1}{note}"
         lines = with_newlines(text).split("\n")
-        there = lines[line].strip()[:_MAX_LINE_CHARS] if line < len(lines) else ""
-        return f"{self.name(uri)}:{line + 1}: {escaped(there)}"
+        source_line = lines[line].strip()[:_MAX_LINE_CHARS] if line < len(lines) else ""
+        return f"{self.name(uri)}:{line + 1}: {escaped(source_line)}"
 
 
 def offset_of(text: str, symbol: str, line: int | None) -> int:
@@ -109,11 +109,11 @@ def offset_of(text: str, symbol: str, line: int | None) -> int:
     `ToolError` that names the lines that do have the symbol.
     """
     word = rf"(?<!\w){re.escape(symbol)}(?!\w)"
-    found = list(re.finditer(word, text)) or list(re.finditer(re.escape(symbol), text))
+    matches = list(re.finditer(word, text)) or list(re.finditer(re.escape(symbol), text))
     starts = _starts(text)
     last = len(symbol) - len(re.split(r"\W+(?=\w)", symbol)[-1])
     by_line: dict[int, int] = {}
-    for match in found:
+    for match in matches:
         by_line.setdefault(bisect_right(starts, match.start()), match.start() + last)
     if not symbol or not by_line:
         raise ToolError(f"{symbol!r} is not in the file; give a name as it stands there")
@@ -203,12 +203,12 @@ class Problems:
         least = _SEVERITIES.index(args.get("severity", "warning")) + 1
         base = self._folders.resolve(args["path"], writing=False) if "path" in args else None
         is_file = base is not None and not base.is_dir()
-        asked = [self._folders.as_opened(base)] if base and is_file else None
-        told = self._servers.diagnostics(asked, min_severity=least, cancel=context.cancel)
+        paths = [self._folders.as_opened(base)] if base and is_file else None
+        report = self._servers.diagnostics(paths, min_severity=least, cancel=context.cancel)
         places = CodePlaces(self._documents, self._servers)
         n_by_severity: Counter[str] = Counter()
         rows: list[str] = []
-        for uri, diagnostics in told:
+        for uri, diagnostics in report:
             path = places.path(uri)
             if path is None or (base is not None and not path.is_relative_to(base)):
                 continue
@@ -233,12 +233,12 @@ class Problems:
         before = self._reported(open_paths, cancel)
         if before is None:
             return str
-        earlier = Counter(_same(each) for _, found in before for each in found)
+        earlier = Counter(_same(each) for _, diagnostics in before for each in diagnostics)
 
         def news() -> str:
             places, rows = CodePlaces(self._documents, self._servers), list[str]()
-            for uri, found in self._reported(open_paths, cancel) or ():
-                rows += self.render(places, uri, list(_added(earlier, found)))
+            for uri, diagnostics in self._reported(open_paths, cancel) or ():
+                rows += self.render(places, uri, list(_added(earlier, diagnostics)))
             head = ["The editor shows new problems since this edit:"] if rows else []
             return "\n".join([*head, *limited(rows, _MAX_NEW)])
 
@@ -256,36 +256,40 @@ class Problems:
         except (ToolError, Cancelled):
             return None  # A failure here must not hide the result of the edit itself.
 
-    def render(self, places: CodePlaces, uri: str, found: Sequence[Diagnostic]) -> list[str]:
+    def render(self, places: CodePlaces, uri: str, diagnostics: Sequence[Diagnostic]) -> list[str]:
         """Return one row per problem, sorted by line."""
-        ordered = sorted(found, key=lambda each: (each.range.start.line, each.severity or 1))
-        return [self._row(places, uri, each) for each in ordered]
+        sorted_diagnostics = sorted(
+            diagnostics, key=lambda each: (each.range.start.line, each.severity or 1)
+        )
+        return [self._row(places, uri, each) for each in sorted_diagnostics]
 
     @staticmethod
-    def _row(places: CodePlaces, uri: str, found: Diagnostic) -> str:
-        place = f"{found.range.start.line + 1}:{places.column(uri, found.range)}"
-        message = escaped(found.message[:_MAX_MESSAGE_CHARS]).replace("\n", "\n    ")
-        origin = " ".join(shown(str(part)) for part in (found.source, found.code) if part)
-        row = f"{places.name(uri)}:{place} {_severity(found)} {message}"
+    def _row(places: CodePlaces, uri: str, diagnostic: Diagnostic) -> str:
+        place = f"{diagnostic.range.start.line + 1}:{places.column(uri, diagnostic.range)}"
+        message = escaped(diagnostic.message[:_MAX_MESSAGE_CHARS]).replace("\n", "\n    ")
+        origin = " ".join(shown(str(part)) for part in (diagnostic.source, diagnostic.code) if part)
+        row = f"{places.name(uri)}:{place} {_severity(diagnostic)} {message}"
         return f"{row} [{origin}]" if origin else row
 
 
-def _added(known: Counter[tuple[object, ...]], found: Iterable[Diagnostic]) -> Iterator[Diagnostic]:
+def _added(
+    earlier: Counter[tuple[object, ...]], diagnostics: Iterable[Diagnostic]
+) -> Iterator[Diagnostic]:
     """Yield the problems that are not among the known ones, each of which counts only once."""
-    for each in found:
-        if known[_same(each)] > 0:
-            known[_same(each)] -= 1
+    for each in diagnostics:
+        if earlier[_same(each)] > 0:
+            earlier[_same(each)] -= 1
         else:
             yield each
 
 
-def _same(found: Diagnostic) -> tuple[object, ...]:
+def _same(diagnostic: Diagnostic) -> tuple[object, ...]:
     """Return what identifies a problem even when lines above it were added or removed."""
-    return found.severity or 1, found.message, found.source, found.code
+    return diagnostic.severity or 1, diagnostic.message, diagnostic.source, diagnostic.code
 
 
-def _severity(found: Diagnostic) -> str:
-    return _SEVERITIES[max(1, found.severity or 1) - 1]
+def _severity(diagnostic: Diagnostic) -> str:
+    return _SEVERITIES[max(1, diagnostic.severity or 1) - 1]
 
 
 class _Lookup:
@@ -304,18 +308,18 @@ class _Lookup:
         return operations[args["operation"]](args, places, context.cancel)
 
     def _locations(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
-        told: _Locations = self._ask(args, places, _Locations, cancel)
-        found = told if isinstance(told, tuple) else (told,) if told else ()
-        rows = dict.fromkeys(places.render(*_target(each)) for each in found)
+        answer: _Locations = self._ask(args, places, _Locations, cancel)
+        locations = answer if isinstance(answer, tuple) else (answer,) if answer else ()
+        rows = dict.fromkeys(places.render(*_target(each)) for each in locations)
         if not rows:
             return f"No {args['operation']} of {args['symbol']!r} is known to the language servers."
         return "\n".join(limited(list(rows), _MAX_ROWS))
 
     def _hover(self, args: Json, places: CodePlaces, cancel: CancelToken) -> str:
-        told: Hover | None = self._ask(args, places, Hover | None, cancel)
-        if told is None:
+        hover: Hover | None = self._ask(args, places, Hover | None, cancel)
+        if hover is None:
             return f"The language servers say nothing about {args['symbol']!r}."
-        contents = told.contents if isinstance(told.contents, tuple) else (told.contents,)
+        contents = hover.contents if isinstance(hover.contents, tuple) else (hover.contents,)
         texts = [each.value if isinstance(each, Marked) else each for each in contents]
         return capped(escaped("\n\n".join(texts)), "this", _MAX_HOVER_BYTES)
 
@@ -329,9 +333,9 @@ class _Lookup:
             about = self._documents.folders.as_opened(path)
             method, params = "textDocument/documentSymbol", {}
         answer = self._servers.look_up(method, params, about=about, cancel=cancel)
-        found: Sequence[CodeSymbol] = parse_answer(tuple[CodeSymbol, ...] | None, answer) or ()
+        symbols: Sequence[CodeSymbol] = parse_answer(tuple[CodeSymbol, ...] | None, answer) or ()
         rows = [
-            row for symbol in found for row in _outline(symbol, places, is_one_file=bool(about))
+            row for symbol in symbols for row in _outline(symbol, places, is_one_file=bool(about))
         ]
         return "\n".join(limited(rows, _MAX_SYMBOLS)) or "No symbols are known there."
 
@@ -344,10 +348,10 @@ class _Lookup:
         return parse_answer(shape, self._servers.look_up(method, params, about=path, cancel=cancel))
 
 
-def _target(found: LocationLink | CodeLocation) -> tuple[str, Any]:
-    if isinstance(found, LocationLink):
-        return found.target_uri, found.target_selection_range
-    return found.uri, found.range
+def _target(location: LocationLink | CodeLocation) -> tuple[str, Any]:
+    if isinstance(location, LocationLink):
+        return location.target_uri, location.target_selection_range
+    return location.uri, location.range
 
 
 def _outline(

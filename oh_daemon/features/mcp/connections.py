@@ -131,14 +131,14 @@ class Surroundings:
     def _filled(self, text: str) -> str:
         """Replace each `${NAME}` with its value; an unknown name stays as it is written."""
 
-        def value(found: re.Match[str]) -> str:
-            known = self.variables.get(found[1])
-            if known is None:
-                return found[0]
+        def value(match: re.Match[str]) -> str:
+            value = self.variables.get(match[1])
+            if value is None:
+                return match[0]
             # A path such as `${HOME}` is no secret; masking it would make output unreadable.
-            if not (known.startswith("/") and Path(known).exists()):
-                self.masker.add(known)
-            return known
+            if not (value.startswith("/") and Path(value).exists()):
+                self.masker.add(value)
+            return value
 
         return _VARIABLE.sub(value, text)
 
@@ -168,14 +168,14 @@ async def piped(
     """
     import anyio  # noqa: PLC0415 - comes with mcp, which is slow to import.
 
-    with ExitStack() as ours:
-        with ExitStack() as theirs:
+    with ExitStack() as own_ends:
+        with ExitStack() as server_ends:
             with refusals("the server"):
-                their_in, our_in = _pipe(read_by=theirs, written_by=ours)
-                our_out, their_out = _pipe(read_by=ours, written_by=theirs)
-                our_err, their_err = _pipe(read_by=ours, written_by=theirs)
+                their_in, our_in = _pipe(read_by=server_ends, written_by=own_ends)
+                our_out, their_out = _pipe(read_by=own_ends, written_by=server_ends)
+                our_err, their_err = _pipe(read_by=own_ends, written_by=server_ends)
             process = await _started(spawn, (their_in, their_out, their_err))
-        ours.pop_all()
+        own_ends.pop_all()
     writer = await open_writer(our_in)
     (out, out_pipe), (err, err_pipe) = await open_reader(our_out), await open_reader(our_err)
     to_session, from_process = anyio.create_memory_object_stream[Any](0)
@@ -265,8 +265,8 @@ async def read_messages(reader: asyncio.StreamReader, to_session: Any, to_caller
     async with to_session:
         async for line, is_whole in _lines(reader):
             try:
-                known = line if is_whole else _too_long(line)
-                message = jsonrpc_message_adapter.validate_json(known, by_name=False)
+                parsed = line if is_whole else _too_long(line)
+                message = jsonrpc_message_adapter.validate_json(parsed, by_name=False)
             except ValueError:
                 continue
             await (to_session if is_whole else to_caller).send(SessionMessage(message))
@@ -274,23 +274,23 @@ async def read_messages(reader: asyncio.StreamReader, to_session: Any, to_caller
 
 def _too_long(ends: bytes) -> bytes:
     """Return the error for a message of which these are both ends. Raises `ValueError`."""
-    found = _ID.search(ends)
-    if found is None:
+    match = _ID.search(ends)
+    if match is None:
         raise ValueError("it has no id")
     says = f"the message is longer than {MAX_LINE_BYTES >> 20} MiB"
     error = json.dumps({"code": _INVALID_REQUEST, "message": says}).encode()
-    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (found[1] or found[2], error)
+    return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (match[1] or match[2], error)
 
 
-async def _read_words(reader: asyncio.StreamReader, said: deque[str]) -> None:
+async def _read_words(reader: asyncio.StreamReader, stderr_lines: deque[str]) -> None:
     async for line, _ in _lines(reader):
-        said.append(line.decode("utf-8", "replace").rstrip()[:_MAX_WORDS])
+        stderr_lines.append(line.decode("utf-8", "replace").rstrip()[:_MAX_WORDS])
 
 
 async def write_messages(writer: asyncio.StreamWriter, from_session: Any) -> None:
     async with from_session:
-        async for sent in from_session:
-            text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+        async for message in from_session:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             writer.write(text.encode() + b"\n")
             try:
                 await writer.drain()

@@ -13,7 +13,7 @@ def mcp_list(servers: McpServers) -> m.McpServers:
 
 
 def mcp_set_enabled(servers: McpServers, params: m.McpSetEnabledParams) -> m.McpServers:
-    servers.set_enabled(params.server, enabled=params.enabled)
+    servers.set_enabled(params.server, is_enabled=params.enabled)
     return m.McpServers(servers=servers.infos())
 
 
@@ -26,5 +26,5 @@ def mcp_authenticate(
     servers: McpServers, params: m.McpAuthenticateParams
 ) -> m.McpAuthenticateResult:
     url = servers.authenticate(params.server)
-    opened = bool(url and servers.open_page(url))
-    return m.McpAuthenticateResult(url=url, opened=opened, servers=servers.infos())
+    is_open = bool(url and servers.open_page(url))
+    return m.McpAuthenticateResult(url=url, opened=is_open, servers=servers.infos())

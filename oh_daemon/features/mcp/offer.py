@@ -92,7 +92,7 @@ def input_schema_problem(schema: Json) -> str | None:
 
 def _spec(name: str, server: str, tool: Json) -> ToolSpec:
     hints: Json = tool.get("annotations") or {}
-    description = shown(str(tool.get("description") or ""), keep="\n\t")
+    description = shown(str(tool.get("description") or ""), allowed="\n\t")
     schema: Json = {"type": "object", "properties": {}, **tool["inputSchema"]}
     return ToolSpec(
         name,

@@ -137,9 +137,9 @@ class Server:
 
     async def resources(self) -> list[Json]:
         """List its resources, then its templates (the first page of each). Raises `ToolError`."""
-        listed = await self._ask(lambda client: client.list_resources())
+        answer = await self._ask(lambda client: client.list_resources())
         templates = await self._ask(lambda client: client.list_resource_templates())
-        return [*listed["resources"], *templates["resourceTemplates"]]
+        return [*answer["resources"], *templates["resourceTemplates"]]
 
     async def _ask(self, ask: Callable[[Any], Awaitable[Any]]) -> Json:
         from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - see `_session`.
@@ -274,16 +274,16 @@ class Server:
         if status in {"disabled", "authRequired", "failed"}:
             self.offered, self.has_resources = (), False
         tools = tuple(tool.spec.name for tool in self.offered)
-        error = error and shown(self._around.masker.mask(error), keep="\n")
+        error = error and shown(self._around.masker.mask(error), allowed="\n")
         self.info = self.info.model_copy(update={"status": status, "error": error, "tools": tools})
         self._on_change()
 
     def _last_words(self) -> str:
         if not self._stderr_lines:
             return ""
-        said = self._stderr_lines[-1]
-        shortened = self._around.masker.mask_start(said[:_MAX_WORDS])
-        return f": {shortened if len(said) > _MAX_WORDS else said}"
+        line = self._stderr_lines[-1]
+        excerpt = self._around.masker.mask_start(line[:_MAX_WORDS])
+        return f": {excerpt if len(line) > _MAX_WORDS else line}"
 
 
 def _reason(exc: BaseException) -> str:

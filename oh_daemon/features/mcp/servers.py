@@ -69,8 +69,8 @@ class ResourceTool:
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         server = self.servers[args["server"]]
         if "uri" not in args:
-            listed = self.run_on_loop(server.resources(), context.cancel)
-            return ToolResult.of(_render_list(listed))
+            resources = self.run_on_loop(server.resources(), context.cancel)
+            return ToolResult.of(_render_list(resources))
         read = self.run_on_loop(server.read_resource(args["uri"]), context.cancel)
         if not read.get("contents"):
             raise ToolError(f"{args['server']!r} has nothing at {args['uri']!r}")
@@ -147,17 +147,17 @@ class McpServers:
 
     def begin(self) -> None:
         """Start servers that the settings name, end the others; do not wait for the starts."""
-        wanted = dict(self._settings())
-        known = {name: server.settings for name, server in self._servers.copy().items()}
-        if wanted != known:
-            self.run_on_loop(self._keep_step(wanted), CancelToken())
+        settings_by_name = dict(self._settings())
+        running_settings = {name: server.settings for name, server in self._servers.copy().items()}
+        if settings_by_name != running_settings:
+            self.run_on_loop(self._keep_step(settings_by_name), CancelToken())
 
-    async def _keep_step(self, wanted: Mapping[str, McpServerSettings]) -> None:
+    async def _keep_step(self, settings_by_name: Mapping[str, McpServerSettings]) -> None:
         # Look again after each one, because another caller may be doing the same.
-        while old := [n for n, s in self._servers.items() if wanted.get(n) != s.settings]:
+        while old := [n for n, s in self._servers.items() if settings_by_name.get(n) != s.settings]:
             await self._servers.pop(old[0]).stop()
-        for name in wanted.keys() - self._servers.keys():
-            server = Server(name, wanted[name], self._surroundings, self._tell)
+        for name in settings_by_name.keys() - self._servers.keys():
+            server = Server(name, settings_by_name[name], self._surroundings, self._tell)
             self._servers[name] = server
             if self._switched.get(name, server.settings.enabled):
                 await server.start()
@@ -181,12 +181,12 @@ class McpServers:
         for server in servers:
             if server.info.status == "failed" and self._is_due(server.name):
                 self.run_on_loop(server.try_again(), cancel)
-        found = (
+        tools = (
             McpTool(tool, server, self.run_on_loop, self.confinement)
             for server in servers
             for tool in server.offered
         )
-        return sorted(found, key=lambda tool: tool.spec.name)
+        return sorted(tools, key=lambda tool: tool.spec.name)
 
     def readable(self) -> dict[str, Server]:
         """Return the servers that have resources, by name."""
@@ -206,11 +206,11 @@ class McpServers:
         self._tries[name] = n_tries + 1, now
         return True
 
-    def set_enabled(self, name: str, *, enabled: bool) -> None:
+    def set_enabled(self, name: str, *, is_enabled: bool) -> None:
         """Switch a server on or off until the daemon ends; the settings do not change."""
-        self._switched[name] = enabled
+        self._switched[name] = is_enabled
         server = self._named(name)
-        self.run_on_loop(server.start() if enabled else server.stop(), CancelToken())
+        self.run_on_loop(server.start() if is_enabled else server.stop(), CancelToken())
 
     def restart(self, name: str) -> None:
         self.run_on_loop(self._named(name).start(), CancelToken())
@@ -241,8 +241,8 @@ class McpServers:
     def _named(self, name: str) -> Server:
         self.begin()
         if name not in self._servers:
-            known = ", ".join(sorted(self._servers)) or "none is set"
-            what = f"no MCP server {name!r}; known: {known}"
+            names = ", ".join(sorted(self._servers)) or "none is set"
+            what = f"no MCP server {name!r}; known: {names}"
             raise InvalidParamsError.at("server", what, "unknown")
         return self._servers[name]
 
@@ -326,6 +326,6 @@ class McpTool:
         content: tuple[Json, ...] = tuple(answer.get("content", ()))
         if not content and "structuredContent" in answer:
             content = ({"type": "text", "text": json.dumps(answer["structuredContent"])},)
-        if told := self.confinement and self.confinement.settle(context.cancel):
-            content = (*content, {"type": "text", "text": told})
+        if notice := self.confinement and self.confinement.settle(context.cancel):
+            content = (*content, {"type": "text", "text": notice})
         return ToolResult(content, bool(answer.get("isError")), answer.get("_meta") or {})

@@ -62,8 +62,8 @@ def _server(tools: Tools) -> Any:
     from mcp.server.lowlevel import Server  # noqa: PLC0415
 
     async def list_tools(_context: object, _params: object) -> types.ListToolsResult:
-        listed = [_listed(spec) for spec in tools.specs]
-        return types.ListToolsResult.model_validate({"tools": listed})
+        mcp_tools = [_listed(spec) for spec in tools.specs]
+        return types.ListToolsResult.model_validate({"tools": mcp_tools})
 
     async def call_tool(
         _context: object, params: types.CallToolRequestParams

@@ -36,9 +36,9 @@ class SignIn:
     Also the token storage of the mcp package: keeps tokens and our registration as a client.
     """
 
-    def __init__(self, url: str, keep: Keep, on_secret: Callable[[str], None]) -> None:
+    def __init__(self, url: str, store: Keep, on_secret: Callable[[str], None]) -> None:
         self._url = url
-        self._keep = keep
+        self._keep = store
         self._on_secret = on_secret
         self._credentials: Json = {}
         self._page: asyncio.Future[str | None] | None = None
@@ -51,8 +51,8 @@ class SignIn:
 
         Forgets whoever was signed in before.
         """
-        kept = self._keep.get(self._url, {})
-        self._keep[self._url] = {key: kept[key] for key in ("client",) if key in kept}
+        record = self._keep.get(self._url, {})
+        self._keep[self._url] = {key: record[key] for key in ("client",) if key in record}
         self._page = asyncio.get_running_loop().create_future()
         return self._page
 
@@ -306,10 +306,12 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 async def _addresses(host: str) -> list[IPv4Address | IPv6Address]:
     """Look a name up; nothing is known of one that only a proxy can look up."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(
+            host, None, type=socket.SOCK_STREAM
+        )
     except OSError:
         return []
-    return [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+    return [ip_address(str(each[4][0]).partition("%")[0]) for each in addresses]
 
 
 def _is_public(address: IPv4Address | IPv6Address) -> bool:

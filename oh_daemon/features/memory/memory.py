@@ -60,8 +60,8 @@ class Memory(Feature):
     def tools(self) -> Sequence[Tool]:
         return [self] if self._is_allowed() else []
 
-    def sections(self, offered: Container[str]) -> Sequence[str]:
-        return [memory_section(self._notes.read())] if _TOOL in offered else []
+    def sections(self, offered_names: Container[str]) -> Sequence[str]:
+        return [memory_section(self._notes.read())] if _TOOL in offered_names else []
 
     def plan(self, args: Json) -> Intent:
         if not self._is_allowed():

@@ -51,8 +51,8 @@ class Note:
     @property
     def date(self) -> str:
         """The heading's date; a note without one, written by hand, sorts as the newest."""
-        found = _DATE.match(self.text)
-        return found[1] if found else "~"
+        match = _DATE.match(self.text)
+        return match[1] if match else "~"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,39 +121,39 @@ def render_note(text: str, conversation_id: str, date: str) -> str:
 
 def memory_section(notes: Sequence[Note]) -> str:
     """Return the section of the system prompt: as many notes as there is room for."""
-    shown = _within(map(_part, _newest_first(notes)), MAX_PROMPT_CHARS)
-    rows = [_INTRO, *map(_render, shown)]
-    if len(shown) < len(notes):
+    parts = _within(map(_part, _newest_first(notes)), MAX_PROMPT_CHARS)
+    rows = [_INTRO, *map(_render, parts)]
+    if len(parts) < len(notes):
         files = ", ".join(dict.fromkeys(note.file for note in notes))
-        rows.append(f"[{len(notes) - len(shown)} more notes in {files}]")
+        rows.append(f"[{len(notes) - len(parts)} more notes in {files}]")
     return "\n".join(rows)
 
 
 def search_notes(notes: Sequence[Note], query: str) -> str:
     """Render the notes that contain the most words of the query, newest first among equals."""
     words = set(query.casefold().split())
-    ranked = [
+    ranked_notes = [
         (-sum(word in note.text.casefold() for word in words), note)
         for note in _newest_first(notes)
     ]
-    found = [note for rank, note in sorted(ranked, key=lambda each: each[0]) if rank < 0]
-    if not found:
+    matches = [note for rank, note in sorted(ranked_notes, key=lambda each: each[0]) if rank < 0]
+    if not matches:
         return f"None of {len(notes)} notes has a word of {query!r}."
-    shown = _within((_part(note, words) for note in found), MAX_FOUND_CHARS)
-    left = f"\n[{len(found) - len(shown)} more fit]" if len(shown) < len(found) else ""
-    return "\n".join(map(_render, shown)) + left
+    parts = _within((_part(note, words) for note in matches), MAX_FOUND_CHARS)
+    remainder = f"\n[{len(matches) - len(parts)} more fit]" if len(parts) < len(matches) else ""
+    return "\n".join(map(_render, parts)) + remainder
 
 
 def _part(note: Note, words: Iterable[str] = ()) -> Note:
     """Return the note, or of a long one the part from shortly before the first of the words."""
-    n_chars, folded = len(note.text), note.text.casefold()
+    n_chars, folded_text = len(note.text), note.text.casefold()
     if n_chars <= _MAX_SHOWN:
         return note
-    first = min((folded.find(word) for word in words if word in folded), default=0)
+    first = min((folded_text.find(word) for word in words if word in folded_text), default=0)
     start = max(0, min(first - _MAX_SHOWN // 4, n_chars - _MAX_SHOWN))
     end = start + _MAX_SHOWN
-    whole = f"[characters {start + 1:,} to {end:,} of {n_chars:,}]"
-    return Note(note.file, f"{whole}\n{note.text[start:end]}")
+    range_note = f"[characters {start + 1:,} to {end:,} of {n_chars:,}]"
+    return Note(note.file, f"{range_note}\n{note.text[start:end]}")
 
 
 def _newest_first(notes: Iterable[Note]) -> list[Note]:
@@ -164,12 +164,12 @@ def _newest_first(notes: Iterable[Note]) -> list[Note]:
 
 
 def _within(notes: Iterable[Note], max_chars: int) -> list[Note]:
-    kept: list[Note] = []
+    fitting: list[Note] = []
     for note in notes:
         max_chars -= len(note.text)
         if max_chars >= 0:
-            kept.append(note)
-    return kept
+            fitting.append(note)
+    return fitting
 
 
 def _render(note: Note) -> str:

@@ -46,9 +46,9 @@ def _headers(key: str | None) -> dict[str, str]:
         return {**headers, "authorization": key}
     if not key.startswith(_FROM_SIGN_IN):
         return {**headers, "x-api-key": key}
-    allowed = {"anthropic-dangerous-direct-browser-access": "true"}
+    browser_header = {"anthropic-dangerous-direct-browser-access": "true"}
     beta = {"anthropic-beta": "oauth-2025-04-20"}
-    return {**headers, **allowed, **beta, "authorization": f"Bearer {key}"}
+    return {**headers, **browser_header, **beta, "authorization": f"Bearer {key}"}
 
 
 def _body(call: Call) -> Json:
@@ -112,9 +112,9 @@ def _render_tool(function: Json) -> Json:
         # JSON Schema's old name of `$defs`, the only one that the API knows.
         schema = json.loads(json.dumps(schema).replace('"#/definitions/', '"#/$defs/'))
         schema["$defs"] = {**schema.pop("definitions"), **schema.get("$defs", {})}
-    accepted = {name: schema[name] for name in _SCHEMA if name in schema}
+    schema_part = {name: schema[name] for name in _SCHEMA if name in schema}
     about = {name: function[name] for name in ("name", "description") if name in function}
-    return {"type": "custom", **about, "input_schema": accepted}
+    return {"type": "custom", **about, "input_schema": schema_part}
 
 
 def _system(message: Json) -> list[Json] | None:

@@ -33,10 +33,10 @@ class Patience:
 
         Keep-alives are no pieces, so whoever waits has to ask again before each wait.
         """
-        left = min(self._end, self._next) - time.monotonic()
-        if left <= 0:
+        seconds = min(self._end, self._next) - time.monotonic()
+        if seconds <= 0:
             raise self.error()
-        return left
+        return seconds
 
     def error(self) -> NetworkError:
         """Return the error for the deadline that comes, or came, first."""

@@ -100,8 +100,8 @@ def find_capabilities(
         "supports_function_calling": settings.native_tool_calling,
         "supports_vision": settings.sees_images,
     }
-    wanted = {name: value for name, value in own.items() if value is not None}
-    entry = {**(table[key] if key else {}), **(live or {}), **wanted}
+    own_values = {name: value for name, value in own.items() if value is not None}
+    entry = {**(table[key] if key else {}), **(live or {}), **own_values}
     quirks = _quirks(settings, entry)
     window = entry.get("max_input_tokens") or entry.get("max_tokens")
     return Capabilities(
@@ -153,8 +153,8 @@ def _find_api(settings: LLMSettings, entry: Json) -> Api:
 
 def edits_by_patch(settings: LLMSettings) -> bool:
     """Decide by the setting or the model's name alone, since litellm may not be loaded yet."""
-    wanted = settings.edits_by_patch
-    return _family(settings).edits_by_patch if wanted is None else wanted
+    setting = settings.edits_by_patch
+    return _family(settings).edits_by_patch if setting is None else setting
 
 
 def _family(settings: LLMSettings) -> Quirks:
@@ -224,10 +224,10 @@ def read_live_metadata(settings: LLMSettings) -> Json:
 def served_models(settings: LLMSettings) -> Sequence[str] | None:
     """Return the names that the endpoint lists, or None if it has no list."""
     try:
-        listed = _List.model_validate(_read_list(settings)).data
+        models = _List.model_validate(_read_list(settings)).data
     except (OSError, HTTPException, ValueError):
         return None
-    return [name for name in map(_id_of, listed) if name]
+    return [name for name in map(_id_of, models) if name]
 
 
 def _read_list(settings: LLMSettings) -> object:
@@ -239,9 +239,9 @@ def _read_list(settings: LLMSettings) -> object:
     end = time.monotonic() + _PATIENCE_S
 
     def left_s() -> float:
-        if (left := end - time.monotonic()) <= 0:
+        if (seconds := end - time.monotonic()) <= 0:
             raise TimeoutError
-        return left
+        return seconds
 
     with (
         Waiter(CancelToken(), left_s) as waiter,
@@ -257,11 +257,11 @@ def _read_list(settings: LLMSettings) -> object:
     return json.loads(body)
 
 
-def parse_models(listed: object, model: str) -> Json:
+def parse_models(data: object, model: str) -> Json:
     """Find `model`, named with or without its provider. Raises `ValueError` for another form."""
     names = {model, model.partition("/")[2], model.rpartition("/")[2]}
-    found = (each for each in _List.model_validate(listed).data if _id_of(each) in names)
-    its = _ListedModel.model_validate(next(found, dict[str, object]()))
+    models = (each for each in _List.model_validate(data).data if _id_of(each) in names)
+    its = _ListedModel.model_validate(next(models, dict[str, object]()))
     # A server may send null, 0 or -1 for a window that it does not know.
     windows = (its.loaded, its.configured, its.served, its.trained)
     entry = {

@@ -49,11 +49,11 @@ def _body(call: Call) -> Json:
 
 def _for_provider(fields: Json, provider: Provider, call: Call) -> Json:
     """Change what this provider takes otherwise than OpenAI."""
-    refused = provider.leaves_out
-    body = _without(fields, refused)
+    fields_left_out = provider.leaves_out
+    body = _without(fields, fields_left_out)
     body["messages"] = [_sent(message, call.can.rules) for message in body["messages"]]
-    if "tools" in body and refused:
-        body["tools"] = [_with_schema_without(tool, refused) for tool in body["tools"]]
+    if "tools" in body and fields_left_out:
+        body["tools"] = [_with_schema_without(tool, fields_left_out) for tool in body["tools"]]
     if body.get("tool_choice") == "required":
         body["tool_choice"] = provider.required
     reasons = call.can.reasons

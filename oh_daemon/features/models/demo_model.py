@@ -47,8 +47,10 @@ class DemoModel:
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
         """Answer with the next step of the script, at reading speed. It writes no titles."""
         if request.purpose is not None:
-            said = "I am the demo model, a script without any AI." * (request.purpose == "ask")
-            return ModelAnswer(text=said, finish_reason="stop", model=self.name)
+            reply_text = "I am the demo model, a script without any AI." * (
+                request.purpose == "ask"
+            )
+            return ModelAnswer(text=reply_text, finish_reason="stop", model=self.name)
         task, results = _since_the_task(request.messages)
         script = _fix_the_price if "RULES.md" in task else _look_around
         text, tool, args = script(results)
@@ -90,9 +92,9 @@ def _fix_the_price(results: list[str]) -> Step:
         case 1:
             return "First I want to see it fail.", "terminal", run_tests
         case 2:
-            found = "One test fails." if "1 failed" in results[1] else "Nothing fails."
+            finding = "One test fails." if "1 failed" in results[1] else "Nothing fails."
             args = {"command": "view", "path": "RULES.md"}
-            return f"{found} What is the rule?", "edit", args
+            return f"{finding} What is the rule?", "edit", args
         case 3:
             return "And the code?", "edit", {"command": "view", "path": "prices.py"}
         case 4:
@@ -107,7 +109,7 @@ def _fix_the_price(results: list[str]) -> Step:
 
 def _fix(rules: str, code: str) -> Step:
     percent, factor = _find(r"(\d+) % off", rules), _find(r"cents \* (\d+) // 100", code)
-    unsaved = ", unsaved as it is" if _UNSAVED in rules else ""
+    state_note = ", unsaved as it is" if _UNSAVED in rules else ""
     args = {
         "command": "replace",
         "path": "prices.py",
@@ -115,7 +117,7 @@ def _fix(rules: str, code: str) -> Step:
         "new_text": f"cents * {100 - percent} // 100",
         "summary": "Apply the discount of RULES.md",
     }
-    return f"The rule says {percent} % off{unsaved}; the code keeps {factor} %.", "edit", args
+    return f"The rule says {percent} % off{state_note}; the code keeps {factor} %.", "edit", args
 
 
 def _tick_off(last_run: str) -> Step:
@@ -130,15 +132,15 @@ def _summary(results: list[str]) -> str:
             "The test does not pass, and I know no other way: I am the demo model, a script "
             "without any AI."
         )
-    fixed = "The discount in prices.py now follows RULES.md"
+    summary = "The discount in prices.py now follows RULES.md"
     if _UNSAVED in results[2]:
-        return f"{fixed} as you have it open. The tests pass. I left RULES.md unsaved, as it was."
-    return f"{fixed}. The tests pass."
+        return f"{summary} as you have it open. The tests pass. I left RULES.md unsaved, as it was."
+    return f"{summary}. The tests pass."
 
 
 def _find(pattern: str, text: str) -> int:
-    found = re.search(pattern, text)
-    return int(found.group(1)) if found else 0
+    match = re.search(pattern, text)
+    return int(match.group(1)) if match else 0
 
 
 def _look_around(results: list[str]) -> Step:

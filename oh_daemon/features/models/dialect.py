@@ -95,8 +95,8 @@ class Call:
         needs_thinking = self.can.quirks.needs_thinking_in_loop
         if needs_thinking and lacks_thinking(self.request.messages, self.settings.model):
             return None
-        asked = self.request.effort
-        return asked if asked in efforts_in(self.can.row) else self.settings.reasoning_effort
+        effort = self.request.effort
+        return effort if effort in efforts_in(self.can.row) else self.settings.reasoning_effort
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +159,13 @@ class EncodedMessages:
         if len(before) <= len(messages) and all(map(is_, before, messages)):
             # The last run may go on.
             n_same = max(len(self._pieces) - 1, 0)
-        known = {piece.start: piece for piece in self._pieces[n_same:]}
+        pieces_by_start = {piece.start: piece for piece in self._pieces[n_same:]}
         begin = self._pieces[n_same].start if n_same else 1
         pieces, bounds = self._pieces[:n_same], _bounds(messages, begin)
         places = {bound: n for n, bound in enumerate(bounds)}
         n = 0
         while n < len(bounds) - 1:
-            start, earlier = bounds[n], known.get(bounds[n])
+            start, earlier = bounds[n], pieces_by_start.get(bounds[n])
             end = earlier.end if earlier else 0
             if end not in places:
                 end, earlier = bounds[max(min(n + _MOST_RUNS, len(bounds) - 2), n + 1)], None

@@ -82,10 +82,10 @@ def explain(failure: Failure, settings: LLMSettings) -> e.ModelError:
         )
     if status is None or (_is_transient(status) and _UNREACHABLE.search(text)):
         return _unreachable_at(where, detail)
-    kind, said, hint = _meaning(status)
+    kind, message, hint = _meaning(status)
     is_worth_it = _is_transient(status) or (kind is e.RateLimitError and not _NO_QUOTA.search(text))
     return kind(
-        said.format(where=where, model=settings.model, status=status, detail=detail),
+        message.format(where=where, model=settings.model, status=status, detail=detail),
         retryable=is_worth_it,
         retry_after_s=_retry_after_s(failure.headers or {}),
         http_status=status,
@@ -112,12 +112,12 @@ def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
     message = "{where} answered HTTP {status}: {detail}"
     match status:
         case 401 | 403:
-            refused = "{where} refuses the key for {model!r} (HTTP {status}): {detail}"
+            refusal = "{where} refuses the key for {model!r} (HTTP {status}): {detail}"
             hint = (
                 "set the key in your editor, or the provider's variable, such as OPENAI_API_KEY, "
                 "or run `oh-daemon login`"
             )
-            return e.AuthRequiredError, refused, hint
+            return e.AuthRequiredError, refusal, hint
         case 404:
             unknown = "{where} does not serve {model!r}: {detail}"
             return e.ModelUnavailableError, unknown, "check the settings `model` and `llm.baseUrl`"
@@ -128,8 +128,8 @@ def _meaning(status: int) -> tuple[type[e.ModelError], str, str | None]:
         case _ if _is_transient(status):
             return e.NetworkError, message, None
         case _ if status < HTTPStatus.BAD_REQUEST:
-            moved = "redirects are not followed; set `llm.baseUrl` to the final address"
-            return e.ModelUnavailableError, message, moved
+            redirect = "redirects are not followed; set `llm.baseUrl` to the final address"
+            return e.ModelUnavailableError, message, redirect
         case _:
             return e.ModelError, message, "check the settings `model` and `llm`"
 
@@ -140,17 +140,17 @@ def unreachable(message: str, hint: str | None = None) -> e.NetworkError:
 
 
 def _unreachable_at(where: str, detail: str) -> e.NetworkError:
-    tried = _HOST.match(detail)
-    if tried is None:
+    match = _HOST.match(detail)
+    if match is None:
         return unreachable(f"the connection to {where} broke: {detail}")
     message = f"{where} cannot be reached: {detail[0].lower()}{detail[1:]}"
     if "certificate" in detail:
         return unreachable(message, "name a file with its authority's certificate in SSL_CERT_FILE")
-    meant = urlsplit(where)
-    port = meant.port or {"http": 80, "https": 443}.get(meant.scheme)
-    if port is not None and tried.groups() != (meant.hostname, str(port)):
+    address = urlsplit(where)
+    port = address.port or {"http": 80, "https": 443}.get(address.scheme)
+    if port is not None and match.groups() != (address.hostname, str(port)):
         proxy = "that is the proxy in HTTPS_PROXY, HTTP_PROXY or ALL_PROXY"
-        return unreachable(message, f"{proxy}; NO_PROXY={meant.hostname} goes past it")
+        return unreachable(message, f"{proxy}; NO_PROXY={address.hostname} goes past it")
     return unreachable(message)
 
 
@@ -164,8 +164,8 @@ def not_a_stream(content_type: str, body: str, settings: LLMSettings) -> e.Model
 
 
 def no_responses(settings: LLMSettings) -> e.ModelError:
-    said = f"no Responses API is known for {settings.model}"
-    return e.ModelError(said, hint="set `llm.api` to `chat`, or leave it out")
+    message = f"no Responses API is known for {settings.model}"
+    return e.ModelError(message, hint="set `llm.api` to `chat`, or leave it out")
 
 
 def _is_transient(status: int) -> bool:
@@ -178,13 +178,13 @@ def _detail(text: str, settings: LLMSettings) -> str:
     while match := _PREFIX.match(text):
         text = text[match.end() :]
     # Some libraries show a body as Python writes bytes.
-    if found := _BYTES.search(text):
+    if bytes_match := _BYTES.search(text):
         with suppress(SyntaxError):
-            text = literal_eval(found[0]).decode("utf-8", "replace")
+            text = literal_eval(bytes_match[0]).decode("utf-8", "replace")
     # In {"error": {"message": "...", ...}}, people want to read the message.
-    if found := _JSON_MESSAGE.search(text):
+    if bytes_match := _JSON_MESSAGE.search(text):
         with suppress(ValueError):
-            text = well_formed(loads(found[1], strict=False))
+            text = well_formed(loads(bytes_match[1], strict=False))
     if _PAGE.match(text):
         text = _MARKUP.sub(" ", text)
     for pattern, instead in _OF_LIBRARIES:

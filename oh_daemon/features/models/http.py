@@ -80,10 +80,10 @@ class Pool:
                 usable.append(entry)
             else:
                 entry[1].close()
-        taken = usable.pop()[1] if usable else None
+        connection = usable.pop()[1] if usable else None
         with self._lock:
             self._idle += usable
-        return taken
+        return connection
 
     def give(self, route: _Route, sock: socket.socket) -> None:
         with self._lock:
@@ -153,12 +153,12 @@ def request(
     fields = {"host": host, "accept-encoding": "identity", **headers}
     if route.is_forwarded:
         fields |= _login(urlsplit(route.proxy or ""))
-    sent = _Sent(method, target, fields, body)
+    message = _Sent(method, target, fields, body)
     # To a connection that rests, nobody has said where it leads.
-    if permit is None and (rested := _pool().take(route)) is not None:
+    if permit is None and (connection := _pool().take(route)) is not None:
         with suppress(ConnectionError, ssl.SSLEOFError):
-            return _exchange(route, rested, sent, waiter)
-    return _exchange(route, _open(route, waiter, permit), sent, waiter)
+            return _exchange(route, connection, message, waiter)
+    return _exchange(route, _open(route, waiter, permit), message, waiter)
 
 
 def bearer_headers(key: str | None) -> dict[str, str]:
@@ -262,19 +262,19 @@ def _open(route: _Route, waiter: Waiter, permit: Permit | None) -> socket.socket
 def _permit_through_proxy(route: _Route, waiter: Waiter, permit: Permit) -> None:
     """Ask with what the name means here; what only the proxy can look up is left to it."""
     try:
-        found = addresses_of(route.host, route.port, waiter)
+        addresses = addresses_of(route.host, route.port, waiter)
     except (OSError, UnicodeError):
         waiter.check()
         return
-    permit([str(address[0]) for *_, address in found])
+    permit([str(address[0]) for *_, address in addresses])
 
 
 def _open_tunnel(sock: socket.socket, route: _Route, proxy: SplitResult, waiter: Waiter) -> None:
     """Ask the proxy to pass everything on (RFC 9110, section 9.3.6)."""
     host = f"[{route.host}]" if ":" in route.host else route.host
     target = f"{host}:{route.port}"
-    asked = _Sent("CONNECT", target, {"host": target, **_login(proxy)}, None)
-    answer = _ask(_Wire(sock, waiter), asked)
+    message = _Sent("CONNECT", target, {"host": target, **_login(proxy)}, None)
+    answer = _ask(_Wire(sock, waiter), message)
     if answer.status != HTTPStatus.OK:
         reason = f"{answer.status} {answer.reason}"
         raise CannotConnectError(proxy.hostname or "", proxy.port or _PORTS["http"], reason)

@@ -70,8 +70,10 @@ def _explained(messages: Iterator[Json], settings: LLMSettings) -> Iterator[Json
         if "failure" in message:
             raise explain(Failure(**message["failure"]), settings)
         if "bug" in message:
-            said = f"litellm could not make this call to {settings.model!r}: {message['bug']}"
-            raise ModelError(said, hint="the log of the daemon says where it broke")
+            explanation = (
+                f"litellm could not make this call to {settings.model!r}: {message['bug']}"
+            )
+            raise ModelError(explanation, hint="the log of the daemon says where it broke")
         yield message
 
 

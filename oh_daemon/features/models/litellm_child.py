@@ -44,9 +44,9 @@ def main(parent: int) -> None:
         out.flush()
 
     loop = asyncio.new_event_loop()
-    take = partial(loop.call_soon_threadsafe, Serving(loop, tell).take)
+    accept = partial(loop.call_soon_threadsafe, Serving(loop, tell).take)
     # It reads during the import, too, and so sees that the daemon has ended.
-    threading.Thread(target=_read_all, args=(take,), name="requests", daemon=True).start()
+    threading.Thread(target=_read_all, args=(accept,), name="requests", daemon=True).start()
     load_litellm()
     loop.run_forever()
 
@@ -58,18 +58,18 @@ def _end_with(parent: int) -> None:
         os._exit(0)
 
 
-def _read_all(take: Callable[[Json], object]) -> None:
+def _read_all(accept: Callable[[Json], object]) -> None:
     for line in sys.stdin.buffer:
-        take(json.loads(line))
+        accept(json.loads(line))
     os._exit(0)
 
 
 class Serving:
     """The requests that are being answered. Only for the thread of `loop`."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, tell: Callable[[Json], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, report: Callable[[Json], None]) -> None:
         self._loop = loop
-        self._tell = tell
+        self._tell = report
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def take(self, message: Json) -> None:
@@ -120,12 +120,12 @@ def _has_responses(provider: str, fields: Json) -> bool:
 
 def _provider_of(fields: Json) -> str:
     """Return litellm's name for whoever serves the model."""
-    found = load_litellm().get_llm_provider(
+    provider = load_litellm().get_llm_provider(
         fields["model"],
         custom_llm_provider=fields.get("custom_llm_provider"),
         api_base=fields.get("api_base"),
     )
-    return str(found[1])
+    return str(provider[1])
 
 
 def _own(provider: str, request: Json) -> Json:

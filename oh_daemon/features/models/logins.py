@@ -75,10 +75,10 @@ class Logins:
 
     def remove(self, provider: str | None = None) -> tuple[str, ...]:
         """Remove one login, or all; return whose they were. Raises `UserError`."""
-        rest = {} if provider is None else self._without(provider)
-        names = tuple(name for name in self.all() if name not in rest)
+        remaining = {} if provider is None else self._without(provider)
+        names = tuple(name for name in self.all() if name not in remaining)
         if names:
-            self._change(rest)
+            self._change(remaining)
         return names
 
     def _change(self, logins: Mapping[str, Login]) -> None:
@@ -121,8 +121,8 @@ def _login(provider: str, entry: Any) -> Login | None:
     """Return the login in an entry of the file, or None if it is none."""
     match entry:
         case {"model": str(model), **more}:
-            given = {field: more.get(name) for field, name in _NAMES.items() if name in more}
-            is_valid = all(isinstance(value, str) for value in given.values())
-            return Login(provider, model, **given) if is_valid else None
+            fields = {field: more.get(name) for field, name in _NAMES.items() if name in more}
+            is_valid = all(isinstance(value, str) for value in fields.values())
+            return Login(provider, model, **fields) if is_valid else None
         case _:
             return None

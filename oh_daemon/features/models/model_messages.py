@@ -38,23 +38,33 @@ def prepare_messages(
 
     `is_start` and `is_end` say whether these are the first and the last of a request.
     """
-    prepared = [_with_thinking(message, model, can) for message in taken_by(messages, can)]
+    prepared_messages = [_with_thinking(message, model, can) for message in taken_by(messages, can)]
     if not can.quirks.takes_images_in_results:
-        prepared = list(_with_images_after(prepared))
-    if can.quirks.wants_cache_marks and prepared:
+        prepared_messages = list(_with_images_after(prepared_messages))
+    if can.quirks.wants_cache_marks and prepared_messages:
         # The system prompt (and the tools before it) stays the same, and the last message ends the
         # next prefix. A mark at the previous step's end finds its cache even after a long answer.
-        answers = [n for n, message in enumerate(prepared) if message["role"] == "assistant"]
-        last = {len(prepared) - 1, *(n - 1 for n in answers[-1:] if n)} if is_end else set[int]()
+        answers = [
+            n for n, message in enumerate(prepared_messages) if message["role"] == "assistant"
+        ]
+        last = (
+            {len(prepared_messages) - 1, *(n - 1 for n in answers[-1:] if n)}
+            if is_end
+            else set[int]()
+        )
         for n in last | ({0} if is_start else set[int]()):
-            prepared[n] = _with_cache_mark(prepared[n])
-    return prepared
+            prepared_messages[n] = _with_cache_mark(prepared_messages[n])
+    return prepared_messages
 
 
 def taken_by(messages: Sequence[Json], can: Capabilities) -> list[Json]:
     """Do what every dialect needs: ids that the model accepts, and images only if it sees them."""
-    taken = [_with_call_ids(message, can) for message in messages]
-    return taken if can.sees_images else [_without_images(message, _UNSEEN) for message in taken]
+    messages_with_ids = [_with_call_ids(message, can) for message in messages]
+    return (
+        messages_with_ids
+        if can.sees_images
+        else [_without_images(message, _UNSEEN) for message in messages_with_ids]
+    )
 
 
 def own_thinking(message: Json, model: str) -> Json | None:
@@ -147,8 +157,8 @@ def _without_images(message: Json, note: str) -> Json:
     content = message.get("content")
     if isinstance(content, str | None):
         return message
-    named = [text_part(note) if p["type"] == "image_url" else p for p in parts_of(content)]
-    return {**message, "content": plain_content(named)}
+    parts = [text_part(note) if p["type"] == "image_url" else p for p in parts_of(content)]
+    return {**message, "content": plain_content(parts)}
 
 
 def _with_cache_mark(message: Json) -> Json:
@@ -156,8 +166,8 @@ def _with_cache_mark(message: Json) -> Json:
     if not content:
         return message
     parts = parts_of(content)
-    marked = {**parts[-1], "cache_control": {"type": "ephemeral"}}
-    return {**message, "content": [*parts[:-1], marked]}
+    marked_part = {**parts[-1], "cache_control": {"type": "ephemeral"}}
+    return {**message, "content": [*parts[:-1], marked_part]}
 
 
 _CALL, _CALL_END, _RESULT = "<tool_call>", "</tool_call>", "<tool_result"
@@ -199,13 +209,13 @@ def in_text(messages: Sequence[Json], tools: Sequence[Json]) -> list[Json]:
     for message in messages:
         for call in message.get("tool_calls", ()):
             names[call["id"]] = call["function"]["name"]
-        rendered = _render(message, names)
-        if text_messages and text_messages[-1]["role"] == rendered["role"] == "user":
-            rendered = joined(text_messages.pop(), rendered)
-        text_messages.append(rendered)
+        text = _render(message, names)
+        if text_messages and text_messages[-1]["role"] == text["role"] == "user":
+            text = joined(text_messages.pop(), text)
+        text_messages.append(text)
     if tools:
-        described = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
-        how: Json = {"role": "system", "content": "\n".join([_HOW, *described])}
+        schemas = (json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
+        how: Json = {"role": "system", "content": "\n".join([_HOW, *schemas])}
         has_prompt = bool(text_messages) and text_messages[0]["role"] == "system"
         text_messages[:1] = (
             [joined(text_messages[0], how)] if has_prompt else [how, *text_messages[:1]]
@@ -222,8 +232,8 @@ def _render(message: Json, names: dict[str, str]) -> Json:
     if "tool_calls" not in message:
         return message
     calls = "\n".join(_render_call(call["function"]) for call in message["tool_calls"])
-    kept = {key: value for key, value in message.items() if key != "tool_calls"}
-    return {**kept, "content": f"{message['content'] or ''}\n{calls}".lstrip()}
+    fields = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**fields, "content": f"{message['content'] or ''}\n{calls}".lstrip()}
 
 
 def _render_call(function: Json) -> str:
@@ -276,8 +286,8 @@ def read_answer(answer: ModelAnswer, tools: Sequence[Json] = ()) -> ModelAnswer:
         if mark[0] == _RESULT:
             rest = ""
         elif mark[0] == _THINK:
-            thought, _, rest = rest.partition(_THINK_END)
-            thoughts.append(thought)
+            thinking, _, rest = rest.partition(_THINK_END)
+            thoughts.append(thinking)
         else:
             call, after = _read_call(rest)
             # Without JSON it may be a call in the form of the model's own training.
@@ -316,5 +326,5 @@ def _read_call(rest: str) -> tuple[ToolCall, str]:
         case {"name": str(name)}:
             return ToolCall("", name, json.dumps(value.get("arguments", {}))), rest
         case _:
-            found = _NAME.search(body)
-            return ToolCall("", found[1] if found else "", body), rest
+            match = _NAME.search(body)
+            return ToolCall("", match[1] if match else "", body), rest

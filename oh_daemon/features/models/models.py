@@ -118,9 +118,9 @@ class Models:
 
         Keys in the environment come first, then the newest login.
         """
-        chosen = self._settings().model
-        if chosen:
-            return chosen
+        model_name = self._settings().model
+        if model_name:
+            return model_name
         models = [model for key, model in PROVIDERS.items() if self.variables.get(key)]
         return next(iter([*models, *self._login_models]), None)
 
@@ -137,8 +137,8 @@ class Models:
         settings = now.model_copy(update={"llm": {**llm, "baseUrl": base_url}, "profiles": {}})
         keys = {own: self.variables.get(own, "")}
         models = Models(lambda: settings, keys, own=self._own, logins=self._logins)
-        asked = now.profiles[name].model if name in now.profiles else name
-        return Models(Settings, {}, self._on_key, {name: models.llm_of(asked)})
+        model_name = now.profiles[name].model if name in now.profiles else name
+        return Models(Settings, {}, self._on_key, {name: models.llm_of(model_name)})
 
     @property
     def logins(self) -> Mapping[str, Login]:
@@ -261,8 +261,8 @@ class Models:
         if self._own is not None:
             if isinstance(llm := self._own.get(name), LLMSettings):
                 return llm
-            known = ", ".join(map(repr, (*self._own, *settings.routers)))
-            raise ModelUnavailableError(f"this agent has no model {name!r}; it has {known}")
+            names = ", ".join(map(repr, (*self._own, *settings.routers)))
+            raise ModelUnavailableError(f"this agent has no model {name!r}; it has {names}")
         profile = settings.profiles.get(name)
         try:
             llm = profile.llm_over(settings.llm) if profile else llm_settings(settings, name)
@@ -312,27 +312,31 @@ class Models:
             return settings
         row = ROWS.get(login.provider)
         keys, addresses = ((*row.keys_in, *row.tokens_in), row.addresses_in) if row else ((), ())
-        others = {self.variables.get(name) for name in addresses} - {None, "", login.base_url}
-        if others or any(map(self.variables.get, keys)):
+        other_addresses = {self.variables.get(name) for name in addresses} - {
+            None,
+            "",
+            login.base_url,
+        }
+        if other_addresses or any(map(self.variables.get, keys)):
             return settings
         try:
             key = login.find_key()
         except UserError as exc:
             raise AuthRequiredError(exc.message, hint=exc.hint) from exc
-        reached = {"api_key": SecretStr(key) if key else None, "base_url": login.base_url}
-        return settings.model_copy(update=reached)
+        fields = {"api_key": SecretStr(key) if key else None, "base_url": login.base_url}
+        return settings.model_copy(update=fields)
 
     def listed(self) -> tuple[ModelInfo, ...]:
         """List what can be chosen: the user's profiles and routers first, then models."""
         settings, default = self._settings(), self.default_name()
         own = [*([default] if default else []), *self._login_models]
         models = dict.fromkeys([*own, *settings.models, *PROVIDERS.values(), DEMO.name])
-        composed = (
+        all_models = (
             *(ModelInfo(id=n, label=n, kind="profile", available=True) for n in settings.profiles),
             *(ModelInfo(id=n, label=n, kind="router", available=True) for n in settings.routers),
         )
-        names = {info.id for info in composed}
-        return (*composed, *(self._info(name, default) for name in models if name not in names))
+        names = {info.id for info in all_models}
+        return (*all_models, *(self._info(name, default) for name in models if name not in names))
 
     def _info(self, name: str, default: str | None) -> ModelInfo:
         key = next((key for key, model in PROVIDERS.items() if model == name), None)

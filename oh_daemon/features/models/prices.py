@@ -49,11 +49,11 @@ class PackagedTable(Mapping[str, Json]):
 def _read_entry(file: Path, key: str) -> Json | None:
     """Find the name with an object behind it: not all entries are indented alike."""
     head = re.compile(re.escape(json.dumps(key)).encode() + rb"\s*:\s*(?=\{)")
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        found = head.search(text)
-        if found is None:
+    with file.open("rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        match = head.search(text)
+        if match is None:
             return None
-        rest = text[found.end() : found.end() + _MAX_ENTRY_BYTES]
+        rest = text[match.end() : match.end() + _MAX_ENTRY_BYTES]
         entry: Json = json.JSONDecoder().raw_decode(rest.decode("utf-8", "replace"))[0]
     # Otherwise it is a part of an entry, or one that is no model.
     return entry if "litellm_provider" in entry or key == RULES else None
@@ -86,14 +86,14 @@ def cost_usd(entry: Json, usage: Usage, now: datetime) -> float | None:
         return None
     per_input, per_output = rates[_INPUT], rates.get(_OUTPUT, 0.0)
     per_read = rates.get(_READ, per_input * _CACHED_SHARE.get(entry["litellm_provider"], 1))
-    read, written = usage.cache_read_tokens, usage.cache_write_tokens
-    reasoned = min(usage.reasoning_tokens, usage.output_tokens)
+    read, cache_write = usage.cache_read_tokens, usage.cache_write_tokens
+    n_reasoning = min(usage.reasoning_tokens, usage.output_tokens)
     return (
-        max(usage.input_tokens - read - written, 0) * per_input
+        max(usage.input_tokens - read - cache_write, 0) * per_input
         + read * per_read
-        + written * rates.get(_WRITE, per_input)
-        + (usage.output_tokens - reasoned) * per_output
-        + reasoned * rates.get(_REASONING, per_output)
+        + cache_write * rates.get(_WRITE, per_input)
+        + (usage.output_tokens - n_reasoning) * per_output
+        + n_reasoning * rates.get(_REASONING, per_output)
     )
 
 
@@ -101,11 +101,11 @@ def _rates(entry: Json, prompt: int, now: datetime) -> Mapping[str, float]:
     """Return the prices per token of a prompt of this length; the later ones replace the others."""
     ranges = sorted(entry.get("tiered_pricing") or (), key=lambda tier: tier["range"])
     tier = next((tier for tier in ranges if prompt <= tier["range"][1]), (ranges or [None])[-1])
-    reduced: Json = entry.get("off_peak_pricing") or {}
+    off_peak: Json = entry.get("off_peak_pricing") or {}
     return {
         **_named(tier or entry),
         **dict(_above(entry, prompt)),
-        **(_named(reduced) if _is_off_peak(reduced, now) else {}),
+        **(_named(off_peak) if _is_off_peak(off_peak, now) else {}),
     }
 
 
@@ -115,13 +115,13 @@ def _named(prices: Json) -> Mapping[str, float]:
 
 def _above(entry: Json, prompt: int) -> Iterator[tuple[str, float]]:
     """Yield the prices for prompts above a limit that this one exceeds, the highest limit last."""
-    found = [
+    tiers = [
         (_limit(match), match[1], entry[match[0]])
         for match in map(_ABOVE.fullmatch, entry)
         if match
     ]
     inclusive = entry["litellm_provider"] in _FROM_THE_LIMIT_ON
-    for limit, name, price in sorted(found):
+    for limit, name, price in sorted(tiers):
         if prompt > limit or (inclusive and prompt == limit):
             yield name, price
 
@@ -130,9 +130,9 @@ def _limit(match: re.Match[str]) -> int:
     return int(match[2]) * (1000 if match[3] else 1)
 
 
-def _is_off_peak(reduced: Json, now: datetime) -> bool:
+def _is_off_peak(off_peak: Json, now: datetime) -> bool:
     """Return whether one of the windows is open; some are for certain days of the week only."""
-    for window in reduced.get("windows") or ():
+    for window in off_peak.get("windows") or ():
         hours: str | list[str] = window["hours_utc"]
         if now.isoweekday() in window.get("weekdays", range(1, 8)):
             each = [hours] if isinstance(hours, str) else hours
@@ -171,10 +171,13 @@ def read_usage(raw: Json | None, price: Price) -> Usage:
     is_whole = all(name in counts for name in _WHOLE)
     if not is_whole or not all(_is_count(n) for n in counts.values()):
         return Usage(requests=1)
-    reasoned = counts.get("reasoning_tokens", 0)
-    if reasoned and raw.get("total_tokens") == sum(map(counts.__getitem__, _WHOLE)) + reasoned:
+    n_reasoning = counts.get("reasoning_tokens", 0)
+    if (
+        n_reasoning
+        and raw.get("total_tokens") == sum(map(counts.__getitem__, _WHOLE)) + n_reasoning
+    ):
         # xAI counts them beside the output, whose price they have.
-        counts["output_tokens"] += reasoned
+        counts["output_tokens"] += n_reasoning
     usage = Usage(**counts, requests=1)
     amount = raw.get("cost")
     amount = amount if _is_amount(amount) else price(usage)

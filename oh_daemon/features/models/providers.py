@@ -60,8 +60,8 @@ class Provider:
 
     def address_for(self, settings: LLMSettings, environment: Mapping[str, str]) -> str:
         """Return where requests go, up to the dialect's own path."""
-        named = (settings.base_url, *map(environment.get, self.addresses_in), self.address)
-        address = next(filter(None, named)).rstrip("/")
+        addresses = (settings.base_url, *map(environment.get, self.addresses_in), self.address)
+        address = next(filter(None, addresses)).rstrip("/")
         return address if address.endswith(self.path) else address + self.path
 
     def missing_key(

@@ -38,11 +38,11 @@ def responses_fields(call: Call) -> Json:
     """Return the fields of a request but for the model's name and `extra_body`."""
     settings, can = call.settings, call.can
     limit = settings.max_output_tokens
-    known = {"effort": accepted_effort(call), "summary": can.reasons and "auto"}
+    reasoning_fields = {"effort": accepted_effort(call), "summary": can.reasons and "auto"}
     fields = {
         **render_request(call.messages, accepted_functions(call), settings.model, can),
         "tool_choice": call.tool_choice,
-        "reasoning": {name: value for name, value in known.items() if value} or None,
+        "reasoning": {name: value for name, value in reasoning_fields.items() if value} or None,
         **accepted_sampling(call),
         "max_output_tokens": limit and max(limit, _LEAST_OUTPUT),
         "prompt_cache_key": call.cache_key,
@@ -57,10 +57,10 @@ def render_request(
     """Return the fields of a request; those that are None are not to be sent."""
     messages = taken_by(messages, can)
     has_prompt = bool(messages) and messages[0]["role"] == "system"
-    rest = messages[1:] if has_prompt else messages
+    remaining = messages[1:] if has_prompt else messages
     return {
         "instructions": messages[0]["content"] if has_prompt else None,
-        "input": [item for message in rest for item in _render(message, model)],
+        "input": [item for message in remaining for item in _render(message, model)],
         "tools": [_render_tool(function) for function in functions] or None,
         "include": ["reasoning.encrypted_content"] if can.reasons is not False else None,
         "store": False,
@@ -182,11 +182,11 @@ class Reader:
         return {}
 
     def _end(self, response: Json) -> Json:
-        thought = any(item["type"] == "reasoning" for item in self._output)
+        has_thinking = any(item["type"] == "reasoning" for item in self._output)
         details: Json = response.get("incomplete_details") or {}
         # An incomplete answer has a reason; one that was cancelled has its status only.
         reason = details.get("reason") or response.get("status") or "completed"
-        end = delta_chunk(thinking_blocks=self._output if thought else [])
+        end = delta_chunk(thinking_blocks=self._output if has_thinking else [])
         end["choices"][0]["finish_reason"] = reason
         return {**end, "id": response.get("id"), "usage": _usage(response.get("usage"))}
 

@@ -35,8 +35,8 @@ class WithFallbacks(LikeModel):
 
     @property
     def traits(self) -> Traits:
-        first, *others = (model.traits for model in self._models)
-        windows = [traits.context_window for traits in others]
+        first, *other_traits = (model.traits for model in self._models)
+        windows = [traits.context_window for traits in other_traits]
         wider = any(each is None or each > (first.context_window or each) for each in windows)
         return replace(first, may_be_wider=wider)
 
@@ -53,23 +53,27 @@ class WithFallbacks(LikeModel):
             except ModelError as error:
                 if isinstance(error, ContextWindowExceededError):
                     # A smaller window would not help, but condensing will.
-                    candidates = [other for other in candidates if self._is_wider(other, n)]
+                    candidates = [
+                        candidate for candidate in candidates if self._is_wider(candidate, n)
+                    ]
                 else:
                     self._rests_until[n] = time.monotonic() + REST_S
                 if not candidates:
                     raise
-                following = self._models[candidates[0]].label
+                label = self._models[candidates[0]].label
                 n_models = len(self._models)
-                progress.on_retry(Retry(candidates[0] + 1, n_models, 0.0, error, model=following))
+                progress.on_retry(Retry(candidates[0] + 1, n_models, 0.0, error, model=label))
 
     def _awake(self) -> list[int]:
         now = time.monotonic()
-        found = [n for n, until in self._rests_until.items() if until <= now]
-        return found or list(self._rests_until)
+        awake = [n for n, until in self._rests_until.items() if until <= now]
+        return awake or list(self._rests_until)
 
-    def _is_wider(self, one: int, other: int) -> bool:
-        window, known = (self._models[each].traits.context_window for each in (one, other))
-        return window is not None and known is not None and window > known
+    def _is_wider(self, one: int, other_index: int) -> bool:
+        window, other_window = (
+            self._models[each].traits.context_window for each in (one, other_index)
+        )
+        return window is not None and other_window is not None and window > other_window
 
 
 class Routed:
@@ -142,13 +146,13 @@ class _Shape:
         )
 
     def fits(self, rule: RouteRule) -> bool:
-        holds = (
+        conditions = (
             rule.images in (None, self.has_images),
             rule.min_tokens is None or self.tokens >= rule.min_tokens,
             rule.purpose in (None, self.purpose),
             rule.contains is None or rule.contains.casefold() in self.text,
         )
-        return all(holds)
+        return all(conditions)
 
     def has_room_in(self, traits: Traits) -> bool:
         window = traits.context_window

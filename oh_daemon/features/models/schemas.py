@@ -30,9 +30,9 @@ def _with_regexes(node: Any) -> Any:
         return node
     fields = cast("Json", node)
     if isinstance(fields.get("patternProperties"), dict):
-        named: Json = fields["patternProperties"]
-        known = {pattern: each for pattern, each in named.items() if _is_regex(pattern)}
-        fields = {**fields, "patternProperties": known}
+        patterns: Json = fields["patternProperties"]
+        valid_patterns = {pattern: each for pattern, each in patterns.items() if _is_regex(pattern)}
+        fields = {**fields, "patternProperties": valid_patterns}
     return {
         name: value if name in _DATA else _with_regexes(value)
         for name, value in fields.items()
@@ -62,20 +62,22 @@ def _flat(schema: Any, root: Json, definitions: dict[str, Json | None]) -> Json 
             definitions[ref] = _flat(_definition(ref, root), root, definitions)
         return definitions[ref]
     unions = {name: fields[name] for name in _UNIONS if isinstance(fields.get(name), list)}
-    merged = {name: [_flat(each, root, definitions) for each in unions[name]] for name in unions}
-    branches = [branch for group in merged.values() for branch in group]
+    merged_unions = {
+        name: [_flat(each, root, definitions) for each in unions[name]] for name in unions
+    }
+    branches = [branch for group in merged_unions.values() for branch in group]
     if not branches:
         return fields
-    whole = [branch for branch in branches if branch is not None]
-    if len(whole) < len(branches):
+    branches_present = [branch for branch in branches if branch is not None]
+    if len(branches_present) < len(branches):
         return None
     properties: Json = {}
-    for branch in (*reversed(whole), fields):
+    for branch in (*reversed(branches_present), fields):
         properties |= branch.get("properties", {})
-    required = sorted({*fields.get("required", ()), *_required(merged)})
-    rest = {name: value for name, value in fields.items() if name not in _REFUSED_ON_TOP}
-    flat = {**rest, "type": "object", "properties": properties}
-    return {**flat, "required": required} if required else flat
+    required_names = sorted({*fields.get("required", ()), *_required(merged_unions)})
+    other_fields = {name: value for name, value in fields.items() if name not in _REFUSED_ON_TOP}
+    flat = {**other_fields, "type": "object", "properties": properties}
+    return {**flat, "required": required_names} if required_names else flat
 
 
 def _definition(ref: str, root: Json) -> Any:
@@ -84,12 +86,14 @@ def _definition(ref: str, root: Json) -> Any:
     return root.get(where, {}).get(name) if where in {"$defs", "definitions"} else None
 
 
-def _required(merged: dict[str, list[Json | None]]) -> set[str]:
+def _required(unions: dict[str, list[Json | None]]) -> set[str]:
     """Return what all of an `allOf` requires, and what every branch of another union does."""
     names = set[str]()
-    for union, branches in merged.items():
-        needed = [set[str](branch.get("required", ())) for branch in branches if branch]
-        if needed:
-            first, *others = needed
-            names |= first.union(*others) if union == "allOf" else first.intersection(*others)
+    for union, branches in unions.items():
+        names_by_branch = [set[str](branch.get("required", ())) for branch in branches if branch]
+        if names_by_branch:
+            first, *other_sets = names_by_branch
+            names |= (
+                first.union(*other_sets) if union == "allOf" else first.intersection(*other_sets)
+            )
     return names

@@ -83,10 +83,10 @@ Permit = Callable[[Sequence[str]], None]
 def connect(host: str, port: int, waiter: Waiter, permit: Permit | None = None) -> socket.socket:
     """Return a connection to the first address that answers. Raises `CannotConnectError`."""
     try:
-        found = addresses_of(host, port, waiter)
+        addresses = addresses_of(host, port, waiter)
         if permit is not None:
-            permit([str(address[0]) for *_, address in found])
-        return _first_of(found, waiter)
+            permit([str(address[0]) for *_, address in addresses])
+        return _first_of(addresses, waiter)
     except (OSError, UnicodeError) as exc:
         raise CannotConnectError(host, port, reason_of(exc)) from None
 
@@ -118,12 +118,12 @@ def addresses_of(host: str, port: int, waiter: Waiter) -> list[tuple[Any, ...]]:
 
 
 def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket:
-    rest, trying = list(addresses), dict[int, socket.socket]()
+    remaining, trying = list(addresses), dict[int, socket.socket]()
     code = errno.EADDRNOTAVAIL
     try:
-        while rest or trying:
-            if rest:
-                family, kind, protocol, _, address = rest.pop(0)
+        while remaining or trying:
+            if remaining:
+                family, kind, protocol, _, address = remaining.pop(0)
                 one = socket.socket(family, kind, protocol)
                 trying[one.fileno()] = one
                 one.setblocking(False)
@@ -131,7 +131,7 @@ def _first_of(addresses: list[tuple[Any, ...]], waiter: Waiter) -> socket.socket
                 if code not in (0, errno.EINPROGRESS):
                     trying.popitem()[1].close()
                     continue
-            for ready in _connected(trying, waiter, _STAGGER_S if rest else None):
+            for ready in _connected(trying, waiter, _STAGGER_S if remaining else None):
                 one = trying.pop(ready)
                 code = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if code == 0:

@@ -52,11 +52,11 @@ class ViewNetwork:
     def __init__(
         self,
         environment: Mapping[str, str],
-        tell: Callable[[str, Sequence[OpenPort]], None] = lambda _id, _ports: None,
+        report: Callable[[str, Sequence[OpenPort]], None] = lambda _id, _ports: None,
     ) -> None:
         """`environment` may name the user's own proxy; `tell` takes a conversation's open ports."""
         self._proxy = Proxy(self._decide, environment)
-        self._tell = tell
+        self._tell = report
         self.members: dict[Shells, HostConsent] = {}
         """Those who run commands in the view."""
         self._view: View | None = None
@@ -128,12 +128,12 @@ class ViewNetwork:
         consent = self.members.get(shells)
         if consent is None:
             return None
-        asked = consent.questions
-        if asked:
-            run_on_loop(_answered(asked), cancel)
-        late = ", ".join(each.host for each in asked if each.is_allowed)
-        allowed = f"[the user allowed {late}: load again what is missing]" if late else None
-        return "\n".join(filter(None, (consent.take_refused(), allowed))) or None
+        questions = consent.questions
+        if questions:
+            run_on_loop(_answered(questions), cancel)
+        late = ", ".join(each.host for each in questions if each.is_allowed)
+        notice = f"[the user allowed {late}: load again what is missing]" if late else None
+        return "\n".join(filter(None, (consent.take_refused(), notice))) or None
 
     def _listen_inside(self, port: int, serve: Callable[[Streams], Awaitable[None]]) -> None:
         if self._view is None:
@@ -159,13 +159,13 @@ class ViewNetwork:
         if consent is None:
             return "the conversation has ended"
         try:
-            found = await asyncio.to_thread(consent.settle, host, reach)
-            if not isinstance(found, HostQuestion):
-                return found
+            verdict = await asyncio.to_thread(consent.settle, host, reach)
+            if not isinstance(verdict, HostQuestion):
+                return verdict
             with suppress(DaemonError):
-                answer = await asyncio.wrap_future(found.answer)
-                return await asyncio.to_thread(consent.take, host, found, answer)
-            return await asyncio.to_thread(consent.take, host, found, None)
+                answer = await asyncio.wrap_future(verdict.answer)
+                return await asyncio.to_thread(consent.take, host, verdict, answer)
+            return await asyncio.to_thread(consent.take, host, verdict, None)
         except DaemonError as exc:
             return str(exc)
 
@@ -191,8 +191,8 @@ class ViewNetwork:
 
     def _show(self, ports: frozenset[int]) -> None:
         if ports != self._ports:
-            for gone in self._forwards.keys() - ports:
-                self._forwards.pop(gone)[0].close()
+            for closed_ports in self._forwards.keys() - ports:
+                self._forwards.pop(closed_ports)[0].close()
             self._ports = ports
             self._tell_all()
 
@@ -237,9 +237,9 @@ async def _serve_here(service: Host, streams: Streams) -> None:
     await relay(streams, await asyncio.open_connection(service.name, service.port))
 
 
-def _free_listener(preferred: int) -> socket.socket:
+def _free_listener(wanted_port: int) -> socket.socket:
     """Listen on this port, as pages may name it in their links, or on any other."""
-    for port in (preferred, 0):
+    for port in (wanted_port, 0):
         with suppress(OSError):
             return socket.create_server((_LOOPBACK, port))
     raise OSError(errno.EADDRINUSE, "no port of this machine is free")

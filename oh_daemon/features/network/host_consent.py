@@ -58,13 +58,13 @@ class HostConsent:
         self,
         journal: Journal,
         policy: Policy,
-        allowed: Callable[[], Sequence[str]],
+        hosts: Callable[[], Sequence[str]],
         registries: Callable[[], Sequence[str]],
     ) -> None:
         """`allowed` are the patterns of the setting, `registries` those of the user's tools."""
         self._journal = journal
         self._policy = policy
-        self._allowed = allowed
+        self._allowed = hosts
         self._registries = registries
         self._questions: dict[str, HostQuestion] = {}
         self._rejections: set[tuple[str, str | None]] = set()
@@ -97,18 +97,18 @@ class HostConsent:
 
     def take_refused(self) -> str | None:
         """Return a line for the model about the hosts that were refused since the last call."""
-        refused, self._refusals = self._refusals, {}
-        if not refused:
+        refusals, self._refusals = self._refusals, {}
+        if not refusals:
             return None
-        told = "; ".join(f"{host}: {why}" for host, why in refused.items())
-        return f"[no connection to {told}]"
+        reasons = "; ".join(f"{host}: {why}" for host, why in refusals.items())
+        return f"[no connection to {reasons}]"
 
     def settle(self, host: Host, reach: Reach) -> str | HostQuestion | None:
         """Return None if programs may connect, why not, or what the user is being asked."""
-        found = self._settled(host, reach)
-        if isinstance(found, str):
-            self._refusals[str(host)] = found
-        return found
+        verdict = self._settled(host, reach)
+        if isinstance(verdict, str):
+            self._refusals[str(host)] = verdict
+        return verdict
 
     def take(
         self, host: Host, question: HostQuestion, answer: plain.ApprovalResolved | None
@@ -122,8 +122,8 @@ class HostConsent:
         is_rejected = answer is not None and answer["by"] == "user"
         if is_rejected:
             self._rejections.add((key_of(question.subject), self._journal.state.turn_id))
-        said = answer.get("feedback") if answer else None
-        why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {said}" if said else "")
+        feedback = answer.get("feedback") if answer else None
+        why = (_REJECTED if is_rejected else _UNANSWERED) + (f": {feedback}" if feedback else "")
         self._refusals[str(host)] = why
         return why
 
@@ -140,8 +140,8 @@ class HostConsent:
         return self._ask(subject, host)
 
     def _is_allowed(self, host: Host, reach: Reach, subject: HostSubject) -> bool:
-        allowed, state = self._allowed(), self._journal.state
-        if is_named(host, allowed) or (subject.group and REGISTRIES in allowed):
+        hosts, state = self._allowed(), self._journal.state
+        if is_named(host, hosts) or (subject.group and REGISTRIES in hosts):
             return True
         if state.options_now["mode"] == "full" and (reach == "public" or subject.group):
             return True
@@ -172,17 +172,17 @@ class HostConsent:
             approval = self._approval(subject, host, cause)
             journal.append(e.ApprovalRequested(approval=approval))
             answer = journal.await_record(_answer_to(approval.id))
-            asked = self._questions[key] = HostQuestion(subject, answer)
+            question = self._questions[key] = HostQuestion(subject, answer)
             answer.add_done_callback(lambda _: self._questions.pop(key))
         journal.log.sync()
-        return asked
+        return question
 
     def _approval(self, subject: HostSubject, host: Host, cause: plain.ToolItem) -> Approval:
         what = f"the {subject.group}" if subject.group else str(host)
         where = ", whose address is not public" if subject.is_private else ""
         risk = "high" if subject.is_private else "medium"
-        said = cause["command"] if cause["kind"] == "command" else cause["title"]
-        why = f"`{clipped(first_line(said), 80)}` connects to {host}{where}"
+        text = cause["command"] if cause["kind"] == "command" else cause["title"]
+        why = f"`{clipped(first_line(text), 80)}` connects to {host}{where}"
         who = "commands" if cause["kind"] == "command" else "the browser and commands"
         intent = Intent(f"Let {who} connect to {what}?", subject, risk, (why,))
         options = approval_options(subject, risk, floor=False)
@@ -193,8 +193,8 @@ class HostConsent:
 def _cause_in(state: State) -> plain.ToolItem | None:
     """Return the command or browser call that runs, else the last, which may go on behind it."""
     calls = [item for item in reversed(state.items) if _is_cause(item)]
-    running = [call for call in calls if call["status"] == "running"]
-    return next(iter((*running, *calls)), None)
+    running_calls = [call for call in calls if call["status"] == "running"]
+    return next(iter((*running_calls, *calls)), None)
 
 
 def _is_cause(item: plain.Item) -> TypeGuard[plain.CommandItem | plain.ToolCallItem]:

@@ -51,13 +51,13 @@ class Proxy:
         """Serve one connection of a program."""
         try:
             request = await _request_of(streams[0])
-            others = await self._opened(request)
+            upstream_streams = await self._opened(request)
         except _Refusal as refusal:
             streams[1].write(_answer(refusal))
             return
         if request.scheme == "https":
             streams[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-        await relay(streams, others)
+        await relay(streams, upstream_streams)
 
     async def _opened(self, request: _Request) -> Streams:
         """Return a connection to what a program asked for, with its request sent."""
@@ -101,8 +101,8 @@ def _parse(head: bytes) -> _Request:
     name = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
     host = parse_host(f"{name}:{url.port or 80}")
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    kept = b"\r\n".join(each for each in rest.split(b"\r\n") if not _is_for_one_hop(each))
-    headers = f"Host: {url.netloc.rpartition('@')[2]}\r\nConnection: close\r\n".encode() + kept
+    header = b"\r\n".join(each for each in rest.split(b"\r\n") if not _is_for_one_hop(each))
+    headers = f"Host: {url.netloc.rpartition('@')[2]}\r\nConnection: close\r\n".encode() + header
     return _Request(
         host, "http", f"{method} {path} {version}", f"{method} {target} {version}", headers
     )
@@ -118,12 +118,12 @@ async def _addresses_of(host: Host, upstream: Upstream | None) -> list[str]:
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(_PATIENCE_S):
-            found = await loop.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
+            addresses = await loop.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError) as exc:
         if upstream is not None:
             return []
         raise _Refusal(_GATEWAY, f"there is no host {host.name}") from exc
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    return list(dict.fromkeys(str(address[0]) for *_, address in addresses))
 
 
 def is_own(address: str, port: int) -> bool:
@@ -196,8 +196,8 @@ class Upstream:
 def upstream_for(host: Host, scheme: str, environment: Mapping[str, str]) -> Upstream | None:
     """Return the proxy for a host. Raises `ValueError` if it is one that we cannot speak with."""
     names = (f"{scheme}_proxy", "all_proxy")
-    found = (environment.get(each) for name in names for each in (name, name.upper()))
-    value = next(filter(None, found), "")
+    values = (environment.get(each) for name in names for each in (name, name.upper()))
+    value = next(filter(None, values), "")
     if not value or _is_excepted(host, environment):
         return None
     url = urlsplit(value if "://" in value else f"http://{value}")
@@ -209,8 +209,8 @@ def upstream_for(host: Host, scheme: str, environment: Mapping[str, str]) -> Ups
 
 def _is_excepted(host: Host, environment: Mapping[str, str]) -> bool:
     """Return whether `no_proxy` names the host, a domain that it is in, or all hosts."""
-    named = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
-    for entry in filter(None, (each.strip().lower() for each in named.split(","))):
+    exceptions = environment.get("no_proxy") or environment.get("NO_PROXY") or ""
+    for entry in filter(None, (each.strip().lower() for each in exceptions.split(","))):
         name = entry.removeprefix("*").removeprefix(".")
         if entry == "*" or f".{host.name}".endswith(f".{name}") or entry == str(host):
             return True
@@ -268,7 +268,7 @@ class Server:
             await self._serve(streams)
 
 
-async def relay(one: Streams, other: Streams) -> None:
+async def relay(one: Streams, other_side: Streams) -> None:
     """Return when both sides have said all, or nothing for `IDLE_S`; closes the other."""
     now = asyncio.get_running_loop().time
     try:
@@ -277,17 +277,17 @@ async def relay(one: Streams, other: Streams) -> None:
             def moved() -> None:
                 idle.reschedule(now() + IDLE_S)
 
-            there = _pass(one[0], other[1], moved)
-            await asyncio.gather(there, _pass(other[0], one[1], moved))
+            backward = _pass(one[0], other_side[1], moved)
+            await asyncio.gather(backward, _pass(other_side[0], one[1], moved))
     finally:
-        other[1].close()
+        other_side[1].close()
 
 
 async def _pass(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, moved: Callable[[], None]
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, on_data: Callable[[], None]
 ) -> None:
     while data := await reader.read(_PIECE_BYTES):
-        moved()
+        on_data()
         writer.write(data)
         await writer.drain()
     if writer.can_write_eof():

@@ -119,8 +119,8 @@ class LandingTool:
         is_small = len(changes) <= MAX_SHOWN
         hunks = intent.subject.hunks if isinstance(intent.subject, FileChangeSubject) else None
         git = () if self._why_no_git(plan, args) else self._git_changes
-        guarded = plan.protected or [_in_commit(name) for name in self.protected if git]
-        reasons = tuple(dict.fromkeys((*guarded, *intent.reasons)))
+        protected_names = plan.protected or [_in_commit(name) for name in self.protected if git]
+        reasons = tuple(dict.fromkeys((*protected_names, *intent.reasons)))
         # A new folder without a file in it is nothing to ask about.
         is_little = not git and all(each.raw == "folder" and each.op == "add" for each in changes)
         risk: Risk = "high" if reasons else "low" if is_little else "medium"
@@ -143,7 +143,7 @@ class LandingTool:
             ),
             locations=tuple(Location(uri=change.uri) for change in changes[:MAX_SHOWN]),
             item_fields={},
-            outside_floor=bool(guarded),
+            outside_floor=bool(protected_names),
             clashes=plan.clashes,
             footprint=Footprint(
                 writes=bool(changes or git),
@@ -166,35 +166,35 @@ class LandingTool:
         for path in {path.parent: path for path, _ in plan.in_place}.values():
             self._documents.files.sweep(path)  # A kill may have left a file that was being written.
         try:
-            landed = self.land(args, context)
+            result = self.land(args, context)
         except (ToolError, Cancelled) as exc:
-            done = [change for _, change in plan.in_place]
-            return without_landing(self._landing, f"{exc or 'Interrupted.'}", done)
-        left = (f"Left as it was: {name}: {why}." for name, why in landed.left_out.items())
-        git, told = self._landed_git(why_no_git or _which(landed.left_out))
-        rows = _told([*landed.rows, *left])
-        told = "\n".join(filter(None, (rows, *told, *self._landing.get("notes", ()))))
-        return ended_with(self._landing, told, _listed(landed.changes), git)
+            changes = [change for _, change in plan.in_place]
+            return without_landing(self._landing, f"{exc or 'Interrupted.'}", changes)
+        omissions = (f"Left as it was: {name}: {why}." for name, why in result.left_out.items())
+        git, note = self._landed_git(why_no_git or _which(result.left_out))
+        rows = _told([*result.rows, *omissions])
+        note = "\n".join(filter(None, (rows, *note, *self._landing.get("notes", ()))))
+        return ended_with(self._landing, note, _listed(result.changes), git)
 
     def land(self, args: Json, context: ToolContext) -> Landed:
         """Make the changes. Raises `ToolError` and `Cancelled`, with nothing changed."""
         plan = self._plan
         result = self._changes.make("command", plan.steps, args, context)
-        raw, failed = self._made_raw(plan)
-        whole = [*plan.in_place, *raw]
+        raw, failures = self._made_raw(plan)
+        all_changes = [*plan.in_place, *raw]
         rows = [part["text"] for part in result.content if part["text"]]
         if len(plan.steps) > MAX_SHOWN:
             rows = "\n".join(rows).splitlines()
-        rows += [_row(change, self._folders.name(path)) for path, change in whole]
-        changes = [*result.item_fields.get("changes", ()), *(change for _, change in whole)]
-        return Landed(changes, {**plan.left_out, **failed}, rows)
+        rows += [_row(change, self._folders.name(path)) for path, change in all_changes]
+        changes = [*result.item_fields.get("changes", ()), *(change for _, change in all_changes)]
+        return Landed(changes, {**plan.left_out, **failures}, rows)
 
-    def _why_no_git(self, found: _Plan, args: Json) -> str | None:
+    def _why_no_git(self, plan: _Plan, args: Json) -> str | None:
         """Return why commits must not land: some of the files will not be as they are there."""
-        if self._changes.leaves_out(found.steps, args):
+        if self._changes.leaves_out(plan.steps, args):
             return "the user left out some of the changes."
-        if found.left_out:
-            return _which(found.left_out)
+        if plan.left_out:
+            return _which(plan.left_out)
         if self.protected and not self._asks:
             return f"{_in_commit(self.protected[0])}; ask the user to commit it."
         return None
@@ -207,7 +207,7 @@ class LandingTool:
 
     @property
     def _git_changes(self) -> tuple[GitChange, ...]:
-        return tuple(shown for each in self._git for shown in each.shown)
+        return tuple(text for each in self._git for text in each.shown)
 
     def _landed_git(self, why_not: str | None) -> tuple[tuple[GitChange, ...], list[str]]:
         """Bring commits and what is staged onto the disk; return what landed and what is told."""
@@ -243,7 +243,7 @@ class LandingTool:
         raw: list[tuple[Path, FileChange]] = []
         in_place: list[tuple[Path, FileChange]] = []
         left_out = dict(self._landing.get("leftOut", {}))
-        protected: list[str] = []
+        protected_names: list[str] = []
         clashes = False
         for change in (model_of(FileChange, each) for each in self._landing["changes"]):
             name = change.uri.rpartition("/")[2]
@@ -253,7 +253,7 @@ class LandingTool:
                 if why and not self._asks and path.name.casefold() not in _LOCK_FILES:
                     left_out[name] = f"{why}; ask the user to change it"
                     continue
-                protected += [why] if why else []
+                protected_names += [why] if why else []
                 if change.raw is not None:
                     is_done = self._raw.is_done(path, change)
                     (in_place if is_done else raw).append((path, change))
@@ -264,7 +264,7 @@ class LandingTool:
                     continue
                 if is_clash:
                     clashes = True
-                    protected.append(_CLASH)
+                    protected_names.append(_CLASH)
                 modes += [(path, change.mode_after)] if change.mode_after is not None else []
                 if step is None:
                     in_place.append((path, change))
@@ -273,7 +273,7 @@ class LandingTool:
             except ToolError as exc:
                 left_out[name] = str(exc).partition("\n")[0]
         return _Plan(
-            steps, modes, raw, in_place, left_out, protected if self._asks else (), clashes
+            steps, modes, raw, in_place, left_out, protected_names if self._asks else (), clashes
         )
 
     def _place(self, change: FileChange) -> tuple[Path, str | None]:
@@ -281,29 +281,33 @@ class LandingTool:
 
         Raises `ToolError` for what is closed to everybody.
         """
-        opened = path_from_uri(change.uri)
-        if opened is None:
+        path_on_disk = path_from_uri(change.uri)
+        if path_on_disk is None:
             raise ToolError("it is no file of this machine")
         if change.raw == "link":
             # The link itself changes, not what it leads to.
-            path = self._folders.resolve(str(opened.parent), writing=True) / opened.name
+            path = self._folders.resolve(str(path_on_disk.parent), writing=True) / path_on_disk.name
         else:
-            path = self._folders.resolve(str(opened), writing=True)
-        return path, self._folders.is_protected(opened)
+            path = self._folders.resolve(str(path_on_disk), writing=True)
+        return path, self._folders.is_protected(path_on_disk)
 
-    def _made_raw(self, found: _Plan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
-        failed: dict[str, str] = {}
-        wanted = [(path, partial(self._raw.set_mode, path, mode)) for path, mode in found.modes]
+    def _made_raw(self, plan: _Plan) -> tuple[list[tuple[Path, FileChange]], dict[str, str]]:
+        failures: dict[str, str] = {}
+        mode_changes = [
+            (path, partial(self._raw.set_mode, path, mode)) for path, mode in plan.modes
+        ]
         # What is deeper goes first, so that a folder is empty when it is removed.
-        ordered = sorted(found.raw, key=_order)
-        wanted += [(path, partial(self._raw.make, path, change)) for path, change in ordered]
-        for path, make in wanted:
+        sorted_rows = sorted(plan.raw, key=_order)
+        mode_changes += [
+            (path, partial(self._raw.make, path, change)) for path, change in sorted_rows
+        ]
+        for path, make in mode_changes:
             try:
                 make()
             except (ToolError, OSError) as exc:
-                failed[self._folders.name(path)] = str(exc).partition("\n")[0]
-        made = [row for row in ordered if self._folders.name(row[0]) not in failed]
-        return made, failed
+                failures[self._folders.name(path)] = str(exc).partition("\n")[0]
+        rows = [row for row in sorted_rows if self._folders.name(row[0]) not in failures]
+        return rows, failures
 
     def _titled(self, changes: Sequence[FileChange], git: Sequence[GitChange]) -> str:
         titles = [change.title for change in git[:_MAX_TITLES]]
@@ -369,12 +373,12 @@ def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Ste
 
     There is no step when the text is there already. Raises `ToolError` when it cannot land.
     """
-    look = documents.look(path)
+    document = documents.look(path)
     before, after = (_text(documents, sha) for sha in (change.sha256_before, change.sha256_after))
-    now = None if look.text is None else with_newlines(look.text)
+    now = None if document.text is None else with_newlines(document.text)
     if now == after:
         return None, False
-    if look.document is None and look.text == before and before is not None:
+    if document.document is None and document.text == before and before is not None:
         return Step(path, Rewrite(before, after), before, after, None), False
     edit: Wanted = Rewrite(before or "", after)
     clashes = False
@@ -386,8 +390,8 @@ def plan_text(documents: Documents, path: Path, change: FileChange) -> tuple[Ste
         edit = Rewrite(before or "", after)
     if now is None:
         edit = Create(after or "", change.form)
-    planned = documents.plan(path, edit)
-    return Step(path, edit, planned.before, planned.after, None), clashes
+    plan = documents.plan(path, edit)
+    return Step(path, edit, plan.before, plan.after, None), clashes
 
 
 def _text(documents: Documents, sha256: str | None) -> str | None:

@@ -42,7 +42,7 @@ _NOT_LANDED = ".git"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def keep_whole(upper: Path, folder: Path, name: str, aside: Path) -> None:
+def keep_whole(upper: Path, folder: Path, name: str, temp_dir: Path) -> None:
     """Make the disk have below `folder` what the view has under `name`. Raises `OSError`.
 
     What was there and is not any more, goes to `aside`, which need not exist.
@@ -53,26 +53,26 @@ def keep_whole(upper: Path, folder: Path, name: str, aside: Path) -> None:
         layer, disk = (stack.enter_context(opened(place)) for place in (upper, folder))
         home = stack.enter_context(within(disk, parent))
         with within(layer, parent) as above:
-            found = status(above, last)
-            if found and is_whiteout(above, last, found):
-                _set_aside(folder / name, aside)
+            entry = status(above, last)
+            if entry and is_whiteout(above, last, entry):
+                _set_aside(folder / name, temp_dir)
                 return
         os.mkdir(temp, 0o700, dir_fd=home)
         stack.callback(discard, home, temp, folder / parent / f"{temp}-gone")
-        with within(home, temp) as staged:
-            _Building(layer, disk, staged).build(name, last)
+        with within(home, temp) as temp_fd:
+            _Building(layer, disk, temp_fd).build(name, last)
             if status(home, last) is None:
-                os.rename(last, last, src_dir_fd=staged, dst_dir_fd=home)
+                os.rename(last, last, src_dir_fd=temp_fd, dst_dir_fd=home)
                 return
-            _exchange(staged, last, home)
-            _drop_what_both_have(staged, home, last)
-            if status(staged, last) is not None:
-                _set_aside(folder / parent / temp / last, aside)
+            _exchange(temp_fd, last, home)
+            _drop_what_both_have(temp_fd, home, last)
+            if status(temp_fd, last) is not None:
+                _set_aside(folder / parent / temp / last, temp_dir)
 
 
-def _set_aside(place: Path, aside: Path) -> None:
-    aside.mkdir(parents=True, exist_ok=True)
-    shutil.move(place, aside / f"{place.name}-{secrets.token_hex(4)}")
+def _set_aside(place: Path, temp_dir: Path) -> None:
+    temp_dir.mkdir(parents=True, exist_ok=True)
+    shutil.move(place, temp_dir / f"{place.name}-{secrets.token_hex(4)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ class _Place:
 class _Building:
     """Builds what the view shows; all three are open folders."""
 
-    def __init__(self, layer: int, disk: int, staged: int) -> None:
+    def __init__(self, layer: int, disk: int, temp_fd: int) -> None:
         self._layer = layer
         self._disk = disk
-        self._staged = staged
+        self._staged = temp_fd
 
     def build(self, name: str, last: str) -> None:
         own, lower = status_below(self._layer, name), status_below(self._disk, name)
@@ -103,8 +103,8 @@ class _Building:
             for child, own, lower in self._children(place):
                 stack += self._one(child, own, lower)
         # Only now, since a folder that may not be written to cannot be filled.
-        for staged, mode in reversed(folders):
-            with within(self._staged, staged) as folder:
+        for folder_name, mode in reversed(folders):
+            with within(self._staged, folder_name) as folder:
                 os.fchmod(folder, mode)
 
     def _made(self, place: _Place) -> int:
@@ -125,7 +125,7 @@ class _Building:
             with within(self._layer, place.layer) as folder:
                 own, hides = entries(folder), is_opaque(folder)
                 whiteouts = {
-                    last for last, found in own.items() if is_whiteout(folder, last, found)
+                    last for last, entry in own.items() if is_whiteout(folder, last, entry)
                 }
         if place.disk is not None and not hides:
             with within(self._disk, place.disk) as folder:
@@ -147,10 +147,10 @@ class _Building:
         self, place: _Place, own: os.stat_result | None, lower: os.stat_result | None
     ) -> Iterator[_Place]:
         """Put one entry there; yield it if it is a folder, which is still to be built."""
-        seen = own or lower
-        if seen is None:
+        entry = own or lower
+        if entry is None:
             return
-        if is_folder(seen):
+        if is_folder(entry):
             has_both = is_folder(lower)
             yield _Place(place.layer, place.disk if has_both else None, place.staged)
         elif own is None:
@@ -173,14 +173,14 @@ class _Building:
             except OSError:
                 self._copy(self._disk, name, place.staged)
 
-    def _copy(self, root: int, name: str, staged: str) -> None:
-        with regular(root, name) as source, holding(self._staged, staged) as (folder, last):
-            found = os.fstat(source)
+    def _copy(self, root: int, name: str, temp_name: str) -> None:
+        with regular(root, name) as source, holding(self._staged, temp_name) as (folder, last):
+            entry = os.fstat(source)
             new = os.open(last, _NEW, 0o600, dir_fd=folder)
             try:
                 _fill(source, new)
-                os.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
-                os.fchmod(new, stat.S_IMODE(found.st_mode) & 0o777)
+                os.utime(new, ns=(entry.st_atime_ns, entry.st_mtime_ns))
+                os.fchmod(new, stat.S_IMODE(entry.st_mode) & 0o777)
             finally:
                 os.close(new)
 
@@ -194,16 +194,16 @@ def _fill(source: int, new: int) -> None:
             pass
 
 
-def _exchange(one: int, name: str, other: int) -> None:
+def _exchange(one: int, name: str, other_fd: int) -> None:
     raw = os.fsencode(name)
-    if _libc.renameat2(one, raw, other, raw, _RENAME_EXCHANGE):
+    if _libc.renameat2(one, raw, other_fd, raw, _RENAME_EXCHANGE):
         number = ctypes.get_errno()
         if number not in (errno.EINVAL, errno.ENOSYS):
             raise OSError(number, os.strerror(number), name)
         # A file system without it, such as one of another system: for a moment nothing is there.
         spare = f"{name}.old"
-        os.rename(name, spare, src_dir_fd=other, dst_dir_fd=one)
-        os.rename(name, name, src_dir_fd=one, dst_dir_fd=other)
+        os.rename(name, spare, src_dir_fd=other_fd, dst_dir_fd=one)
+        os.rename(name, name, src_dir_fd=one, dst_dir_fd=other_fd)
         os.rename(spare, name, src_dir_fd=one, dst_dir_fd=one)
 
 
@@ -216,12 +216,15 @@ def _drop_what_both_have(old: int, new: int, name: str) -> None:
         place = stack.pop()
         folders.append(place)
         with within(old, place) as folder:
-            listed = entries(folder)
-            for last, found in listed.items():
-                kept = status_below(new, f"{place}/{last}")
-                if is_folder(found):
+            entries_found = entries(folder)
+            for last, entry in entries_found.items():
+                new_entry = status_below(new, f"{place}/{last}")
+                if is_folder(entry):
                     stack.append(f"{place}/{last}")
-                elif kept and (kept.st_dev, kept.st_ino) == (found.st_dev, found.st_ino):
+                elif new_entry and (new_entry.st_dev, new_entry.st_ino) == (
+                    entry.st_dev,
+                    entry.st_ino,
+                ):
                     os.unlink(last, dir_fd=folder)
     for place in reversed(folders):
         with holding(old, place) as (folder, last), suppress(OSError):

@@ -68,7 +68,7 @@ class Layers:
         `handed_in` has hashes by real path; for the others see `changes.collect`.
         """
         below = {path: sha256 for path, sha256 in handed_in.items() if path.is_relative_to(folder)}
-        collected = collect(
+        collection = collect(
             self._view.upper(folder),
             folder,
             handed_in={path.relative_to(folder): sha256 for path, sha256 in below.items()},
@@ -76,15 +76,15 @@ class Layers:
             list_open=list_open,
             are_ignored=partial(find_ignored, self._host, folder),
         )
-        self.take_out(folder, collected.same)
-        return collected
+        self.take_out(folder, collection.same)
+        return collection
 
     def take_out(self, folder: Path, names: Sequence[Path]) -> None:
         """Let the disk be seen again under these names; `View.refresh` must follow."""
         if names:
             root = self._view.spawner.root
-            running = live(root, folder) if root is not None else None
-            take_out(self._view.upper(folder), folder, names, running)
+            processes = live(root, folder) if root is not None else None
+            take_out(self._view.upper(folder), folder, names, processes)
 
 
 def cannot_land(change: Change) -> str | None:
@@ -151,7 +151,7 @@ def _text_change(
 def _raw_change(
     documents: Documents, path: Path, change: Change, before: bytes | None, after: bytes | None
 ) -> FileChange:
-    put = documents.history.blobs.put_blob
+    put_blob = documents.history.blobs.put_blob
     kind = (change.after or change.before or Entry("file", 0, 0)).kind
     raw: Literal["bytes", "link", "folder"] = "link" if kind == "link" else "bytes"
     return FileChange(
@@ -160,8 +160,8 @@ def _raw_change(
         added=0,
         removed=0,
         raw="folder" if kind == "folder" else raw,
-        sha256_before=None if before is None else put(before),
-        sha256_after=None if after is None else put(after),
+        sha256_before=None if before is None else put_blob(before),
+        sha256_after=None if after is None else put_blob(after),
         mode_before=change.before.mode if change.before else None,
         mode_after=change.after.mode if change.after else None,
     )

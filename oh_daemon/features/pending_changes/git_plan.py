@@ -109,47 +109,47 @@ class Repositories:
         self, changes_by_folder: Sequence[tuple[Path, Sequence[Change]]], since_ns: int
     ) -> GitPlanned:
         """Decide what becomes of changed names of git's own files below open folders."""
-        planned = GitPlanned()
+        plan = GitPlanned()
         under_way: dict[Path, int] = {}
         for folder, changes in changes_by_folder:
             grouping = Grouping(folder, changes)
-            removals = planned.removals.setdefault(folder, [*grouping.strays])
+            removals = plan.removals.setdefault(folder, [*grouping.strays])
             if grouping.strays:
-                planned.notes.append(_left([str(name) for name in grouping.strays], _NEW))
+                plan.notes.append(_left([str(name) for name in grouping.strays], _NEW))
             for common, group in grouping.groups.items():
                 began_ns = self._under_way.get(common, since_ns)
                 operation = next((each.operation for each in group if each.operation), None)
                 if operation is None:
-                    self._plan_group(planned, group, began_ns)
+                    self._plan_group(plan, group, began_ns)
                     removals += [change.name for each in group for change in each.changes.values()]
                     continue
                 under_way[common] = began_ns
                 if common not in self._under_way:
                     name = self._name_of(common.parent) or "the repository"
-                    planned.notes.append(_UNDER_WAY.format(operation=operation, name=name))
+                    plan.notes.append(_UNDER_WAY.format(operation=operation, name=name))
         self._under_way = under_way
-        return planned
+        return plan
 
     def forget(self) -> None:
         """Everything was taken out of the layers."""
         self._under_way = {}
 
-    def _plan_group(self, planned: GitPlanned, group: Sequence[Names], since_ns: int) -> None:
+    def _plan_group(self, plan: GitPlanned, group: Sequence[Names], since_ns: int) -> None:
         """Plan what was done to a repository and its linked work trees: all of it or nothing."""
         landings: list[RepositoryLanding] = []
         for names in group:
             name = self._name_of(names.repository.git_dir)
             if names.others:
-                others = [f"{name}/{each}" for each in names.others]
-                planned.notes.append(_left(others, OTHERS))
+                other_names = [f"{name}/{each}" for each in names.others]
+                plan.notes.append(_left(other_names, OTHERS))
             try:
                 landings += self._landings(names, since_ns)
             except ToolError as exc:
-                planned.notes.append(_left([name], f"{exc}"))
+                plan.notes.append(_left([name], f"{exc}"))
                 return
         has_refs = any(landing.refs for landing in landings)
         # What is staged follows from a commit, also in the index of another work tree.
-        planned.landings += [
+        plan.landings += [
             landing.model_copy(update={"shown": ()})
             if has_refs and not (landing.refs or landing.stash)
             else landing
@@ -174,18 +174,26 @@ class Repositories:
                 "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(objects),
             }
             Path(apart, "objects").mkdir()
-            checked = Git(self._host, repository, apart_too)
-            return [self._landing(names, comparison or _Found(), view, disk, checked, since_ns)]
+            repository_git = Git(self._host, repository, apart_too)
+            return [
+                self._landing(names, comparison or _Found(), view, disk, repository_git, since_ns)
+            ]
 
     def _landing(
-        self, names: Names, comparison: _Found, view: Git, disk: Git, checked: Git, since_ns: int
+        self,
+        names: Names,
+        comparison: _Found,
+        view: Git,
+        disk: Git,
+        repository_git: Git,
+        since_ns: int,
     ) -> RepositoryLanding:
         pack = _pack(comparison.tips, disk, view)
-        new_names = _check(checked, pack, comparison.tips)
+        new_names = _check(repository_git, pack, comparison.tips)
         work_tree = names.repository.work_tree
         top = work_tree or _top(disk)
         name = self._name_of(top)
-        words = Words(checked, self._uri_of(top), f" in {name}" if name else "")
+        words = Words(repository_git, self._uri_of(top), f" in {name}" if name else "")
         rows = [*words.changes(comparison.refs, comparison.stash, comparison.index)]
         rows += [words.new()] if names.is_new and not rows else []
         return RepositoryLanding(
@@ -229,26 +237,29 @@ def _compared(names: Names, disk: Git, view: Git) -> _Found | None:
 
 def _pack(tips: set[str], disk: Git, view: Git) -> bytes:
     """Return the objects that only the view has; empty if there are none."""
-    known = {*disk.rows("for-each-ref", "--format=%(objectname)"), head_of(disk, peeled=True)}
-    asked = [*sorted(tips), *(f"^{each}" for each in sorted(filter(None, known)))]
+    disk_objects = {
+        *disk.rows("for-each-ref", "--format=%(objectname)"),
+        head_of(disk, is_peeled=True),
+    }
+    revisions = [*sorted(tips), *(f"^{each}" for each in sorted(filter(None, disk_objects)))]
     words = ("pack-objects", "--revs", "--stdout", "-q", "--delta-base-offset")
-    pack = view.run(*words, stdin=_lines(asked)) if tips else b""
+    pack = view.run(*words, stdin=_lines(revisions)) if tips else b""
     n_objects = int.from_bytes(pack[8:12], "big")  # See gitformat-pack(5).
     return pack if n_objects else b""
 
 
-def _check(checked: Git, pack: bytes, tips: set[str]) -> Sequence[str]:
+def _check(repository_git: Git, pack: bytes, tips: set[str]) -> Sequence[str]:
     """Check the new objects, for a git that puts them beside those of the disk; return their names.
 
     These are of files and of folders.
     """
     if pack:
-        checked.run("index-pack", "--stdin", "--strict", stdin=pack)
+        repository_git.run("index-pack", "--stdin", "--strict", stdin=pack)
     if not tips:
         return ()
     # As git itself does after a fetch (connected.c): nothing that the tips lead to is missing.
     words = ("rev-list", "--objects", "--stdin", "--not", "--all")
-    rows = checked.rows(*words, stdin=_lines(sorted(tips)))
+    rows = repository_git.rows(*words, stdin=_lines(sorted(tips)))
     return [name for row in rows if (name := row.partition(" ")[2])]
 
 
@@ -264,8 +275,8 @@ def _lines(rows: Sequence[str]) -> bytes:
 
 def _top(disk: Git) -> Path:
     answer = disk.ask("rev-parse", "--show-toplevel")
-    told = answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
-    return Path(told) if told and not answer.exit_code else disk.repository.git_dir
+    path_text = answer.stdout.decode("utf-8", "surrogateescape").removesuffix("\n")
+    return Path(path_text) if path_text and not answer.exit_code else disk.repository.git_dir
 
 
 def _moved(names: Names, comparison: _Found, disk: Git, since_ns: int) -> str | None:
@@ -278,8 +289,8 @@ def _moved(names: Names, comparison: _Found, disk: Git, since_ns: int) -> str | 
     if comparison.index is not None and _is_newer(names.repository.git_dir / "index", since_ns):
         # Whoever looks at the index may write it, too: the times of files are in it.
         answer = disk.ask("diff-index", "--cached", "--name-only", "-z", "HEAD", "--")
-        staged = set(answer.stdout.split(b"\0")) & comparison.index.paths
-        return "what is staged" if staged or answer.exit_code else None
+        index_paths = set(answer.stdout.split(b"\0")) & comparison.index.paths
+        return "what is staged" if index_paths or answer.exit_code else None
     return None
 
 
@@ -349,8 +360,8 @@ class Words:
         return self._moved(before, after, f"no branch{self.where}")
 
     def _moved(self, before: str, after: str, name: str) -> str:
-        counted = self.git.rows("rev-list", "--count", "--left-right", f"{before}...{after}")
-        n_lost, n_new = map(int, counted[0].split())
+        counts = self.git.rows("rev-list", "--count", "--left-right", f"{before}...{after}")
+        n_lost, n_new = map(int, counts[0].split())
         subject = self._subject(after)
         if n_lost and n_new:
             return f"rewrite {name}, {_count(n_lost)} to {_count(n_new)}: {subject}"
@@ -363,12 +374,12 @@ class Words:
     def _stash_titles(self, stash: StashMove) -> Iterator[str]:
         had = {entry.commit for entry in stash.before}
         has = {entry.commit for entry in stash.after}
-        for verb, entries, others in (
+        for verb, entries, other_entries in (
             ("stash", stash.after, had),
             ("drop stash", stash.before, has),
         ):
             for entry in entries:
-                if entry.commit not in others:
+                if entry.commit not in other_entries:
                     yield f"{verb}{self.where}: {clipped(shown(entry.message), _MAX_SUBJECT)}"
 
     def _commit(self, commit: str) -> str:

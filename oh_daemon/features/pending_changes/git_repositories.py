@@ -62,21 +62,21 @@ class Names:
     @property
     def operation(self) -> str | None:
         """What the view is in the middle of, and the disk is not."""
-        begun = (name for name, change in self.changes.items() if change.after is not None)
-        return next(iter(_operations(begun)), None)
+        names = (name for name, change in self.changes.items() if change.after is not None)
+        return next(iter(_operations(names)), None)
 
     @property
     def ended(self) -> Sequence[str]:
         """What the disk is in the middle of, and a command ended."""
-        gone = (name for name, change in self.changes.items() if change.after is None)
-        return [*dict.fromkeys(_operations(gone))]
+        names = (name for name, change in self.changes.items() if change.after is None)
+        return [*dict.fromkeys(_operations(names))]
 
     @property
     def others(self) -> list[str]:
         """What is neither compared nor of no interest: settings, hooks, refs of others."""
-        known = (_REFS.fullmatch, _BOOKKEEPING.match, *([_OF_A_NEW_ONE.match] * self.is_new))
+        patterns = (_REFS.fullmatch, _BOOKKEEPING.match, *([_OF_A_NEW_ONE.match] * self.is_new))
         files = (n for n, change in self.changes.items() if not _is_folder(change))
-        return [name for name in files if not any(is_known(name) for is_known in known)]
+        return [name for name in files if not any(is_known(name) for is_known in patterns)]
 
 
 def _is_folder(change: Change) -> bool:
@@ -94,8 +94,8 @@ class Grouping:
 
     def __init__(self, folder: Path, changes: Sequence[Change]) -> None:
         self._folder = folder
-        made = {change.name for change in changes if change.name.name == "HEAD" and change.after}
-        self._candidates = {name.parent for name in made if name.parent.name == ".git"}
+        heads = {change.name for change in changes if change.name.name == "HEAD" and change.after}
+        self._candidates = {name.parent for name in heads if name.parent.name == ".git"}
         """Names of repositories that commands made, if the disk has none there."""
         self._git_dirs: dict[Path, Path | None] = {}
         self.strays: list[Path] = []
@@ -124,11 +124,11 @@ class Grouping:
     def _git_dir(self, name: Path) -> Path | None:
         """Return the innermost folder that git keeps a repository in, on the disk if it can be."""
         if name not in self._git_dirs:
-            here, is_top = self._folder / name, name == Path()
-            is_new = name in self._candidates and not os.path.lexists(here)
-            is_one = is_new or (is_git_dir(here) and here.resolve() == here)
-            found = here if is_one else None
-            self._git_dirs[name] = found or (None if is_top else self._git_dir(name.parent))
+            git_path, is_top = self._folder / name, name == Path()
+            is_new = name in self._candidates and not os.path.lexists(git_path)
+            is_one = is_new or (is_git_dir(git_path) and git_path.resolve() == git_path)
+            target = git_path if is_one else None
+            self._git_dirs[name] = target or (None if is_top else self._git_dir(name.parent))
         return self._git_dirs[name]
 
 
@@ -162,20 +162,20 @@ def git_dirs_outside(folders: Sequence[Path]) -> list[Path]:
 
     So it is for linked work trees, and for folders of a larger repository.
     """
-    found: dict[Path, None] = {}
+    outside: dict[Path, None] = {}
     for folder in folders:
         top = next((up for up in (folder, *folder.parents) if (up / ".git").exists()), None)
         git_dir = _led_to(top / ".git") if top else None
         if git_dir is not None and is_git_dir(git_dir):
-            found |= dict.fromkeys((_common(git_dir), git_dir))
-    return [each for each in found if not any(map(each.is_relative_to, folders))]
+            outside |= dict.fromkeys((_common(git_dir), git_dir))
+    return [each for each in outside if not any(map(each.is_relative_to, folders))]
 
 
 def _led_to(place: Path) -> Path | None:
     try:
         if place.is_dir():
             return place.resolve()
-        kind, _, told = _line_of(place).partition(": ")
-        return (place.parent / told).resolve() if kind == "gitdir" else None
+        kind, _, target = _line_of(place).partition(": ")
+        return (place.parent / target).resolve() if kind == "gitdir" else None
     except OSError:
         return None

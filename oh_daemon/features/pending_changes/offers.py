@@ -62,12 +62,12 @@ class Offers(OpenQuestions):
     def settle(self) -> None:
         journal = self._journal
         with journal.changed:
-            answered = journal.state.answered_offers()
-        for item_id, decided in answered.items():
-            offered = journal.state.item(item_id).get("title", "")
-            title, description = f"Not kept: {offered}", "It stays in the sandbox."
-            if decided.effect == "allow":
-                title, description = self._keep(_uri_of(decided), offered)
+            answers = journal.state.answered_offers()
+        for item_id, decision in answers.items():
+            prompt_title = journal.state.item(item_id).get("title", "")
+            title, description = f"Not kept: {prompt_title}", "It stays in the sandbox."
+            if decision.effect == "allow":
+                title, description = self._keep(_uri_of(decision), prompt_title)
             notice = NoticeItem(id=new_id(), title=title, description=description)
             self._say(notice.model_copy(update={"settles": item_id}))
 
@@ -108,15 +108,15 @@ class Offers(OpenQuestions):
         )
         options = approval_options(subject, "medium", floor=True)
         approval = new_approval(journal.state, journal.clock.now(), notice.id, intent, options)
-        asked = e.ApprovalRequested(approval=approval)
-        journal.append(e.ItemCompleted(item=notice), asked)
+        event = e.ApprovalRequested(approval=approval)
+        journal.append(e.ItemCompleted(item=notice), event)
 
 
-def _uri_of(decided: Decided) -> str:
-    subject = decided.approval and decided.approval["subject"]
+def _uri_of(decision: Decided) -> str:
+    subject = decision.approval and decision.approval["subject"]
     return subject["changes"][0]["uri"] if subject and subject["kind"] == "fileChange" else ""
 
 
-def _refusal(left: LeftInside) -> NoticeItem:
-    title = f"Not kept: {left.title}"
-    return NoticeItem(id=new_id(), severity="warning", title=title, description=left.protected)
+def _refusal(entry: LeftInside) -> NoticeItem:
+    title = f"Not kept: {entry.title}"
+    return NoticeItem(id=new_id(), severity="warning", title=title, description=entry.protected)

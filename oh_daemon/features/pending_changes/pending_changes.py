@@ -218,15 +218,15 @@ class PendingChanges:
             return
         is_busy = self._overlay.is_busy
         handed_in = {**self._start.handed_in}
-        unsaved = self._documents.unsaved_texts()
+        unsaved_texts = self._documents.unsaved_texts()
         # The usual case is one more keystroke in a text that is in the view already.
-        known = [path for path in paths if path in handed_in and path in unsaved]
-        others = [path for path in paths if path not in known]
-        if others:
+        known_paths = [path for path in paths if path in handed_in and path in unsaved_texts]
+        other_paths = [path for path in paths if path not in known_paths]
+        if other_paths:
             self._view.refresh()
-        inside = [path for path in others if self._documents.folders.contains(path)]
-        for path in (*known, *self._view.without_secrets(dict.fromkeys(inside, ""))):
-            text = unsaved.get(path)
+        inside = [path for path in other_paths if self._documents.folders.contains(path)]
+        for path in (*known_paths, *self._view.without_secrets(dict.fromkeys(inside, ""))):
+            text = unsaved_texts.get(path)
             data = content_on_disk(path) if text is None else self._documents.encoded(path, text)
             is_shown = data == handed_in.get(path) == self._layers.read(path)
             before = handed_in.get(path) or self._began_with(path, is_unsaved=text is not None)
@@ -255,42 +255,42 @@ class PendingChanges:
 
     # 2. Collect and plan, 3. make durable
 
-    def collect(self, observed: Json, keep: MakeDurable) -> bool:
-        if observed.get("exitCode") is None:
+    def collect(self, observation: Json, persist: MakeDurable) -> bool:
+        if observation.get("exitCode") is None:
             self._jobs |= self._shells.jobs
             return False  # It still runs, so it is a job.
-        return self._collect(observed, keep, with_unfinished=False)
+        return self._collect(observation, persist, with_unfinished=False)
 
     @property
     def has_news(self) -> bool:
         return not (self._jobs <= self._shells.jobs or self._overlay.is_busy)
 
-    def collect_rest(self, observed: Json, keep: MakeDurable, *, ends_turn: bool) -> bool:
+    def collect_rest(self, observation: Json, persist: MakeDurable, *, ends_turn: bool) -> bool:
         if not (self.has_news or (ends_turn and (self._is_owner or self._shells.jobs))):
             return False
-        return self._collect(observed, keep, with_unfinished=ends_turn)
+        return self._collect(observation, persist, with_unfinished=ends_turn)
 
-    def _collect(self, observed: Json, keep: MakeDurable, *, with_unfinished: bool) -> bool:
+    def _collect(self, observation: Json, keep: MakeDurable, *, with_unfinished: bool) -> bool:
         with self._overlay.changing:
             if self._overlay.is_busy:
                 return False  # Its changes are collected together, when the last command has ended.
             self._jobs = self._shells.jobs
             try:
-                planned = self._plan(observed, with_unfinished=with_unfinished)
-                if planned is None:
+                plan = self._plan(observation, with_unfinished=with_unfinished)
+                if plan is None:
                     self._show_disk()
                     return False
             except (ToolError, OSError) as exc:
                 logger.warning("the changes of a command cannot be collected: %s", exc)
                 left_out = {"what the command changed": f"it cannot be collected: {exc}"}
-                planned = LandingPlanned(changes=(), left_out=left_out, observed=observed)
-            if not keep(planned):
+                plan = LandingPlanned(changes=(), left_out=left_out, observed=observation)
+            if not keep(plan):
                 self.drop()
                 return False
             self._show_disk()
             return True
 
-    def _plan(self, observed: Json, *, with_unfinished: bool) -> LandingPlanned | None:
+    def _plan(self, observation: Json, *, with_unfinished: bool) -> LandingPlanned | None:
         """Keep the changes since the last call as blobs; None when nothing has changed.
 
         Files that a process holds open for writing are left out, or else planned as they are now,
@@ -303,8 +303,8 @@ class PendingChanges:
         findings = [*self._collected(with_unfinished=with_unfinished)]
         for finding in findings:
             folder, collected = finding.folder, finding.collected
-            all_planned = for_each(partial(self._planned_change, folder), collected.changes)
-            for change, planned in zip(collected.changes, all_planned, strict=True):
+            plans = for_each(partial(self._planned_change, folder), collected.changes)
+            for change, planned in zip(collected.changes, plans, strict=True):
                 if change.name in finding.unfinished:
                     changes += self._new_of_unfinished(folder / change.name, planned)
                 elif isinstance(planned, str):
@@ -322,7 +322,7 @@ class PendingChanges:
             left_out=left_out,
             git=tuple(git.landings),
             notes=tuple(git.notes),
-            observed=observed,
+            observed=observation,
         )
 
     def _collected(self, *, with_unfinished: bool = False) -> Iterator[_Found]:
@@ -331,12 +331,12 @@ class PendingChanges:
             return
         handed_in = {path: sha256_of(data) for path, data in self._start.handed_in.items()}
         for folder in self._documents.folders.roots:
-            held = cache(partial(held_open, root, folder))
+            is_open = cache(partial(held_open, root, folder))
             collected = self._layers.collect(
-                folder, handed_in, self._start.at_ns, tuple if with_unfinished else held
+                folder, handed_in, self._start.at_ns, tuple if with_unfinished else is_open
             )
             self._has_taken_out |= bool(collected.same)
-            yield _Found(folder, collected, held() if collected.changes else frozenset())
+            yield _Found(folder, collected, is_open() if collected.changes else frozenset())
 
     def _planned_change(self, folder: Path, change: Change) -> FileChange | str:
         """Return the change with its contents kept, or why it cannot land."""
@@ -349,9 +349,9 @@ class PendingChanges:
 
     def _before(self, path: Path, change: Change) -> bytes | None:
         """Return what the command began with; of what changed meanwhile it is not known."""
-        for known in (self._start.shown_over, self._start.handed_in):
-            if path in known:
-                return known[path]
+        for contents in (self._start.shown_over, self._start.handed_in):
+            if path in contents:
+                return contents[path]
         if change.is_stale and path in self._start.open_texts:
             return self._documents.encoded(path, self._start.open_texts[path])
         if change.is_stale and not self._is_landed(path):
@@ -360,21 +360,21 @@ class PendingChanges:
 
     def _is_landed(self, path: Path) -> bool:
         """Return whether the disk has what a process that goes on writing had written before."""
-        planned = self._start.unfinished.get(path)
-        return planned is not None and planned == sha256_of(content_on_disk(path) or b"")
+        plan = self._start.unfinished.get(path)
+        return plan is not None and plan == sha256_of(content_on_disk(path) or b"")
 
-    def _new_of_unfinished(self, path: Path, planned: FileChange | str) -> Sequence[FileChange]:
+    def _new_of_unfinished(self, path: Path, plan: FileChange | str) -> Sequence[FileChange]:
         """Return what a process has written since it was planned the last time."""
-        if isinstance(planned, str) or self._start.unfinished.get(path) == planned.sha256_after:
+        if isinstance(plan, str) or self._start.unfinished.get(path) == plan.sha256_after:
             return ()
-        self._start.unfinished[path] = planned.sha256_after or ""
-        return (planned,)
+        self._start.unfinished[path] = plan.sha256_after or ""
+        return (plan,)
 
-    def _git_planned(self, all_found: Sequence[_Found]) -> GitPlanned:
-        changed = [(found.folder, found.collected.git) for found in all_found]
-        if any(changes for _, changes in changed):
+    def _git_planned(self, findings: Sequence[_Found]) -> GitPlanned:
+        folders_and_changes = [(finding.folder, finding.collected.git) for finding in findings]
+        if any(changes for _, changes in folders_and_changes):
             self._view.refresh()
-        planned = self._repositories.plan(changed, self._start.at_ns)
+        planned = self._repositories.plan(folders_and_changes, self._start.at_ns)
         self._planned += [(folder, [*names]) for folder, names in planned.removals.items()]
         return planned
 
@@ -421,10 +421,10 @@ class PendingChanges:
             opened(self._view.upper(folder)) as root,
             within(root, str(name.parent)) as above,
         ):
-            found = status(above, name.name)
-            if found and is_whiteout(above, name.name, found):
+            entry = status(above, name.name)
+            if entry and is_whiteout(above, name.name, entry):
                 return "deleted" if os.path.lexists(path) else None
-            return found and ("folder" if is_folder(found) else "file")
+            return entry and ("folder" if is_folder(entry) else "file")
         return None
 
     def _left(
@@ -433,16 +433,16 @@ class PendingChanges:
         folders = self._documents.folders
         try:
             folders.resolve(str(path), writing=True)
-            protected = folders.is_protected(path)
+            is_protected = folders.is_protected(path)
         except ToolError as exc:
-            protected = str(exc)
+            is_protected = str(exc)
         return LeftInside(
             uri=uri_from_path(folders.as_opened(path)),
             name=folders.name(path),
             n_files=n_files,
             op="delete" if stands == "deleted" else "modify" if path.is_dir() else "add",
             is_folder=path.is_dir() if stands == "deleted" else stands == "folder",
-            protected=protected,
+            protected=is_protected,
         )
 
     def keep_whole(self, uri: str) -> None:
@@ -463,8 +463,8 @@ class PendingChanges:
 
     def drop(self) -> None:
         with self._overlay.changing:
-            for found in self._collected():
-                changes = (*found.collected.changes, *found.collected.git)
-                self._take_out(found.folder, [change.name for change in changes])
+            for finding in self._collected():
+                changes = (*finding.collected.changes, *finding.collected.git)
+                self._take_out(finding.folder, [change.name for change in changes])
             self._repositories.forget()
             self._view.refresh()

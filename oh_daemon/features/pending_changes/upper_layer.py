@@ -120,17 +120,19 @@ def collect(
     """
     with layers.opened(upper) as layer, layers.opened(folder) as disk:
         roots = _Roots(layer, disk)
-        pairs, ignored = _walk(roots, are_ignored)
+        pairs, ignored_names = _walk(roots, are_ignored)
         in_use = list_open() if pairs else ()
-        told = {up for name in (*ignored, *(pair.name for pair in pairs)) for up in parents(name)}
+        folders = {
+            up for name in (*ignored_names, *(pair.name for pair in pairs)) for up in parents(name)
+        }
         sorts: dict[_Sort, list[Change]] = {sort: [] for sort in get_args(_Sort)}
         for pair in pairs:
             change = _change(roots, pair, since_ns)
-            sort = _sort(roots, pair, change, handed_in, is_told=pair.name in told)
+            sort = _sort(roots, pair, change, handed_in, is_told=pair.name in folders)
             is_held = change.name in in_use and not pair.is_folder
             sorts["held" if is_held else sort].append(change)
-        counts = {Path(name): layers.count(layer, name, _MAX_COUNTED) for name in ignored}
-    names = {sort: sorted(change.name for change in found) for sort, found in sorts.items()}
+        counts = {Path(name): layers.count(layer, name, _MAX_COUNTED) for name in ignored_names}
+    names = {sort: sorted(change.name for change in changes) for sort, changes in sorts.items()}
     return Collected(
         changes=sorted(sorts["change"], key=lambda change: change.name),
         same=names["same"],
@@ -149,8 +151,8 @@ def _sort(
     before, after = change.before, change.after
     is_file = after is not None and after.kind == "file"
     is_mode_kept = before is None or after is None or before.mode == after.mode
-    given = handed_in.get(change.name) if is_file and is_mode_kept else None
-    if given and given == _digest(roots.layer, pair.name):
+    handed_text = handed_in.get(change.name) if is_file and is_mode_kept else None
+    if handed_text and handed_text == _digest(roots.layer, pair.name):
         return "nothing"
     if after and after.kind == "folder" and layers.has(roots.layer, pair.name, layers.is_kept):
         # Only the disk's folder can have changed since `take_out` left this one.
@@ -179,7 +181,7 @@ def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str
     """
     top = _Pair("", os.fstat(roots.layer), os.fstat(roots.disk), is_hiding=False, is_git=False)
     pairs: list[_Pair] = []
-    ignored: list[str] = []
+    ignored_names: list[str] = []
     queue, at_once = deque([top]), _FIRST_ASKED
     while queue:
         batch: list[_Pair] = []
@@ -187,15 +189,21 @@ def _walk(roots: _Roots, are_ignored: AreIgnored) -> tuple[list[_Pair], list[str
             children = [*_children(roots, queue.popleft())]
             batch += children
             queue += (pair for pair in children if _is_listed(pair))
-        asked = {_asked(pair): pair.name for pair in batch if not (pair.is_git or pair.is_ours)}
-        out = {asked[name] for name in are_ignored([*asked])} if asked else set[str]()
-        ignored += (name for name in out if out.isdisjoint(parents(name)))
+        pairs_by_query = {
+            _asked(pair): pair.name for pair in batch if not (pair.is_git or pair.is_ours)
+        }
+        out = (
+            {pairs_by_query[name] for name in are_ignored([*pairs_by_query])}
+            if pairs_by_query
+            else set[str]()
+        )
+        ignored_names += (name for name in out if out.isdisjoint(parents(name)))
         pairs += (pair for pair in batch if pair.name not in out)
         queue = deque(pair for pair in queue if pair.name not in out)
         at_once = _MAX_NAMES
         if len(pairs) > _MAX_NAMES:
             raise OSError(errno.E2BIG, f"more than {_MAX_NAMES:,} files changed")
-    return pairs, ignored
+    return pairs, ignored_names
 
 
 def _asked(pair: _Pair) -> str:
@@ -216,8 +224,8 @@ def _children(roots: _Roots, above: _Pair) -> Iterator[_Pair]:
     upper, is_opaque = _in_layer(roots.layer, above)
     is_hiding = above.is_hiding or is_opaque or not layers.is_folder(above.layer)
     lower = _on_disk(roots.disk, above, None if is_hiding else {*upper, *_OF_REPOSITORY})
-    known = {*lower, *(last for last, found in upper.items() if found)}
-    is_git = above.is_git or known.issuperset(_OF_REPOSITORY) or {"HEAD", "commondir"} <= known
+    names = {*lower, *(last for last, entry in upper.items() if entry)}
+    is_git = above.is_git or names.issuperset(_OF_REPOSITORY) or {"HEAD", "commondir"} <= names
     for last in dict.fromkeys((*upper, *lower)) if is_hiding else upper:
         name = f"{above.name}/{last}" if above.name else last
         is_inside = is_git or last == ".git"
@@ -230,11 +238,11 @@ def _in_layer(root: int, above: _Pair) -> tuple[dict[str, os.stat_result | None]
         return {}, False
     try:
         with layers.within(root, above.name) as folder:
-            found = {
+            entries_found = {
                 last: None if layers.is_whiteout(folder, last, entry) else entry
                 for last, entry in layers.entries(folder).items()
             }
-            return found, layers.is_opaque(folder)
+            return entries_found, layers.is_opaque(folder)
     except OSError:
         return {}, False  # It may not be read, or it is gone again.
 
@@ -247,10 +255,10 @@ def _on_disk(root: int, above: _Pair, names: Collection[str] | None) -> dict[str
         with layers.within(root, above.name) as folder:
             if names is None:
                 return layers.entries(folder)
-            found = {last: layers.status(folder, last) for last in names}
+            entry_by_name = {last: layers.status(folder, last) for last in names}
     except OSError:
         return {}
-    return {last: entry for last, entry in found.items() if entry}
+    return {last: entry for last, entry in entry_by_name.items() if entry}
 
 
 def _change(roots: _Roots, pair: _Pair, since_ns: int) -> Change:

@@ -55,8 +55,8 @@ def _run(
 def subject_of(
     folder: Path, runs: Sequence[SelfRun], *, is_trusted: bool | None = None
 ) -> TrustSubject:
-    asked = tuple(runs[:MAX_ASKED]) or None
-    return TrustSubject(folder=uri_from_path(folder), runs=asked, is_trusted=is_trusted)
+    subjects = tuple(runs[:MAX_ASKED]) or None
+    return TrustSubject(folder=uri_from_path(folder), runs=subjects, is_trusted=is_trusted)
 
 
 def hashes(subject: TrustSubject) -> list[str]:
@@ -64,35 +64,39 @@ def hashes(subject: TrustSubject) -> list[str]:
 
 
 def self_running_in(
-    folders: Sequence[Path], trust: Callable[[], TrustBook], tell: Callable[[NoticeItem], object]
+    folders: Sequence[Path], trust: Callable[[], TrustBook], notify: Callable[[NoticeItem], object]
 ) -> SelfRunning:
     """Return what the core asks with; `tell` shows what counts as decided by trust alone."""
 
     def undecided() -> list[TrustSubject]:
-        trusted = (folder for folder in folders if trust().of(folder) == "full")
-        return [subject for folder in trusted if (subject := _undecided(folder, trust(), tell))]
+        trusted_folders = (folder for folder in folders if trust().of(folder) == "full")
+        return [
+            subject
+            for folder in trusted_folders
+            if (subject := _undecided(folder, trust(), notify))
+        ]
 
-    def decide(subject: TrustSubject, decided: Decided) -> None:
+    def decide(subject: TrustSubject, decision: Decided) -> None:
         if (folder := path_from_uri(subject.folder)) is not None:
-            is_allowed = decided.effect == "allow"
-            for_now = is_allowed and decided.scope not in {"folder", "user"}
+            is_allowed = decision.effect == "allow"
+            for_now = is_allowed and decision.scope not in {"folder", "user"}
             trust().decide_runs(folder, hashes(subject), may_run=is_allowed, for_now=for_now)
 
     return SelfRunning(undecided, decide)
 
 
 def _undecided(
-    folder: Path, trust: TrustBook, tell: Callable[[NoticeItem], object]
+    folder: Path, trust: TrustBook, notify: Callable[[NoticeItem], object]
 ) -> TrustSubject | None:
     """Return what is to be asked. What is there when trusted work begins counts as decided.
 
     The editor, the command line or an earlier version asked for trust without a list then.
     """
-    runs, decided = runs_in(folder), trust.runs(folder)
-    if decided is None:
+    runs, decisions = runs_in(folder), trust.runs(folder)
+    if decisions is None:
         trust.decide_runs(folder, [run.sha256 for run in runs], may_run=True, for_now=False)
         if runs:
-            tell(permission(subject_of(folder, runs)))
+            notify(permission(subject_of(folder, runs)))
         return None
-    new = [run for run in runs if run.sha256 not in decided]
+    new = [run for run in runs if run.sha256 not in decisions]
     return subject_of(folder, new, is_trusted=True) if new else None

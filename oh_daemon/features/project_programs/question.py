@@ -44,9 +44,11 @@ class SelfRunning:
 class Novelties(OpenQuestions):
     """Holds the agent of one conversation while the user has to decide about something new."""
 
-    def __init__(self, journal: Journal, running: SelfRunning, can_ask: Callable[[], bool]) -> None:
+    def __init__(
+        self, journal: Journal, programs: SelfRunning, can_ask: Callable[[], bool]
+    ) -> None:
         self._journal = journal
-        self._running = running
+        self._running = programs
         self._can_ask = can_ask
         self._refusals: set[str] = set()
         """Digests of what nobody could be asked about."""
@@ -91,19 +93,26 @@ class Novelties(OpenQuestions):
         )
         journal.log.sync()
 
-    def _take(self, notice: plain.Item, decided: Decided | None) -> None:
+    def _take(self, notice: plain.Item, decision: Decided | None) -> None:
         """Keep an answer of the user; without one, it is asked again."""
-        asked = decided and decided.approval and decided.approval["subject"]
-        if decided is None or decided.answer is None or not asked or asked["kind"] != "trust":
-            ended = item_with(notice, {"status": "cancelled"})
-        elif decided.answer["by"] != "user":
-            ended = item_with(notice, {"status": "cancelled", "reason": decided.answer["by"]})
+        asked_subject = decision and decision.approval and decision.approval["subject"]
+        if (
+            decision is None
+            or decision.answer is None
+            or not asked_subject
+            or asked_subject["kind"] != "trust"
+        ):
+            cancelled_notice = item_with(notice, {"status": "cancelled"})
+        elif decision.answer["by"] != "user":
+            cancelled_notice = item_with(
+                notice, {"status": "cancelled", "reason": decision.answer["by"]}
+            )
         else:
-            subject = model_of(TrustSubject, asked)
-            self._running.decide(subject, decided)
-            said = permission(subject) if decided.effect == "allow" else _refusal(subject)
-            ended = said.model_copy(update={"id": notice["id"]})
-        self._journal.append(e.ItemCompleted(item=ended))
+            subject = model_of(TrustSubject, asked_subject)
+            self._running.decide(subject, decision)
+            text = permission(subject) if decision.effect == "allow" else _refusal(subject)
+            cancelled_notice = text.model_copy(update={"id": notice["id"]})
+        self._journal.append(e.ItemCompleted(item=cancelled_notice))
 
 
 def _is_question(item: plain.Item) -> bool:
@@ -143,6 +152,6 @@ def where(subject: TrustSubject) -> str:
 def gist(subject: TrustSubject) -> str:
     """Return the first few commands, in Markdown."""
     runs = subject.runs or ()
-    named = [f"`{clipped(first_line(run.command), 80)}`" for run in runs[:_MAX_NAMED]]
-    rest = len(runs) - len(named)
-    return ", ".join(named) + (f" and {rest} more" if rest else "")
+    names = [f"`{clipped(first_line(run.command), 80)}`" for run in runs[:_MAX_NAMED]]
+    n_more = len(runs) - len(names)
+    return ", ".join(names) + (f" and {n_more} more" if n_more else "")

@@ -77,11 +77,13 @@ class Comparison:
     is_strict: bool = False
     folders: Sequence[str] = ()
 
-    def difference(self, where: str, recorded: object, replayed: object) -> Difference | None:
-        if recorded == replayed:
+    def difference(
+        self, where: str, recorded_value: object, replayed_value: object
+    ) -> Difference | None:
+        if recorded_value == replayed_value:
             return None
         clean = str if self.is_strict else self._clean
-        before, now = ([*_lines_of(each, clean)] for each in (recorded, replayed))
+        before, now = ([*_lines_of(each, clean)] for each in (recorded_value, replayed_value))
         return None if before == now else Difference(where, before, now)
 
     def _clean(self, text: str) -> str:
@@ -92,10 +94,15 @@ class Comparison:
         return text
 
 
-def requests_differ(recorded: Json, request: ModelRequest, *, is_strict: bool) -> Difference | None:
+def requests_differ(
+    recorded_request: Json, request: ModelRequest, *, is_strict: bool
+) -> Difference | None:
     """Compare a request with one that was kept, which may name other folders in its prompt."""
     now = json.loads(render_completion({"request": request}))["request"]
-    before, now = ({key: each[key] for key in _SENT if key in recorded} for each in (recorded, now))
+    before, now = (
+        {key: each[key] for key in _SENT if key in recorded_request}
+        for each in (recorded_request, now)
+    )
     for each in () if is_strict else (before, now):
         # When git answers decides where that is told.
         each["messages"] = [m for m in each["messages"] if not _NEWS.fullmatch(str(m["content"]))]

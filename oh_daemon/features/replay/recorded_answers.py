@@ -69,13 +69,13 @@ class Call:
         return self.usage is None and self.error is None
 
     def answer(self) -> ModelAnswer:
-        said = {item["kind"]: item["text"] for item in self.texts}
+        text_by_kind = {item["kind"]: item["text"] for item in self.texts}
         blocks = [block for item in self.texts for block in item.get("blocks", ())]
         usage = self.usage
         thinkers = [item.get("model") for item in self.texts if item["kind"] == "reasoning"]
         return ModelAnswer(
-            text=said.get("agentMessage", self.summary),
-            reasoning=said.get("reasoning", ""),
+            text=text_by_kind.get("agentMessage", self.summary),
+            reasoning=text_by_kind.get("reasoning", ""),
             thinking_blocks=tuple(blocks),
             tool_calls=tuple(self.tool_calls),
             finish_reason=self.stop or ("tool_calls" if self.tool_calls else "stop"),
@@ -174,17 +174,17 @@ class Recording:
                 pass
 
     def _condense(self, item: plain.CondensationItem, record: plain.Record) -> None:
-        summary, began = self._under_way[True], self._condenses
+        summary, started = self._under_way[True], self._condenses
         if not summary.is_interrupted:
             summary.summary = item.get("summary", "")
             self.summaries.append(summary)
         self._condenses, self._under_way[True] = False, Call()
         if item.get("reason") == "overflow":
             # Of what one overflow leaves behind, excerpts of the last answer come last.
-            if began or not self._is_overflowing:
+            if started or not self._is_overflowing:
                 self._under_way[False].error = e.ContextWindowExceededError("it did not fit")
                 self._end_step(record)
-            self._is_overflowing = began
+            self._is_overflowing = started
 
     def _observe(self, item: plain.ToolItem) -> None:
         step, reason = self.steps[-1], item.get("reason")

@@ -162,9 +162,13 @@ def recorded_model(name: str, place: Path) -> ReplayModel:
         raise ModelUnavailableError(f"{name!r} names no folder with a log: {exc}") from exc
 
     def check(call: Call, request: ModelRequest) -> None:
-        recorded = call.request
-        if recorded and (found := requests_differ(recorded, request, is_strict=False)):
-            raise ModelError("\n".join(("the request is not the recorded one", *found.lines())))
+        recorded_request = call.request
+        if recorded_request and (
+            difference := requests_differ(recorded_request, request, is_strict=False)
+        ):
+            raise ModelError(
+                "\n".join(("the request is not the recorded one", *difference.lines()))
+            )
 
     return ReplayModel(name, recordings, check)
 
@@ -213,10 +217,10 @@ def without_questions(record: plain.Record) -> plain.Record:
 
 
 def queued(item: plain.UserMessageItem, options: dict[str, str] | None = None) -> QueuedMessage:
-    said = model_of(UserMessageItem, item)
+    message = model_of(UserMessageItem, item)
     return QueuedMessage(
-        message_id=said.message_id,
-        content=said.content,
+        message_id=message.message_id,
+        content=message.content,
         delivery="steer",
         options=options,
         created_at=item.get("endedAt", ""),

@@ -226,15 +226,17 @@ class _Replay:
     def _run_turn(self, turn: Turn) -> None:
         conversation = self._conversation
         with conversation.journal.changed:
-            begun = self._begin(turn)
-            ended = turn_end(conversation.journal, begun.get("messageId", ""), begun["turnId"])
+            start_event = self._begin(turn)
+            ended = turn_end(
+                conversation.journal, start_event.get("messageId", ""), start_event["turnId"]
+            )
         outcome = _wait(ended)
         while outcome["status"] == "paused" and self._next_seq() < turn.last_seq:
             with conversation.journal.changed:
                 self._take_wishes(self._next_seq(), is_paused=True)
                 if conversation.state.status == "paused":
                     conversation.resume()
-                ended = turn_end(conversation.journal, "", begun["turnId"])
+                ended = turn_end(conversation.journal, "", start_event["turnId"])
             outcome = _wait(ended)
         if turn.outcome is None:
             self.report.left_out = self.report.left_out or "the log ends within a turn"
@@ -265,8 +267,8 @@ class _Replay:
     def _next_seq(self) -> int:
         """Return where in the log the next answer ends, or the turn if there is none in it."""
         n = self.report.n_steps
-        following = self._steps[n].seq if n < len(self._steps) else self._turn.last_seq
-        return min(following, self._turn.last_seq)
+        next_seq = self._steps[n].seq if n < len(self._steps) else self._turn.last_seq
+        return min(next_seq, self._turn.last_seq)
 
     def _copy_around(self, before_seq: int) -> None:
         around = self._script.around
@@ -301,8 +303,8 @@ class _Replay:
 
     def _next_message(self) -> Mapping[str, dict[str, str]]:
         """Return the message of the log that becomes an item next."""
-        left = self._script.messages[len(self._said()) - self._n_before :]
-        facts: Json = dict(left[0]) if left else {}
+        messages = self._script.messages[len(self._said()) - self._n_before :]
+        facts: Json = dict(messages[0]) if messages else {}
         return facts
 
     def seen_in_editor(self) -> dict[str, str]:
@@ -335,39 +337,39 @@ class _Replay:
         conversation, turn = self._conversation, self._turn
         item = conversation.state.item(context.item_id)
         call_id = item["call"]["id"] if is_tool_item(item) else ""
-        seq, logged = self._script.observations.get(call_id, (0, None))
-        if logged is None or seq > turn.last_seq:
+        seq, logged_item = self._script.observations.get(call_id, (0, None))
+        if logged_item is None or seq > turn.last_seq:
             self.report.left_out = "an action had no result when its turn ended"
-        reason = logged.get("reason") if logged else "interrupted"
+        reason = logged_item.get("reason") if logged_item else "interrupted"
         is_cut = reason in CUT and turn.outcome and turn.outcome["status"] == "interrupted"
-        if logged is None or is_cut or self.report.left_out:
+        if logged_item is None or is_cut or self.report.left_out:
             conversation.interrupt()
             raise Cancelled
         if reason == "skipped":
             return ToolResult.of("it would have run")
-        self._copy_observation(item, logged)
-        return self._result(logged)
+        self._copy_observation(item, logged_item)
+        return self._result(logged_item)
 
-    def _copy_observation(self, item: plain.Item, logged: plain.ToolItem) -> None:
+    def _copy_observation(self, item: plain.Item, logged_item: plain.ToolItem) -> None:
         own = {"id", "startedAt", "call"}
-        if logged["id"] not in self._script.edited:
+        if logged_item["id"] not in self._script.edited:
             own |= {"args", "summary", "selfRating"}
-        observed: Json = {key: value for key, value in logged.items() if key not in own}
-        observed |= {key: value for key, value in item.items() if key in own}
-        event: Json = {"type": "item.completed", "item": observed}
+        update: Json = {key: value for key, value in logged_item.items() if key not in own}
+        update |= {key: value for key, value in item.items() if key in own}
+        event: Json = {"type": "item.completed", "item": update}
         state = self._conversation.state
         of: Json = {"turnId": state.turn_id, "itemId": item["id"], "ts": self._clock.now()}
         self._copy({"v": 1, "seq": 0, **of, "event": event})
 
-    def _result(self, logged: plain.ToolItem) -> ToolResult:
+    def _result(self, logged_item: plain.ToolItem) -> ToolResult:
         """Return the result, which ends the turn if it did so in the log."""
         outcome = self._turn.outcome
         reason = outcome.get("stopReason") if outcome else None
         is_last = self._next_seq() == self._turn.last_seq
-        ends = is_last and _ENDS.get(reason or "") in {logged["tool"], ""}
+        ends = is_last and _ENDS.get(reason or "") in {logged_item["tool"], ""}
         return ToolResult(
-            tuple(logged["content"]),
-            is_error=logged["status"] != "completed",
+            tuple(logged_item["content"]),
+            is_error=logged_item["status"] != "completed",
             ends_turn=reason if ends else None,
             value=outcome.get("result") if outcome else None,
         )
@@ -379,10 +381,10 @@ class _Replay:
         for item in items[self._n_checked :]:
             if item["status"] not in ENDED or self.report.difference:
                 return
-            recorded = self._expected[self._n_checked : self._n_checked + 1]
-            if recorded:
-                self._ids[item["id"]] = recorded[0]["id"]
-            before = [comparable(each, {}) for each in recorded]
+            recorded_items = self._expected[self._n_checked : self._n_checked + 1]
+            if recorded_items:
+                self._ids[item["id"]] = recorded_items[0]["id"]
+            before = [comparable(each, {}) for each in recorded_items]
             self._compare(name_of(item), before, [comparable(item, self._ids)])
             self._n_checked += 1
 
@@ -392,15 +394,19 @@ class _Replay:
             is_strict = self._comparison.is_strict
             self._note(requests_differ(call.request, request, is_strict=is_strict))
 
-    def _check_end(self, recorded: plain.Turn, replayed: plain.Turn) -> None:
+    def _check_end(self, recorded_turn: plain.Turn, replayed_turn: plain.Turn) -> None:
         self._check_items()
-        missing = self._expected[self._n_checked : self._turn.n_items]
-        if missing and not self.report.difference:
-            self._compare(name_of(missing[0]), [comparable(each, {}) for each in missing], [])
-        self._compare("the end of the turn", comparable_turn(recorded), comparable_turn(replayed))
+        missing_items = self._expected[self._n_checked : self._turn.n_items]
+        if missing_items and not self.report.difference:
+            self._compare(
+                name_of(missing_items[0]), [comparable(each, {}) for each in missing_items], []
+            )
+        self._compare(
+            "the end of the turn", comparable_turn(recorded_turn), comparable_turn(replayed_turn)
+        )
 
-    def _compare(self, what: str, recorded: object, replayed: object) -> None:
-        self._note(self._comparison.difference(what, recorded, replayed))
+    def _compare(self, what: str, recorded_value: object, replayed_value: object) -> None:
+        self._note(self._comparison.difference(what, recorded_value, replayed_value))
 
     def _note(self, difference: Difference | None) -> None:
         self.report.difference = self.report.difference or difference

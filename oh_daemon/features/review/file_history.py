@@ -44,12 +44,14 @@ class Version:
     raw: bytes | None = None
     mode: str | None = None
 
-    def is_same(self, other: Version | None) -> bool:
-        if other is None or (self.mode and other.mode and self.mode != other.mode):
+    def is_same(self, other_version: Version | None) -> bool:
+        if other_version is None or (
+            self.mode and other_version.mode and self.mode != other_version.mode
+        ):
             return False
-        if self.raw is not None and self.raw == other.raw:
+        if self.raw is not None and self.raw == other_version.raw:
             return True
-        return self.text is not None and self.text == other.text
+        return self.text is not None and self.text == other_version.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,12 @@ def pasts_of(
     Raises `ToolError` when the checkpoints cannot be read.
     """
     pasts: dict[Path, Past] = {}
-    reviewed: dict[str, str | None] = {}
+    hash_by_uri: dict[str, str | None] = {}
     for record in records:
         event = record["event"]
         is_later = record["seq"] > to_seq
-        found = _changes_in(event, documents, checkpoints, pasts, reviewed) if is_later else ()
-        for path, before, after in found:
+        changes = _changes_in(event, documents, checkpoints, pasts, hash_by_uri) if is_later else ()
+        for path, before, after in changes:
             past = pasts.get(path)
             if past is None:
                 pasts[path] = Past(after, before)
@@ -88,7 +90,7 @@ def pasts_of(
                 pasts[path] = Past(after, past.target)
             else:
                 pasts[path] = Past(after, _with_gap(past, before))
-        reviewed |= _reviewed_by(event)
+        hash_by_uri |= _reviewed_by(event)
     return {path: past for path, past in pasts.items() if not _same(past.now, past.target)}
 
 
@@ -98,16 +100,16 @@ def _reviewed_by(event: plain.Event) -> dict[str, str | None]:
         case "changes.reviewed":
             return {event["uri"]: event.get("now")}
         case "item.completed" | "changes.updated":
-            made = _edits_in(event)
+            edits = _edits_in(event)
         case "checkpoint.created":
-            made = event.get("changes", ())
+            edits = event.get("changes", ())
         case _:
-            made = ()
-    return {change["uri"]: change.get("sha256After") for change in made if "raw" not in change}
+            edits = ()
+    return {change["uri"]: change.get("sha256After") for change in edits if "raw" not in change}
 
 
-def _same(one: Version | None, other: Version | None) -> bool:
-    return other is None if one is None else one.is_same(other)
+def _same(one: Version | None, other_version: Version | None) -> bool:
+    return other_version is None if one is None else one.is_same(other_version)
 
 
 def _with_gap(past: Past, later: Version | None) -> Version | None:
@@ -115,8 +117,8 @@ def _with_gap(past: Past, later: Version | None) -> Version | None:
     texts = [version.text if version else "" for version in (past.now, past.target, later)]
     if later is None or any(text is None for text in texts):
         return later
-    origin, ours, theirs = (text or "" for text in texts)
-    return Version(merged(origin, ours, theirs)[0])
+    origin, own_text, foreign_text = (text or "" for text in texts)
+    return Version(merged(origin, own_text, foreign_text)[0])
 
 
 def _changes_in(
@@ -124,7 +126,7 @@ def _changes_in(
     documents: Documents,
     checkpoints: Checkpoints | None,
     pasts: Mapping[Path, Past],
-    reviewed: Mapping[str, str | None],
+    hash_by_uri: Mapping[str, str | None],
 ) -> Iterator[Change]:
     """Yield each change of a file by the agent, or one that the user reverted."""
     match event["type"]:
@@ -136,10 +138,11 @@ def _changes_in(
                 path = _path(change["uri"])
                 before, after = change.get("sha256Before"), change.get("sha256After")
                 yield path, _version(documents, before), _version(documents, after)
-        case "changes.reviewed" if event["decision"] == "reverted" and event["uri"] in reviewed:
+        case "changes.reviewed" if event["decision"] == "reverted" and event["uri"] in hash_by_uri:
             path = _path(event["uri"])
             before, after = (
-                _version(documents, sha256) for sha256 in (reviewed[event["uri"]], event.get("now"))
+                _version(documents, sha256)
+                for sha256 in (hash_by_uri[event["uri"]], event.get("now"))
             )
             past = pasts.get(path)
             if past is not None and before is not None and after is not None:
@@ -155,9 +158,9 @@ def _changes_in(
 
 def _raw_change(documents: Documents, change: plain.FileChange, raw: str) -> Change:
     """Return a change of bytes, which a command made in its view."""
-    opened = path_from_uri(change["uri"]) or Path("/")
+    path_on_disk = path_from_uri(change["uri"]) or Path("/")
     # Resolve the folder only: a link stands for itself, not for its target.
-    path = real_path(opened.parent) / opened.name
+    path = real_path(path_on_disk.parent) / path_on_disk.name
 
     def version(sha256: str | None, mode: int | None) -> Version | None:
         if sha256 is None:
@@ -201,8 +204,8 @@ def _versions(
     contents = checkpoints.contents([*(side.oid for side in sides), *saves.values()])
 
     def text(oid: str) -> str | None:
-        parsed = parse_text(contents[oid]) if oid in contents else None
-        return parsed and with_newlines(parsed.text)
+        file_text = parse_text(contents[oid]) if oid in contents else None
+        return file_text and with_newlines(file_text.text)
 
     def version(side: Kept | None) -> Version | None:
         if side is None:
@@ -214,10 +217,10 @@ def _versions(
         # Resolve the folder only: a link stands for itself, not for its target.
         path = real_path(each.path.parent) / each.path.name
         before = version(each.before)
-        if theirs := saves.get(uri_from_path(each.path)):
+        if saved_versions := saves.get(uri_from_path(each.path)):
             # The user saved this text while the command ran, so the command's change starts from
             # it. Its bytes are unknown: the file on disk may have another encoding.
-            before = Version(text(theirs), mode=before and before.mode)
+            before = Version(text(saved_versions), mode=before and before.mode)
         yield path, before, version(each.after)
 
 
@@ -237,14 +240,14 @@ def with_texts(
         return checkpoint
     changes: list[FileChange] = []
     for each in differences:
-        saved = saves.get(uri_from_path(each.path))
-        oids = (saved or (each.before and each.before.oid), each.after and each.after.oid)
-        parsed = [parse_text(contents.get(oid, b"\0")) if oid else None for oid in oids]
+        saved_version = saves.get(uri_from_path(each.path))
+        oids = (saved_version or (each.before and each.before.oid), each.after and each.after.oid)
+        file_texts = [parse_text(contents.get(oid, b"\0")) if oid else None for oid in oids]
         is_text = all(
-            side is not None or oid is None for side, oid in zip(parsed, oids, strict=True)
+            side is not None or oid is None for side, oid in zip(file_texts, oids, strict=True)
         )
         is_link = any(side and side.mode == _LINK for side in (each.before, each.after))
-        before, after = (side and side.text for side in parsed)
+        before, after = (side and side.text for side in file_texts)
         if is_text and not is_link and before != after:
             change = documents.history.describe(each.path, before, after)
             documents.history.put(before)
@@ -307,8 +310,8 @@ def _restore_text(documents: Documents, path: Path, past: Past, *, is_dry: bool)
     change = _change(documents, path, now, target)
     if change is None:
         return False
-    planned = documents.plan(path, change)
-    if planned.before == planned.after:
+    plan = documents.plan(path, change)
+    if plan.before == plan.after:
         return False
     if not is_dry:
         documents.restore(path, change, label=f"Restore {path.name}", cancel=CancelToken())
@@ -324,9 +327,9 @@ def _change(
 
     Raises `EditRejectedError` when the user has removed the file, or made a new one, since.
     """
-    look = documents.look(path)
-    text, earlier = look.text, target.text or "" if target else None
-    if now is None and earlier is not None and look.file is None:
+    document = documents.look(path)
+    text, earlier = document.text, target.text or "" if target else None
+    if now is None and earlier is not None and document.file is None:
         # An editor may still show the file, but it is no longer on disk.
         return documents.history.recreating(path, earlier)
     if text is None:

@@ -70,9 +70,9 @@ class _Review:
             return self.remains.sha256_before != self.remains.sha256_after
         return self.base != self.now
 
-    def with_hunks(self, taken: Collection[m.Hunk]) -> str | None:
+    def with_hunks(self, hunks: Collection[m.Hunk]) -> str | None:
         """Return the accepted text with only these hunks of the agent's changes applied."""
-        edits = [edit for hunk, edit in self.hunks.items() if hunk in taken]
+        edits = [edit for hunk, edit in self.hunks.items() if hunk in hunks]
         if len(edits) == len(self.hunks):
             return self.now
         return applied(self.base or "", edits) if edits else self.base
@@ -90,12 +90,12 @@ def _review(documents: Documents, uri: str, file: Review) -> _Review:
         base, now = _text(documents, file["base"]), _text(documents, file["now"])
         for before, after in file["gaps"]:
             # The user's own changes count as accepted, even where they replaced the agent's.
-            theirs = _text(documents, after) or ""
-            base = merged(_text(documents, before) or "", base or "", theirs)[0]
+            current_text = _text(documents, after) or ""
+            base = merged(_text(documents, before) or "", base or "", current_text)[0]
     except ToolError:
         # That concerns this file alone.
-        lost = _lost(uri, file["base"], file["now"])
-        return _Review(uri, None, None, decision, remains=lost, by_command=by_command)
+        loss = _lost(uri, file["base"], file["now"])
+        return _Review(uri, None, None, decision, remains=loss, by_command=by_command)
     return _Review(uri, base, now, decision, by_command=by_command)
 
 
@@ -114,9 +114,9 @@ def changes_list(changes: AgentChanges, params: m.ChangesListParams) -> m.Change
     if changes.isolated is not None and turn_id is None:
         return changes.isolated.list()
     reviews = _reviews(changes)
-    shown = reviews if turn_id is None else _of_turn(changes, turn_id)
+    reviews_shown = reviews if turn_id is None else _of_turn(changes, turn_id)
     files: list[m.ReviewedFile] = []
-    for uri, review in shown.items():
+    for uri, review in reviews_shown.items():
         change = _change(documents, review).model_copy(update={"patch": None, "uri": uri})
         own = reviews[uri]
         state, by_command = _state(documents, own), own.by_command or None
@@ -155,11 +155,11 @@ def _of_turn(changes: AgentChanges, turn_id: str) -> dict[str, _Review]:
     with changes.conversation.journal.changed:
         files = dict(changes.conversation.state.turn_changes.get(turn_id, {}))
     documents, before, after = changes.documents, "sha256Before", "sha256After"
-    found = (
+    reviews = (
         _review(documents, uri, {"base": each.get(before), "now": each.get(after), "gaps": []})
         for uri, each in files.items()
     )
-    return {review.uri: review for review in found if review.is_pending}
+    return {review.uri: review for review in reviews if review.is_pending}
 
 
 def changes_diff(changes: AgentChanges, params: m.ChangesDiffParams) -> m.ChangesDiffResult:
@@ -185,9 +185,9 @@ def changes_accept(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewRes
     if changes.isolated is not None:
         return changes.isolated.land(params)
 
-    def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+    def act(review: _Review, hunks: Collection[m.Hunk]) -> _Review:
         # A file with a lost text can be accepted as a whole: it stays as it is.
-        base = review.with_hunks(chosen)
+        base = review.with_hunks(hunks)
         return replace(review, base=base, decision="accepted")
 
     return _settle(changes, params, act)
@@ -199,14 +199,14 @@ def changes_revert(changes: AgentChanges, params: m.ReviewParams) -> m.ReviewRes
         return changes.isolated.discard(params)
     documents = changes.documents
 
-    def act(review: _Review, chosen: Collection[m.Hunk]) -> _Review:
+    def act(review: _Review, hunks: Collection[m.Hunk]) -> _Review:
         if review.remains is not None:
             raise EditRejectedError(_LOST)
-        kept = review.with_hunks([hunk for hunk in review.hunks if hunk not in chosen])
+        remaining = review.with_hunks([hunk for hunk in review.hunks if hunk not in hunks])
         path = documents.folders.resolve(review.uri, writing=True)
-        change = documents.history.way_back(path, review.now, kept)
+        change = documents.history.way_back(path, review.now, remaining)
         documents.restore(path, change, label=f"Undo in {path.name}", cancel=CancelToken())
-        return _Review(review.uri, review.base, kept, "reverted")
+        return _Review(review.uri, review.base, remaining, "reverted")
 
     return _settle(changes, params, act)
 

@@ -82,10 +82,10 @@ _SYNTAX = re.compile(
 def _rate_call(program: Program, args: Sequence[str], ground: Ground) -> Findings:
     inner = find_inner(program, args)
     own = args[: len(args) - len(inner)]
-    effect, shown = find_effect(program, own)
+    effect, phrase = find_effect(program, own)
     if effect in EFFECTS:
         risk, use, meaning = EFFECTS[effect]
-        reason = " ".join(filter(None, (program.name, shown, meaning)))
+        reason = " ".join(filter(None, (program.name, phrase, meaning)))
         # Nobody sees here which commands the code holds.
         yield Finding(risk, reason, effect, words=(UNKNOWN,) if effect == "inline" else ())
         yield from _rate_folders(program, own, ground)
@@ -121,8 +121,8 @@ def _rate_texts(program: Program, args: Sequence[str], ground: Ground) -> Findin
         if is_text and is_known(bare_name(text.partition(" ")[0])):
             yield Inner(text, ground)
     if program.usual == "unknown":
-        known = (n for n, arg in enumerate(args) if arg != "." and is_known(arg))
-        yield Inner(args[next(known, len(args)) :], ground, is_guess=True)
+        positions = (n for n, arg in enumerate(args) if arg != "." and is_known(arg))
+        yield Inner(args[next(positions, len(args)) :], ground, is_guess=True)
 
 
 def _without_pattern(args: Sequence[str]) -> Sequence[str]:
@@ -197,33 +197,33 @@ def _rate_find(_: Program, __: str, args: Sequence[str], ground: Ground) -> Find
 
 def _rate_git(_: Program, __: str, args: Sequence[str], ground: Ground) -> Findings:
     """Rate a command of git, which stands after options that all commands take."""
-    rest, there, is_safe = list(args), ground, True
+    remaining, inner_ground, is_safe = list(args), ground, True
     folders: list[str] = []
-    while rest and is_option(rest[0]) and rest[0] not in ("--version", "--help"):
-        option = rest.pop(0)
-        value = rest.pop(0) if option in ("-C", "-c") and rest else ""
+    while remaining and is_option(remaining[0]) and remaining[0] not in ("--version", "--help"):
+        option = remaining.pop(0)
+        value = remaining.pop(0) if option in ("-C", "-c") and remaining else ""
         folders += [value] if option == "-C" else []
-        there = there.moved(value) if option == "-C" else there
+        inner_ground = inner_ground.moved(value) if option == "-C" else inner_ground
         is_setting = option == "-c" and re.match(r"(user|color|core\.quotepath)\b", value)
         is_safe = is_safe and (bool(is_setting) or option in ("-C", "--no-pager", "-P"))
-    if not rest and is_safe:
+    if not remaining and is_safe:
         yield Finding("low", "git shows its help")
         return
-    program = find_program(" ".join(("git", *rest[:1])))
-    if program.usual == "unknown" or program.name.split()[1:] != rest[:1] or not is_safe:
+    program = find_program(" ".join(("git", *remaining[:1])))
+    if program.usual == "unknown" or program.name.split()[1:] != remaining[:1] or not is_safe:
         why = "may be an alias for any command" if is_safe else "has options that name programs"
         yield Finding("high", f"{program.name.replace(UNKNOWN, '…')} {why}")
         return
     # In a folder outside every word would count as a path outside, even a message.
-    is_inside = there.place(".", writing=False) == "inside"
-    pairs = pairwise(rest)
+    is_inside = inner_ground.place(".", writing=False) == "inside"
+    pairs = pairwise(remaining)
     args = [arg for before, arg in pairs if not re.fullmatch(r"-\w*m|--message", before)]
-    found = list(_rate_call(program, args, there if is_inside else ground))
-    yield from found
-    if not all(isinstance(each, Finding) and each.risk == "low" for each in found):
+    findings = list(_rate_call(program, args, inner_ground if is_inside else ground))
+    yield from findings
+    if not all(isinstance(each, Finding) and each.risk == "low" for each in findings):
         yield from rate_paths(folders, ground, "run")
     elif program.usual != "text":
-        yield _rate_repository(there)
+        yield _rate_repository(inner_ground)
 
 
 def _rate_repository(ground: Ground) -> Finding:

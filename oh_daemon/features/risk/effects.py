@@ -72,9 +72,9 @@ def is_known(name: str) -> bool:
 def find_effect(program: Program, args: Args) -> tuple[str, str]:
     """Return the effect of a program with these arguments, and the words that show it."""
     fits = [
-        (part.kind, " ".join(shown))
+        (part.kind, " ".join(phrase))
         for part in program.phrases
-        if part.kind in EFFECTS and (shown := _fit(part, program, args)) is not None
+        if part.kind in EFFECTS and (phrase := _fit(part, program, args)) is not None
     ]
     has_verbs = program.usual != "unknown" and program.has_verbs()
     verbs = [arg for arg in args[:2] if has_verbs and re.fullmatch(r"[a-z][a-z:-]*", arg)]
@@ -86,16 +86,16 @@ def find_effect(program: Program, args: Args) -> tuple[str, str]:
 def find_inner(program: Program, args: Args) -> Args:
     """Return the words of another command that the program runs, without options before it."""
     for words in [words for kind, words in reversed(program.phrases) if kind == "inner"]:
-        rest: Args | None = args
+        remaining: Args | None = args
         for word in words:
             if word == "*":
-                rest = program.operands(rest or ())[1:]
+                remaining = program.operands(remaining or ())[1:]
             elif is_option(word):
-                rest = args[args.index(word) + 1 :] if word in args else None
+                remaining = args[args.index(word) + 1 :] if word in args else None
             else:
-                rest = _after(word, rest or ())
-        if rest:
-            return program.operands(rest)
+                remaining = _after(word, remaining or ())
+        if remaining:
+            return program.operands(remaining)
     return ()
 
 
@@ -109,17 +109,19 @@ def _fit(part: Part, program: Program, args: Args) -> list[str] | None:
     is_worse = _ORDER[part.kind] >= min(_ORDER.get(program.usual, 0) + 1, _HIGH)
     words: list[str] = []
     for word in (word for word in part.words if is_option(word) or word[0] == "~"):
-        found = [arg for arg in _where(word, program, args) if _has(arg, word, is_worse=is_worse)]
-        if not found:
+        arguments = [
+            arg for arg in _where(word, program, args) if _has(arg, word, is_worse=is_worse)
+        ]
+        if not arguments:
             return None
-        words += found[:1] if word[0] != "~" else ()
-    rest: Args | None = args
+        words += arguments[:1] if word[0] != "~" else ()
+    remaining: Args | None = args
     for word in (word for word in part.words if not is_option(word) and word[0] not in "~$"):
-        rest = _after(word, rest) if is_worse else _next(word, program.before, rest)
-        if rest is None:
+        remaining = _after(word, remaining) if is_worse else _next(word, program.before, remaining)
+        if remaining is None:
             return None
-        words.append(args[len(args) - len(rest) - 1])
-    return words if part.words[-1] != "$" or all(map(is_option, rest)) else None
+        words.append(args[len(args) - len(remaining) - 1])
+    return words if part.words[-1] != "$" or all(map(is_option, remaining)) else None
 
 
 def _where(word: str, program: Program, args: Args) -> Args:
@@ -177,8 +179,8 @@ def _rows() -> Mapping[str, Sequence[Part]]:
 def _program(name: str) -> Program:
     parts = _rows().get(name, ())
     usual = next((kind for kind, words in parts if not words), "unknown")
-    shared = _rows().get("git *" if name.startswith("git ") else f"<{usual}>", ())
-    phrases = [part for part in (*parts, *shared) if part.words or part.kind == "inner"]
+    shared_rows = _rows().get("git *" if name.startswith("git ") else f"<{usual}>", ())
+    phrases = [part for part in (*parts, *shared_rows) if part.words or part.kind == "inner"]
     options = [word for kind, words in phrases if kind == "with" for word in words]
     before = {word.rstrip("="): word.endswith("=") for word in options}
     return Program(name, usual, [part for part in phrases if part.kind != "with"], before)

@@ -73,8 +73,8 @@ def _read_rows(rows: str, prefix: str = "") -> dict[str, list[Part]]:
 
 
 def _phrases(part: str) -> Iterator[Part]:
-    kind, *rest = part.split(maxsplit=1)
-    for phrase in rest[0].split(", ") if rest else [""]:
+    kind, *remaining = part.split(maxsplit=1)
+    for phrase in remaining[0].split(", ") if remaining else [""]:
         yield from (Part(kind, tuple(each.split())) for each in _alternatives(phrase))
 
 
@@ -84,4 +84,8 @@ def _alternatives(phrase: str) -> list[str]:
     if braces is None or "~" in phrase:
         return [phrase]
     head, tail = phrase[: braces.start()], phrase[braces.end() :]
-    return [whole for each in braces[1].split(",") for whole in _alternatives(head + each + tail)]
+    return [
+        alternative
+        for each in braces[1].split(",")
+        for alternative in _alternatives(head + each + tail)
+    ]

@@ -52,19 +52,21 @@ def rate_command(
     """
     if len(command) > _MAX_CHARS:
         return Rating("high", (f"it has more than {_MAX_CHARS:,} characters",))
-    hidden = next((char for char in command if char not in "\n\t" and _misleads(char)), None)
-    if hidden is not None:
-        return Rating("high", (f"it holds the misleading character U+{ord(hidden):04X}",))
+    misleading_char = next(
+        (char for char in command if char not in "\n\t" and _misleads(char)), None
+    )
+    if misleading_char is not None:
+        return Rating("high", (f"it holds the misleading character U+{ord(misleading_char):04X}",))
     places = tuple(str(folder).rstrip("/") for folder in folders)
     start = str(cwd) if cwd is not None else next(iter(places), None)
     ground = Ground(places, start, disk)
     try:
         rating = _summarize(list(rate_code(command, ground)))
-        why_asked = why_not_plain(command, ground) if rating.only_reads else None
+        reason = why_not_plain(command, ground) if rating.only_reads else None
     # A wrong rating lets a command run unasked: whatever goes wrong here must ask a person.
     except Exception as exc:  # noqa: BLE001
         return Rating("high", (f"rating it stopped with {type(exc).__name__}",))
-    return rating._replace(risk="medium", reasons=(why_asked,)) if why_asked else rating
+    return rating._replace(risk="medium", reasons=(reason,)) if reason else rating
 
 
 def _summarize(findings: list[Finding]) -> Rating:
@@ -74,9 +76,11 @@ def _summarize(findings: list[Finding]) -> Rating:
     worst = max((Finding("low", ""), *findings), key=lambda found: RISK_ORDER[found.risk]).risk
     reasons = [found.reason for found in findings if found.risk == worst and found.reason]
     # A person must also read what else is risky, unless the same program is named for worse.
-    named = {reason.partition(" ")[0] for reason in reasons} - {"it"}
-    others = (found.reason for found in findings if "low" != found.risk != worst and found.reason)
-    reasons += [reason for reason in others if reason.partition(" ")[0] not in named]
+    commands = {reason.partition(" ")[0] for reason in reasons} - {"it"}
+    reasons_left = (
+        found.reason for found in findings if "low" != found.risk != worst and found.reason
+    )
+    reasons += [reason for reason in reasons_left if reason.partition(" ")[0] not in commands]
     scripts = filter(None, (finding.script for finding in findings))
     segments = filter(None, (finding.words for finding in findings))
     return Rating(

@@ -114,11 +114,11 @@ def _rate_inner(inner: Inner, depth: int) -> Iterator[Finding]:
     elif isinstance(code, str):
         yield from rate_code(code, ground, depth)
     else:
-        for n, found in enumerate(rate_words(code, ground)):
-            if isinstance(found, Inner):
-                yield from _rate_inner(found, depth + 1)
+        for n, finding in enumerate(rate_words(code, ground)):
+            if isinstance(finding, Inner):
+                yield from _rate_inner(finding, depth + 1)
             else:
-                yield found._replace(words=()) if is_guess and n == 0 else found
+                yield finding._replace(words=()) if is_guess and n == 0 else finding
 
 
 class _Script:
@@ -177,11 +177,11 @@ class _Script:
         if not targets:
             self._high("it redirects to a place that is not known")
         elif not (operator.endswith("&") and re.fullmatch(r"\d+-?|-", targets[0])):
-            found = rate_path(targets[0], self._ground, "read" if operator == "<" else "write")
-            if found.risk != "low":
-                reason = found.reason or f"it changes {targets[0]}"
-                found = found._replace(reason=reason, words=(operator, targets[0]))
-            self.findings.append(found)
+            finding = rate_path(targets[0], self._ground, "read" if operator == "<" else "write")
+            if finding.risk != "low":
+                reason = finding.reason or f"it changes {targets[0]}"
+                finding = finding._replace(reason=reason, words=(operator, targets[0]))
+            self.findings.append(finding)
         return targets[1:]
 
     def visit_function(self, node: Node) -> None:
@@ -197,9 +197,9 @@ class _Script:
         name, value = node.children[0], node.child_by_field_name("value")
         # Before `read` it holds for this one command, and says only how that splits a line.
         reader = node.parent and node.parent.child_by_field_name("name")
-        given = self._word(value) if value else ""
+        value_text = self._word(value) if value else ""
         if text_of(name) != "IFS" or reader is None or text_of(reader) != "read":
-            self.findings.append(rate_variable(text_of(name), given))
+            self.findings.append(rate_variable(text_of(name), value_text))
 
     def visit_loop(self, node: Node) -> None:
         self.findings.append(rate_variable(text_of(node.named_children[0]), UNKNOWN))
@@ -209,8 +209,8 @@ class _Script:
 
     def visit_expansion(self, node: Node) -> None:
         text = text_of(node)
-        if given := re.match(r"\$\{(\w+)(\[.*\])?:?=", text):
-            self.findings.append(rate_variable(given[1], UNKNOWN))
+        if match := re.match(r"\$\{(\w+)(\[.*\])?:?=", text):
+            self.findings.append(rate_variable(match[1], UNKNOWN))
         if re.match(_SECRET, text):
             self._high(f"it uses {text}, which may hold a secret")
         for child in node.named_children:
@@ -221,11 +221,11 @@ class _Script:
 
     def _word(self, node: Node) -> str:
         """Return what the shell makes of a word, with `UNKNOWN` for what only it knows."""
-        written = self._replaced(node)
-        if re.search(r"\{.*(,|\.\.)", _QUOTED.sub("", written)):
+        text = self._replaced(node)
+        if re.search(r"\{.*(,|\.\.)", _QUOTED.sub("", text)):
             self._high("it holds a list in braces, which is not looked at")
             return UNKNOWN
-        return _QUOTED.sub(_unquoted, written)
+        return _QUOTED.sub(_unquoted, text)
 
     def _replaced(self, node: Node) -> str:
         """Return a word as it is written, with stand-ins for what the shell replaces."""
@@ -244,11 +244,11 @@ _KNOWN = {"$HOME": "~", "${HOME}": "~", "$PWD": "."}
 _QUOTED = re.compile(r"""'([^']*)'|"((?:\\.|[^"\\])*)"|\\(.)""", re.DOTALL)
 
 
-def _unquoted(found: re.Match[str]) -> str:
-    raw, text, escaped = found.groups()
+def _unquoted(match: re.Match[str]) -> str:
+    raw, text, escape = match.groups()
     if text is not None:
         return re.sub(r'\\(?:\n|(["\\$`]))', r"\1", text)
-    return raw if raw is not None else escaped.strip("\n")
+    return raw if raw is not None else escape.strip("\n")
 
 
 _DECLARES = ("unset", "export", "declare", "typeset", "local", "readonly")

@@ -79,8 +79,8 @@ def _split(text: str, word: str) -> tuple[list[list[str]], list[str]] | None:
             joints.append(joint)
             commands.append([])
         else:
-            quoted = match["single"] if match["single"] is not None else match["double"]
-            commands[-1].append(match["word"] if quoted is None else quoted)
+            quoted_text = match["single"] if match["single"] is not None else match["double"]
+            commands[-1].append(match["word"] if quoted_text is None else quoted_text)
     return (commands, joints) if all(commands) else None
 
 
@@ -148,24 +148,24 @@ def _read_call(program: str, form: Form, args: Sequence[str]) -> _Call:
     operands: list[str] = []
     option_names: set[str] = set()
     wrong: str | None = None
-    rest = iter(args)
-    for arg in rest:
+    remaining = iter(args)
+    for arg in remaining:
         name, sign, _ = arg.partition("=")
         is_long = arg[:2] == "--"
         if form.operands in _WITHOUT_OPTIONS or arg[:1] != "-" or arg == "-":
             operands.append(arg)
         elif arg == "--":
-            operands += rest
+            operands += remaining
         elif is_long or re.fullmatch(r"-[0-9]+", arg):
             option_names.add(name + sign if is_long else "-")
             wrong = wrong or (arg if option_names - form.options.keys() else None)
-        elif not _read_letters(arg, rest, form.options, option_names):
+        elif not _read_letters(arg, remaining, form.options, option_names):
             wrong = wrong or arg
     return _Call(program, form, operands, frozenset(option_names), wrong)
 
 
 def _read_letters(
-    arg: str, rest: Iterator[str], options: Mapping[str, str], names: set[str]
+    arg: str, remaining: Iterator[str], options: Mapping[str, str], names: set[str]
 ) -> bool:
     """Read `-abc`, and the next word if that is the last one's value; return if all is allowed."""
     for end, letter in enumerate(arg[1:], 2):
@@ -174,7 +174,7 @@ def _read_letters(
             return False
         names.add("-" + letter)
         if sign:
-            value = arg[end:] or next(rest, None)
+            value = arg[end:] or next(remaining, None)
             return value is not None and _VALUES[sign].match(value) is not None
     return True
 
@@ -185,9 +185,9 @@ _VALUES = {"#": re.compile(r"[+-]?[0-9]+[kKMG]?\Z"), "=": re.compile(r"(?!-(?![0
 
 def _reading(path: str, ground: Ground) -> Iterator[str]:
     """Yield why a path may not be read."""
-    found = rate_path(path, ground, "read")
-    if re.search(r"[*?[]", path) or found.risk != "low":
-        yield found.reason or f"it reads {path}"
+    findings = rate_path(path, ground, "read")
+    if re.search(r"[*?[]", path) or findings.risk != "low":
+        yield findings.reason or f"it reads {path}"
     elif ground.place(path, writing=False) != "inside":
         yield f"it reads {path}, which is outside the workspace"
 

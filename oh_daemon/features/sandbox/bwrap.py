@@ -69,13 +69,13 @@ def candidates(path: str, outside: Sequence[Path]) -> Iterator[Path]:
 
     What lies in one of the folders `outside` of which they must be, came with a project.
     """
-    bundled = _bundled()
-    if bundled is not None and bundled.is_file():
-        yield bundled
+    bundled_path = _bundled()
+    if bundled_path is not None and bundled_path.is_file():
+        yield bundled_path
     for folder in path.split(":"):
-        found = shutil.which("bwrap", path=folder) if folder.startswith("/") else None
-        real = Path(found).resolve() if found else None
-        if real and real != bundled and not any(map(real.is_relative_to, outside)):
+        program = shutil.which("bwrap", path=folder) if folder.startswith("/") else None
+        real = Path(program).resolve() if program else None
+        if real and real != bundled_path and not any(map(real.is_relative_to, outside)):
             yield real
 
 
@@ -111,9 +111,9 @@ def _rows(mounts: Mounts) -> Iterator[tuple[Path, list[str]]]:
     """Yield each place with the arguments that mount something there."""
     for layer in mounts.layers:
         place = str(layer.place)
-        made = ["--overlay", str(layer.upper), str(layer.work), place]
+        overlay_arguments = ["--overlay", str(layer.upper), str(layer.work), place]
         below = [word for path in layer.below or [layer.place] for word in (_SOURCE, str(path))]
-        yield layer.place, [*below, *made]
+        yield layer.place, [*below, *overlay_arguments]
     yield from ((place, ["--ro-bind", str(place), str(place)]) for place in mounts.visible)
     yield from ((place, [*_SMALL, "--tmpfs", str(place)]) for place in mounts.hidden)
     folders = _covered_folders(mounts)

@@ -139,19 +139,19 @@ _LANDLOCK = (
 )
 
 
-def why_no_view(said: str, facts: Facts) -> Failure:
+def why_no_view(message: str, facts: Facts) -> Failure:
     """Explain what bubblewrap said before it gave up."""
-    return _explain(_VIEW, said, facts)
+    return _explain(_VIEW, message, facts)
 
 
-def why_no_landlock(said: str, facts: Facts) -> Failure:
+def why_no_landlock(message: str, facts: Facts) -> Failure:
     """Explain what `landlock` said before it gave up."""
-    return _explain(_LANDLOCK, said, facts)
+    return _explain(_LANDLOCK, message, facts)
 
 
-def _explain(known: tuple[_Known, ...], said: str, facts: Facts) -> Failure:
-    for row in known:
-        if row.holds(facts) and re.search(row.pattern, said, re.IGNORECASE):
+def _explain(known_causes: tuple[_Known, ...], message: str, facts: Facts) -> Failure:
+    for row in known_causes:
+        if row.holds(facts) and re.search(row.pattern, message, re.IGNORECASE):
             cure = row.cure.format(program=facts.program)
             return Failure(row.cause, cure, is_of_place=row.is_of_place)
-    return Failure(" ".join(said.split())[:_MAX_SAID] or "the try ended without a word")
+    return Failure(" ".join(message.split())[:_MAX_SAID] or "the try ended without a word")

@@ -66,14 +66,14 @@ def join(pid: int, *, apart: bool) -> int:
     processes. See setns(2). Raises `OSError`.
     """
     kinds = _KINDS if apart else (*_KINDS, "pid")
-    opened = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in (*kinds, "user")]
-    for namespace in (fcntl.ioctl(opened[0], _NS_GET_USERNS), *opened[:-1]):
+    descriptors = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY) for kind in (*kinds, "user")]
+    for namespace in (fcntl.ioctl(descriptors[0], _NS_GET_USERNS), *descriptors[:-1]):
         _enter(namespace)
     if apart:
         # Its parent is the namespace of the host, so that those in the sandbox do not see into it.
         _check(_libc.unshare(_NEW_MOUNTS | _NEW_PROCESSES))
         _check(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None))
-    return opened[-1]
+    return descriptors[-1]
 
 
 def _show_own_processes() -> None:

@@ -138,8 +138,8 @@ def _restrict(version: int) -> None:
     device = _IOCTL_DEV if version > MIN_ABI else 0
     scopes = (_ABSTRACT_SOCKETS_AND_SIGNALS,) if version >= _SCOPES_ABI else ()
     attributes = (_ALL_WRITES | device, _BIND_AND_CONNECT, *scopes)
-    handled = struct.pack(f"{len(attributes)}Q", *attributes)
-    ruleset = _call(_CREATE_RULESET, handled, len(handled), 0)
+    attributes_struct = struct.pack(f"{len(attributes)}Q", *attributes)
+    ruleset = _call(_CREATE_RULESET, attributes_struct, len(attributes_struct), 0)
     for path in (*_WRITABLE, *_given()):
         # What has no name, as a pipe, needs no rule.
         with suppress(OSError):
@@ -162,8 +162,8 @@ def _drop_capabilities() -> None:
     header = struct.pack("=Ii", _CAP_VERSION, 0)
     data = ctypes.create_string_buffer(24)
     _checked(_libc.capget(header, data))
-    kept = struct.unpack("=6I", data.raw)[1] & _CAP_DAC_READ_SEARCH
-    _checked(_libc.capset(header, struct.pack("=6I", kept, kept, 0, 0, 0, 0)))
+    capabilities = struct.unpack("=6I", data.raw)[1] & _CAP_DAC_READ_SEARCH
+    _checked(_libc.capset(header, struct.pack("=6I", capabilities, capabilities, 0, 0, 0, 0)))
 
 
 def _call(number: int, *arguments: object) -> int:

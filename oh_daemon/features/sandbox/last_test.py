@@ -30,24 +30,24 @@ def last_report(client: Json, environment: Mapping[str, str]) -> dict[str, str] 
     rows = last_rows(environment)
     if rows is None:
         return None
-    wanted = level_setting(client, environment)
-    return report(wanted, rows, *chosen(wanted, rows))
+    setting = level_setting(client, environment)
+    return report(setting, rows, *chosen(setting, rows))
 
 
 def level_setting(client: Json, environment: Mapping[str, str]) -> SandboxSetting:
     """Read one setting without the models of all, which take long to import."""
     of_user = _read(user_files(environment)[0])
-    named: Any = (
+    values: Any = (
         *(client.get("sandbox"), environment.get("OH_DAEMON_SANDBOX"), of_user.get("sandbox")),
         "auto",
     )
-    return next(value for value in named if value in _WANTED)
+    return next(value for value in values if value in _WANTED)
 
 
 def last_rows(environment: Mapping[str, str]) -> Sequence[tuple[str, bool, str, str]] | None:
     """Return level, success, cause and cure of each try, if this is the machine of the test."""
-    kept = _read(result_file(environment))
-    return kept["rows"] if kept.get("machine") == machine(environment) else None
+    record = _read(result_file(environment))
+    return record["rows"] if record.get("machine") == machine(environment) else None
 
 
 def result_file(environment: Mapping[str, str]) -> str:
@@ -57,16 +57,16 @@ def result_file(environment: Mapping[str, str]) -> str:
 def machine(environment: Mapping[str, str]) -> list[str]:
     """Return what a kept result depends on, as far as that can be read in no time."""
     boot = _bytes("/proc/sys/kernel/random/boot_id").decode().strip()
-    theirs = [environment.get(name, "") for name in ("PATH", "XDG_RUNTIME_DIR")]
-    return [boot, os.uname().release, VERSION, sys.prefix, *theirs]
+    variables = [environment.get(name, "") for name in ("PATH", "XDG_RUNTIME_DIR")]
+    return [boot, os.uname().release, VERSION, sys.prefix, *variables]
 
 
 def _read(path: str) -> Json:
     try:
-        found = parse(_bytes(path))
+        record = parse(_bytes(path))
     except ValueError:
         return {}
-    return found if type(found) is dict else {}  # pyright: ignore[reportUnknownVariableType] - any JSON.
+    return record if type(record) is dict else {}  # pyright: ignore[reportUnknownVariableType] - any JSON.
 
 
 def _bytes(path: str) -> bytes:

@@ -27,12 +27,12 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def read(upper: Path, name: Path, max_bytes: int) -> bytes:
     """Return the content of a regular file of the layer. Raises `OSError`."""
     with opened(upper) as root, regular(root, str(name)) as descriptor:
-        found = bytearray()
-        while piece := os.read(descriptor, max_bytes + 1 - len(found)):
-            found += piece
-    if len(found) > max_bytes:
+        data = bytearray()
+        while piece := os.read(descriptor, max_bytes + 1 - len(data)):
+            data += piece
+    if len(data) > max_bytes:
         raise OSError(errno.EFBIG, f"it has more than {max_bytes:,} bytes")
-    return bytes(found)
+    return bytes(data)
 
 
 @contextmanager
@@ -112,12 +112,12 @@ def status_below(root: int, name: str) -> os.stat_result | None:
 
 def entries(folder: int) -> dict[str, os.stat_result]:
     """Return what an open folder has, without what vanishes meanwhile."""
-    found: dict[str, os.stat_result] = {}
-    with os.scandir(folder) as listed:
-        for entry in listed:
+    entry_by_name: dict[str, os.stat_result] = {}
+    with os.scandir(folder) as iterator:
+        for entry in iterator:
             with suppress(FileNotFoundError):
-                found[entry.name] = entry.stat(follow_symlinks=False)
-    return found
+                entry_by_name[entry.name] = entry.stat(follow_symlinks=False)
+    return entry_by_name
 
 
 def target(root: int, name: str) -> str | None:
@@ -137,10 +137,10 @@ def target(root: int, name: str) -> str | None:
 def are_equal(layer: int, disk: int, name: str) -> bool:
     """Whether two regular files below open folders have the same content, as far as it is read."""
     try:
-        with regular(layer, name) as one, regular(disk, name) as other:
-            if os.fstat(one).st_size != os.fstat(other).st_size:
+        with regular(layer, name) as one, regular(disk, name) as other_file:
+            if os.fstat(one).st_size != os.fstat(other_file).st_size:
                 return False
-            while (piece := os.read(one, PIECE)) == os.read(other, PIECE):
+            while (piece := os.read(one, PIECE)) == os.read(other_file, PIECE):
                 if not piece:
                     return True
     except OSError:
@@ -148,15 +148,15 @@ def are_equal(layer: int, disk: int, name: str) -> bool:
     return False
 
 
-def is_folder(found: os.stat_result | None) -> bool:
-    return found is not None and stat.S_ISDIR(found.st_mode)
+def is_folder(entry: os.stat_result | None) -> bool:
+    return entry is not None and stat.S_ISDIR(entry.st_mode)
 
 
-def is_whiteout(folder: int, name: str, found: os.stat_result) -> bool:
+def is_whiteout(folder: int, name: str, entry: os.stat_result) -> bool:
     """Whether the kernel put it there to say that the name is deleted."""
-    if stat.S_ISCHR(found.st_mode):
-        return found.st_rdev == 0
-    is_candidate = stat.S_ISREG(found.st_mode) and found.st_size == 0
+    if stat.S_ISCHR(entry.st_mode):
+        return entry.st_rdev == 0
+    is_candidate = stat.S_ISREG(entry.st_mode) and entry.st_size == 0
     return is_candidate and _mark(f"/proc/self/fd/{folder}/{name}", _WHITEOUT) is not None
 
 
@@ -175,11 +175,11 @@ def is_made(folder: int) -> bool:
     return is_opaque(folder) or not (_mark(folder, _ORIGIN) or _mark(folder, KEPT))
 
 
-def has(root: int, name: str, holds: Callable[[int], bool]) -> bool:
+def has(root: int, name: str, condition: Callable[[int], bool]) -> bool:
     """Whether something holds of a folder; not if it may not be read."""
     try:
         with within(root, name) as folder:
-            return holds(folder)
+            return condition(folder)
     except OSError:
         return False
 
@@ -205,8 +205,8 @@ def _names(root: int, top: str, limit: int) -> list[str]:
     while stack and len(files) < limit:
         name = stack.pop()
         try:
-            with within(root, name) as folder, os.scandir(folder) as listed:
-                for entry in listed:
+            with within(root, name) as folder, os.scandir(folder) as items:
+                for entry in items:
                     below = f"{name}/{entry.name}"
                     (stack if entry.is_dir(follow_symlinks=False) else files).append(below)
         except NotADirectoryError:
@@ -312,8 +312,8 @@ def open_beneath(
     """Open what lies below a folder without following a link. Raises `OSError`."""
     how_to = _OpenHow(flags, mode, how)
     raw = os.fsencode(name)
-    found = _libc.syscall(_OPENAT2, root, raw, ctypes.byref(how_to), ctypes.sizeof(how_to))
-    if found < 0:
+    descriptor = _libc.syscall(_OPENAT2, root, raw, ctypes.byref(how_to), ctypes.sizeof(how_to))
+    if descriptor < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(name))
-    return int(found)
+    return int(descriptor)

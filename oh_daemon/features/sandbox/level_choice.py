@@ -14,28 +14,28 @@ _AUTO = ("view", "landlock")
 """What `auto` tries, best first."""
 
 
-def chosen(wanted: SandboxSetting, rows: Sequence[Tried]) -> tuple[int | None, int | None]:
+def chosen(setting: SandboxSetting, rows: Sequence[Tried]) -> tuple[int | None, int | None]:
     """Return the row of the best level that is wanted and holds, and the row that says more.
 
     That is what keeps a better level away, or else the one that holds.
     """
-    levels = _AUTO if wanted == "auto" else () if wanted == "off" else (wanted,)
-    missing: int | None = None
+    levels = _AUTO if setting == "auto" else () if setting == "off" else (setting,)
+    first_missing: int | None = None
     for level in levels:
         of_level = [index for index, row in enumerate(rows) if row[0] == level]
-        held = next((index for index in of_level if rows[index][1]), None)
-        if held is not None:
-            return held, held if missing is None else missing
-        if missing is None:
-            missing = next(iter(of_level), None)
-    return None, missing
+        usable = next((index for index in of_level if rows[index][1]), None)
+        if usable is not None:
+            return usable, usable if first_missing is None else first_missing
+        if first_missing is None:
+            first_missing = next(iter(of_level), None)
+    return None, first_missing
 
 
 def report(
-    wanted: SandboxSetting, rows: Sequence[Tried], held: int | None, why: int | None
+    setting: SandboxSetting, rows: Sequence[Tried], chosen_index: int | None, why: int | None
 ) -> dict[str, str]:
     """Return what clients are told of what `chosen` returned."""
     cause, cure = ("", "") if why is None else rows[why][2:]
-    level = "none" if held is None else rows[held][0]
-    found = {"level": level, "wanted": wanted, "cause": cause, "cure": cure}
-    return {name: value for name, value in found.items() if value}
+    level = "none" if chosen_index is None else rows[chosen_index][0]
+    level_report = {"level": level, "wanted": setting, "cause": cause, "cure": cure}
+    return {name: value for name, value in level_report.items() if value}

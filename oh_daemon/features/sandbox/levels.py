@@ -113,22 +113,22 @@ class Sandbox:
     @property
     def report(self) -> dict[str, str]:
         """Return what clients are told."""
-        found = {
+        level_report = {
             "level": self.level,
             "wanted": self.setting,
             "cause": self.cause,
             "cure": self.cure,
         }
-        return {name: value for name, value in found.items() if value}
+        return {name: value for name, value in level_report.items() if value}
 
 
-def choose(wanted: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
+def choose(setting: SandboxSetting, rows: Sequence[Row]) -> Sandbox:
     """Return the best level that is wanted and holds, with what keeps a better one away."""
-    held, why = chosen(wanted, [row.as_tried for row in rows])
-    found = Sandbox(wanted, "none", rows)
-    if held is not None:
-        found = replace(found, level=rows[held].level, held_by=rows[held])
-    return found if why is None else replace(found, cause=rows[why].cause, cure=rows[why].cure)
+    chosen_index, why = chosen(setting, [row.as_tried for row in rows])
+    sandbox = Sandbox(setting, "none", rows)
+    if chosen_index is not None:
+        sandbox = replace(sandbox, level=rows[chosen_index].level, held_by=rows[chosen_index])
+    return sandbox if why is None else replace(sandbox, cause=rows[why].cause, cure=rows[why].cure)
 
 
 def with_mounts(rows: Sequence[Row], folders: Sequence[Path]) -> Sequence[Row]:
@@ -136,14 +136,14 @@ def with_mounts(rows: Sequence[Row], folders: Sequence[Path]) -> Sequence[Row]:
     view = next((row for row in rows if row.level == "view" and row.holds), None)
     if view is None:
         return rows
-    others = (row for row in rows if row.level != "view")
+    other_rows = (row for row in rows if row.level != "view")
     places = (*folders, Path.home(), Path(tempfile.gettempdir()))
-    mount, lost = _found_in(mounts(), places)
+    mount, hidden_mount = _found_in(mounts(), places)
     if mount is not None:
         cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
         cure = f"sudo umount {shlex.quote(str(mount))}"
-        return (replace(view, holds=False, cause=cause, cure=cure), *others)
-    return (replace(view, cause="; ".join(filter(None, (view.cause, *lost)))), *others)
+        return (replace(view, holds=False, cause=cause, cure=cure), *other_rows)
+    return (replace(view, cause="; ".join(filter(None, (view.cause, *hidden_mount)))), *other_rows)
 
 
 @lru_cache
@@ -153,12 +153,12 @@ def _found_in(
     """Return a mount in an open folder, and what is lost by those in home and scratch, the last."""
     *folders, home, scratch = map(real_path, places)
     mount = next((each for folder in folders for each in mounts_below(folder)), None)
-    lost = [
+    hidden_mounts = [
         what.format(mount=next(iter(below)), place=place)
         for place, what in {scratch: _EMPTY, home: _FILES_STAY}.items()
         if (below := mounts_below(place))
     ]
-    return mount, lost
+    return mount, hidden_mounts
 
 
 def try_levels(
@@ -229,11 +229,11 @@ class _Trial:
         file = _scratch(stack, Path(tempfile.gettempdir())) / "file"
         return self._start(stack, [*landlock.words(), "bash", "-c", _HELD, "bash", str(file)])
 
-    def end_reading(self, started: _Started) -> Row:
-        said = started.said()
-        if said == _END:
+    def end_reading(self, trial: _Started) -> Row:
+        output = trial.said()
+        if output == _END:
             return Row("landlock", holds=True)
-        failure = why_no_landlock(said.removesuffix(_END), facts_for(None))
+        failure = why_no_landlock(output.removesuffix(_END), facts_for(None))
         return Row("landlock", holds=False, cause=failure.cause, cure=failure.cure)
 
     def view(self, program: Path, place: Path) -> Failure | None:
@@ -246,22 +246,22 @@ class _Trial:
             below, outside = scratch / "below", scratch / "outside"
             git = self._make_project(stack, below)
             layer = bwrap.Layer(below, scratch / "upper-0", scratch / "work-0")
-            covered, empty = below / "key.pem", scratch / "empty"
-            covered.write_text("secret")
+            covered_file, empty = below / "key.pem", scratch / "empty"
+            covered_file.write_text("secret")
             empty.touch()
             layer.upper.mkdir()
             layer.work.mkdir()
-            refused = seccomp.memory_file(seccomp.for_view())
-            stack.callback(os.close, refused)
-            mounts = bwrap.Mounts([layer], covered=[covered], empty=empty)
+            filter_program = seccomp.memory_file(seccomp.for_view())
+            stack.callback(os.close, filter_program)
+            mounts = bwrap.Mounts([layer], covered=[covered_file], empty=empty)
             words = bwrap.arguments(program, mounts, seccomp=_FIRST_FREE)
             facts = (str(below), str(outside), str(os.getpid()), git)
             argv = [*words, "sh", "-c", _IN_VIEW, "sh", *facts]
-            said = self._start(stack, argv, refused).said()
-            if not said.endswith(_END):
-                return why_no_view(said, facts_for(program))
-            if found := said.removesuffix(_END).split("\n")[:-1]:
-                return Failure("; ".join(found))
+            output = self._start(stack, argv, filter_program).said()
+            if not output.endswith(_END):
+                return why_no_view(output, facts_for(program))
+            if lines := output.removesuffix(_END).split("\n")[:-1]:
+                return Failure("; ".join(lines))
             if outside.exists() or (below / "a.txt").read_text() != "below\n":
                 return Failure("what commands write reaches the disk")
         return None
@@ -275,8 +275,8 @@ class _Trial:
         (folder / "a.txt").write_text("below\n")
         if shutil.which("git", path=self.path) is None:
             return ""
-        said = self._start(stack, ["git", "-C", str(folder), "add", "--force", ".env"]).said()
-        return "" if said else "git"
+        output = self._start(stack, ["git", "-C", str(folder), "add", "--force", ".env"]).said()
+        return "" if output else "git"
 
     def _start(self, stack: ExitStack, argv: Sequence[str], *more: int) -> _Started:
         out = output_file(stack)

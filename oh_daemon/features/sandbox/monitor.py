@@ -52,16 +52,16 @@ class Space:
         For the second half the cause does not count: what no layer lists any more, since it was
         deleted while it is open, takes space too.
         """
-        began = time.monotonic()
-        found = os.fstatvfs(self._place)
-        free, has_grown = found.f_bavail * found.f_frsize, False
+        start_s = time.monotonic()
+        stats = os.fstatvfs(self._place)
+        free, has_grown = stats.f_bavail * stats.f_frsize, False
         if free < self._reserve:
             size = _size(self._place)
             self._least = min(size, size if self._least is None else self._least)
             has_grown = size > self._least + _GROWTH
         else:
             self._least = None
-        took_s = time.monotonic() - began
+        took_s = time.monotonic() - start_s
         unused_s = min((free - self._reserve) / _FASTEST, _LAST_LOOK_S)
         self.pause_ms = 1000 * max(_FIRST_LOOK_S, 5 * took_s, unused_s)
         return has_grown or free < self._reserve // 2
@@ -73,9 +73,9 @@ def _size(place: int) -> int:
     while stack:
         name = stack.pop()
         try:
-            found = os.stat(name, dir_fd=place, follow_symlinks=False)
-            size += found.st_blocks * 512  # stat(2)
-            if stat.S_ISDIR(found.st_mode):
+            entry = os.stat(name, dir_fd=place, follow_symlinks=False)
+            size += entry.st_blocks * 512  # stat(2)
+            if stat.S_ISDIR(entry.st_mode):
                 folder = os.open(name, _FOLDER, dir_fd=place)
                 stack += [f"{name}/{below}" for below in os.listdir(folder)]  # noqa: PTH208
                 os.close(folder)
@@ -122,7 +122,7 @@ def serve(
     `mounts` comes with the places to cover, each with what it depends on; `socket` with a family
     and a port, for a TCP socket of the view's network, bound unless the port is 0.
     """
-    ended = os.pidfd_open(pid)
+    descriptor = os.pidfd_open(pid)
     links = os.open("/proc/self", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     original = os.stat(empty, follow_symlinks=False)  # noqa: PTH116 - bytes.
     enter(pid, n_numbers)
@@ -130,10 +130,10 @@ def serve(
     daemon.send(b"\0")
     poll = select.poll()
     poll.register(daemon, select.POLLIN)
-    poll.register(ended, select.POLLIN)
-    while ended not in (ready := dict(poll.poll(space.pause_ms))):
+    poll.register(descriptor, select.POLLIN)
+    while descriptor not in (ready := dict(poll.poll(space.pause_ms))):
         if space.is_used_up():
-            signal.pidfd_send_signal(ended, signal.SIGKILL)
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
             sys.exit(FULL)
         if daemon.fileno() not in ready:
             continue
@@ -152,11 +152,11 @@ def serve(
 
 def _send_socket(daemon: socket.socket, family: int, port: int) -> None:
     """A socket stays in the network in which it was made, whoever uses it."""
-    with socket.socket(family) as made:
+    with socket.socket(family) as new_socket:
         if port:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            made.bind((_LOOPBACK[socket.AddressFamily(family)], port))
-        socket.send_fds(daemon, [b"\0"], [made.fileno()])
+            new_socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            new_socket.bind((_LOOPBACK[socket.AddressFamily(family)], port))
+        socket.send_fds(daemon, [b"\0"], [new_socket.fileno()])
 
 
 class Covers:
@@ -313,10 +313,10 @@ def _unescaped(path: bytes) -> bytes:
 
 def _read(source: socket.socket, size: int) -> bytes:
     """Read that many bytes; fewer when the daemon has hung up."""
-    found = b""
-    while len(found) < size and (piece := source.recv(size - len(found))):
-        found += piece
-    return found
+    data = b""
+    while len(data) < size and (piece := source.recv(size - len(data))):
+        data += piece
+    return data
 
 
 def _check(result: int) -> None:

@@ -84,9 +84,9 @@ def cache_places(home: Path, environment: Mapping[str, str]) -> Iterator[tuple[s
     """Yield the name and the place of each cache that exists or whose program does."""
     bases = {"home": home, "cache": Path(environment.get("XDG_CACHE_HOME") or home / ".cache")}
     for name, variable, below, usual in _CACHES:
-        moved = environment.get(variable, "") if variable else ""
+        moved_place = environment.get(variable, "") if variable else ""
         base, _, rest = usual.partition("/")
-        place = Path(moved, below) if moved.startswith("/") else bases[base] / rest
+        place = Path(moved_place, below) if moved_place.startswith("/") else bases[base] / rest
         program = name.partition("-")[0]
         if place.is_dir() or shutil.which(program, path=environment.get("PATH", "")):
             yield name, Path(os.path.realpath(place))
@@ -113,12 +113,12 @@ def mounts_of(
     caches = _caches(ground, place, parts.visible)
     own = [at for at in caches if at.is_dir() and not mounts_below(at)]
     layers += [_cache_layer(at, caches[at], place, stack) for at in own]
-    hidden = [*ground.hidden, place.parent]
-    folders, single = _sockets_to_hide(ground.places, hidden, parts.visible)
+    hidden_places = [*ground.hidden, place.parent]
+    folders, single = _sockets_to_hide(ground.places, hidden_places, parts.visible)
     mounts = Mounts(
         layers=layers,
         visible=parts.visible,
-        shared={at: _lasting(kept) for at, kept in caches.items() if at not in own},
+        shared={at: _lasting(source) for at, source in caches.items() if at not in own},
         hidden=[*ground.hidden, *folders],
         # Nothing inside can move away what is mounted in the folder of all views.
         covered=[*unmasked(ground.covered(), masked), place.parent, *single],
@@ -141,19 +141,21 @@ def upper_of(ground: Ground, place: Path, folder: Path) -> Path:
 
 def _layers(ground: Ground, place: Path, parts: _Parts) -> Iterator[Layer]:
     """Yield a layer for each place, and add what is seen in those with mounts below."""
-    for number, covered in enumerate(ground.places):
-        is_whole = not mounts_below(covered)
+    for number, covered_place in enumerate(ground.places):
+        is_whole = not mounts_below(covered_place)
         names = place / f"names-{number}"
         if not is_whole:
-            is_scratch = covered not in ground.private
-            _take_apart(parts, covered, names, ground.places, is_empty=is_scratch)
-        yield _layer(place, str(number), covered, [] if is_whole else [names])
-    yield from (_layer(place, _name_of(covered), covered) for covered in parts.layered)
+            is_scratch = covered_place not in ground.private
+            _take_apart(parts, covered_place, names, ground.places, is_empty=is_scratch)
+        yield _layer(place, str(number), covered_place, [] if is_whole else [names])
+    yield from (
+        _layer(place, _name_of(covered_place), covered_place) for covered_place in parts.layered
+    )
 
 
-def _layer(place: Path, name: str, covered: Path, below: Sequence[Path] = ()) -> Layer:
+def _layer(place: Path, name: str, covered_place: Path, below: Sequence[Path] = ()) -> Layer:
     upper, work = (made(place / f"{what}-{name}") for what in ("upper", "work"))
-    return Layer(covered, upper, work, below)
+    return Layer(covered_place, upper, work, below)
 
 
 def unmasked(covered: Mapping[Path, str], masked: Collection[Path]) -> Mapping[Path, str]:
@@ -246,16 +248,16 @@ def _caches(ground: Ground, place: Path, visible: Sequence[Path]) -> Mapping[Pat
 
 def _cache_layer(cache: Path, store: Path, place: Path, stack: ExitStack) -> Layer:
     """Return the layer over a cache; if another view uses the lasting one, one of its own."""
-    lasting, own = _lasting(store), place / f"cache-{store.name}"
+    source, own = _lasting(store), place / f"cache-{store.name}"
     try:
         stack.callback(os.close, locked(store))
     except BlockingIOError:
-        return Layer(cache, made(own / "upper"), made(own / "work"), [cache, lasting])
-    return Layer(cache, lasting, made(store / "work"), [cache])
+        return Layer(cache, made(own / "upper"), made(own / "work"), [cache, source])
+    return Layer(cache, source, made(store / "work"), [cache])
 
 
-def _lasting(kept: Path) -> Path:
-    return made(kept / "upper")
+def _lasting(store: Path) -> Path:
+    return made(store / "upper")
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +273,7 @@ class _Parts:
 
 
 def _take_apart(
-    parts: _Parts, folder: Path, names: Path, others: Sequence[Path], *, is_empty: bool
+    parts: _Parts, folder: Path, names: Path, other_places: Sequence[Path], *, is_empty: bool
 ) -> None:
     """Add what a folder has, and make its names in the folder `names`, which no command can change.
 
@@ -280,13 +282,13 @@ def _take_apart(
     shutil.rmtree(names, ignore_errors=True)
     if is_empty:
         names.mkdir(mode=0o700)
-        parts.needed.extend(path for path in NEEDED if _innermost(path, others) == folder)
+        parts.needed.extend(path for path in NEEDED if _innermost(path, other_places) == folder)
         return
     mounts = mounts_below(folder)
     for path, name in _walk(folder, names, mounts):
         if not name.is_dir() or mounts.get(path, _LAYERED[0]) not in _LAYERED:
             parts.visible.append(path)
-        elif path not in others:
+        elif path not in other_places:
             parts.layered.append(path)
 
 
@@ -317,7 +319,7 @@ def _walk(folder: Path, names: Path, mounts: Collection[Path]) -> Iterator[tuple
 
 
 def _sockets_to_hide(
-    covered: Sequence[Path], hidden: Sequence[Path], visible: Sequence[Path] = ()
+    covered_places: Sequence[Path], hidden_places: Sequence[Path], visible: Sequence[Path] = ()
 ) -> tuple[set[Path], set[Path]]:
     """Return folders of sockets, and sockets in folders that must be seen.
 
@@ -327,10 +329,15 @@ def _sockets_to_hide(
     folders, single = set[Path](), set[Path]()
     for path in _reachable():
         is_shown = any(map(path.is_relative_to, visible))
-        if any(map(path.is_relative_to, hidden if is_shown else (*covered, *hidden))):
+        if any(
+            map(
+                path.is_relative_to,
+                hidden_places if is_shown else (*covered_places, *hidden_places),
+            )
+        ):
             continue
         folder = path.parent
-        holds_more = any(place.is_relative_to(folder) for place in covered)
+        holds_more = any(place.is_relative_to(folder) for place in covered_places)
         if holds_more or len(folder.parts) <= _N_PARTS_OF_SYSTEM:
             single.add(path)
         else:

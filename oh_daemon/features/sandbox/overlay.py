@@ -244,16 +244,16 @@ class View:
         """Return what the first program inside is started with; what ran before has ended."""
         self._let_go()
         for place in self._ground.folders:
-            if found := mounts_below(place):
-                raise ToolError(_MOUNT.format(place, next(iter(found))))
+            if mounts_found := mounts_below(place):
+                raise ToolError(_MOUNT.format(place, next(iter(mounts_found))))
         mounts, self._overlays, self._masked = mounts_of(
             self._ground, self._place, self.shells(), self._open
         )
         lock = self._locked()
         self._open.callback(os.close, lock)
-        refused = seccomp.memory_file(seccomp.for_view())
-        self._open.callback(os.close, refused)
-        words = bwrap.arguments(self._ground.program, mounts, seccomp=refused)
+        filter_program = seccomp.memory_file(seccomp.for_view())
+        self._open.callback(os.close, filter_program)
+        words = bwrap.arguments(self._ground.program, mounts, seccomp=filter_program)
         self._writable = [*map(str, mounts.places_to_write)]
         # Commands can open their standard streams by name, which are terminals of the host.
         terminals = os.open("/dev/pts", os.O_PATH | os.O_CLOEXEC)
@@ -262,7 +262,7 @@ class View:
         # Process 1 has the lock too: when the daemon is killed, it goes on for a moment.
         return Enclosure(
             words,
-            [refused, lock, terminals],
+            [filter_program, lock, terminals],
             [*mounts.hidden, *mounts.covered],
             reaper=first,
             begin=self._begin,
@@ -293,19 +293,19 @@ class _Keeper:
     ) -> None:
         self.root = root
         self._reserve = reserve
-        self._socket, theirs = socket.socketpair()
+        self._socket, other_end = socket.socketpair()
         self._socket.settimeout(_PATIENCE_S)
         facts = map(str, (root, reserve, n_numbers(), empty))
         words = (sys.executable, "-I", "-S", keeper.__file__, *facts)
-        with theirs:
+        with other_end:
             env: Mapping[str, str] = clean_env(os.environ)
-            fds = [theirs.fileno(), None, None]
+            fds = [other_end.fileno(), None, None]
             argv = (*words, *map(str, places))
             self._process: Process = host.spawn(argv, cwd=Path("/"), env=env, fds=fds)
         self._expect()
 
-    def bring_up_to_date(self, covered: Mapping[Path, str]) -> None:
-        self._send("mounts", *(word for row in covered.items() for word in row))
+    def bring_up_to_date(self, covers: Mapping[Path, str]) -> None:
+        self._send("mounts", *(word for row in covers.items() for word in row))
         self._expect()
 
     def socket(self, family: socket.AddressFamily, port: int) -> socket.socket:

@@ -113,7 +113,7 @@ class _Taking:
         if self._mount is None:
             return
         own, lower = self._both(name)
-        kinds = {stat.S_IFMT(found.st_mode) for found in (own, lower) if found}
+        kinds = {stat.S_IFMT(entry.st_mode) for entry in (own, lower) if entry}
         if own and (lower is None or kinds not in ({stat.S_IFREG}, {stat.S_IFDIR})):
             _unlink(self._mount, name)
         if lower is not None:
@@ -164,31 +164,31 @@ class _Taking:
     def _hide_each(self, name: str, folder: int) -> None:
         with within(self._disk, name) as below:
             lower = entries(below)
-        for child, found in lower.items():
+        for child, entry in lower.items():
             own = status(folder, child)
             if own is None and f"{name}/{child}" not in self._targets:
                 os.mknod(child, stat.S_IFCHR, 0, dir_fd=folder)
-            elif is_folder(own) and is_folder(found):
+            elif is_folder(own) and is_folder(entry):
                 with within(folder, child) as deeper:
                     os.setxattr(deeper, OPAQUE, b"y")
 
     def remove(self, name: str) -> None:
-        found, lower = self._both(name)
-        if found is None or (is_folder(found) and is_folder(lower)):
+        entry, lower = self._both(name)
+        if entry is None or (is_folder(entry) and is_folder(lower)):
             return
         if self._mount is not None:
             _unlink(self._mount, name)
         with holding(self._layer, name) as (folder, last), _writable(folder):
-            left = status(folder, last)
-            if is_folder(left):
+            entry_left = status(folder, last)
+            if is_folder(entry_left):
                 discard(folder, last, self._trash)
-            elif left is not None:
+            elif entry_left is not None:
                 os.unlink(last, dir_fd=folder)
 
     def tidy(self, name: str, *, is_in_use: bool) -> None:
         """Remove a folder that is left empty, or note that it is only there for the kernel."""
-        found, lower = self._both(name)
-        if not is_folder(found):
+        entry, lower = self._both(name)
+        if not is_folder(entry):
             return
         if lower is not None and is_folder(lower):
             if not (is_in_use and self._is_replaced(name) and name not in self._targets):

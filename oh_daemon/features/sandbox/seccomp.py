@@ -177,7 +177,7 @@ def memory_file(program: bytes) -> int:
     return descriptor
 
 
-def _program(refused: tuple[str, ...], more: dict[str, list[Instruction]]) -> bytes:
+def _program(refused_calls: tuple[str, ...], more: dict[str, list[Instruction]]) -> bytes:
     arch, column = _ARCHITECTURES[platform.machine()]
     rules = {
         "clone": [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), *_refuse(_EPERM)],
@@ -191,7 +191,7 @@ def _program(refused: tuple[str, ...], more: dict[str, list[Instruction]]) -> by
     numbers = _numbers(_CALLS, column)
     code = [(_LOAD, 0, 0, _ARCH), (_EQUAL, 1, 0, arch), *_refuse(_EPERM), (_LOAD, 0, 0, _NUMBER)]
     code += [(_AT_LEAST, 0, 1, _X32), *_refuse(_EPERM)]
-    for table in refused:
+    for table in refused_calls:
         for number in _numbers(table, column).values():
             code += [(_EQUAL, 0, 1, number), *_refuse(_EPERM)]
     for name, rule in rules.items():

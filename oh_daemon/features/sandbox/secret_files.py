@@ -37,7 +37,7 @@ class Masks:
         environment: Mapping[str, str],
         *,
         own: Sequence[Path] = (),
-        allowed: Callable[[], Sequence[str]] = tuple,
+        patterns: Callable[[], Sequence[str]] = tuple,
     ) -> None:
         """`roots` are the real paths of the open folders, and `own` is what the daemon keeps.
 
@@ -45,7 +45,7 @@ class Masks:
         """
         self._roots = roots
         self._needed = [f"{place}/" for place in (*NEEDED, *roots)]
-        self._allowed = allowed
+        self._allowed = patterns
         self._trees = [SecretNames(root) for root in roots]
         self._at_home = SecretNames(home, is_deep=False)
         self._places = [*secret_places(home, environment), *own]
@@ -55,16 +55,16 @@ class Masks:
 
     def find(self) -> Mapping[Path, str]:
         """Return the places to cover, which exist, each with what changes when it must be anew."""
-        allowed = self._patterns()
+        patterns = self._patterns()
         with self._lock:
             places = {
                 real: numbers
                 for path, numbers in self._candidates()
                 for real in [Path(os.path.realpath(path))]
-                if real.exists() and self._may_cover(path, real, allowed)
+                if real.exists() and self._may_cover(path, real, patterns)
             }
-            known = self._ever.intersection(places)
-            secret = known | set(self._untracked(places.keys() - known))
+            known_places = self._ever.intersection(places)
+            secret = known_places | set(self._untracked(places.keys() - known_places))
             self._ever |= secret
             outermost = {path for path in secret if secret.isdisjoint(path.parents)}
             return {path: places.get(path, "") for path in sorted(outermost)}
@@ -79,11 +79,12 @@ class Masks:
         """Leave out what would stand, at a real path, where commands must not see it."""
         if not texts:
             return texts
-        covered = self.find()
+        covered_places = self.find()
         return {
             path: text
             for path, text in texts.items()
-            if covered.keys().isdisjoint((path, *path.parents)) and not self._is_new_secret(path)
+            if covered_places.keys().isdisjoint((path, *path.parents))
+            and not self._is_new_secret(path)
         }
 
     def _is_new_secret(self, path: Path) -> bool:
@@ -98,10 +99,12 @@ class Masks:
             if os.path.lexists(place):
                 yield str(place), ""
 
-    def _may_cover(self, path: str, real: Path, allowed: Sequence[str]) -> bool:
-        if any(needed.startswith(f"{str(real).rstrip('/')}/") for needed in self._needed):
+    def _may_cover(self, path: str, real: Path, patterns: Sequence[str]) -> bool:
+        if any(
+            needed_place.startswith(f"{str(real).rstrip('/')}/") for needed_place in self._needed
+        ):
             return False
-        return not (allowed and (_fits(Path(path), allowed) or _fits(real, allowed)))
+        return not (patterns and (_fits(Path(path), patterns) or _fits(real, patterns)))
 
     def _patterns(self) -> Sequence[str]:
         """Return the patterns for what commands may read."""
@@ -113,10 +116,10 @@ class Masks:
         for root in self._roots:
             inside = {path for path in paths if path.is_relative_to(root)}
             paths = paths - inside
-            tracked = self._tracked[root].among(inside) if inside else set[Path]()
-            folders = {up for path in tracked for up in path.parents}
-            for path in inside - tracked:
-                yield from _files_below(path, tracked) if path in folders else (path,)
+            tracked_paths = self._tracked[root].among(inside) if inside else set[Path]()
+            folders = {up for path in tracked_paths for up in path.parents}
+            for path in inside - tracked_paths:
+                yield from _files_below(path, tracked_paths) if path in folders else (path,)
         yield from paths
 
 
@@ -124,12 +127,12 @@ def _fits(path: Path, patterns: Sequence[str]) -> bool:
     return any(path.match(pattern) for pattern in patterns)
 
 
-def _files_below(folder: Path, tracked: set[Path]) -> Iterator[Path]:
+def _files_below(folder: Path, tracked_paths: set[Path]) -> Iterator[Path]:
     """Yield what git does not track in a folder of which it tracks something."""
     n_found = 0
     for parent, _, names in os.walk(folder):
         for path in (Path(parent, name) for name in names):
-            if path not in tracked and n_found < _MAX_IN_FOLDER:
+            if path not in tracked_paths and n_found < _MAX_IN_FOLDER:
                 n_found += 1
                 yield path
 
@@ -174,8 +177,8 @@ class SecretNames:
     def _is_unchanged(self) -> bool:
         try:
             return bool(self._listings) and all(
-                os.lstat(path).st_ctime_ns == known.changed_ns
-                for path, known in self._listings.items()
+                os.lstat(path).st_ctime_ns == listing.changed_ns
+                for path, listing in self._listings.items()
             )
         except OSError:
             return False
@@ -200,10 +203,10 @@ class SecretNames:
 
     def numbers(self, path: str) -> str:
         """Return what changes when a folder above a path was replaced."""
-        found: list[str] = []
+        numbers: list[str] = []
         while (path := path.rpartition("/")[0]) in self._listings:
-            found.append(str(self._listings[path].number))
-        return " ".join(found)
+            numbers.append(str(self._listings[path].number))
+        return " ".join(numbers)
 
     def _listed(self, path: str, status: os.stat_result, now: int) -> _Folder:
         is_settled = status.st_ctime_ns < now - _SLACK_NS
@@ -218,10 +221,10 @@ class SecretNames:
         return listing
 
     def _is_secret(self, name: str) -> bool:
-        known = self._judged.get(name)
-        if known is None:
-            known = self._judged[name] = looks_secret(name)
-        return known
+        verdict = self._judged.get(name)
+        if verdict is None:
+            verdict = self._judged[name] = looks_secret(name)
+        return verdict
 
 
 _IN_HOME = """
@@ -275,8 +278,8 @@ def secret_places(home: Path, environment: Mapping[str, str]) -> Iterator[Path]:
         base = Path(environment.get(variable) or home / usual)
         yield from (base / name for name in names.split())
     for variable in _VARIABLES:
-        named = environment.get(variable, "").split(":")
-        yield from (Path(name) for name in named if name.startswith("/"))
+        values = environment.get(variable, "").split(":")
+        yield from (Path(name) for name in values if name.startswith("/"))
     yield from map(Path, _OF_SYSTEM)
 
 
@@ -300,21 +303,23 @@ class Tracked:
         for path in sorted(paths):
             if (repository := find(path)) is not None:
                 by_repository.setdefault(repository, []).append(path)
-        found: set[Path] = set()
+        tracked_paths: set[Path] = set()
         for repository, inside in by_repository.items():
-            found |= self._in_repository(repository, inside)
-        return found
+            tracked_paths |= self._in_repository(repository, inside)
+        return tracked_paths
 
     def _in_repository(self, repository: Path, paths: Sequence[Path]) -> frozenset[Path]:
         state = (_state_of_index(repository), tuple(paths))
-        if (known := self._answers.get(repository)) and known[0] == state and state[0]:
-            return known[1]
+        if (answer := self._answers.get(repository)) and answer[0] == state and state[0]:
+            return answer[1]
         # Of more names than that, git is asked for all it has.
         names = [os.fspath(path.relative_to(repository)) for path in paths]
         words = (*_TRACKED, *names) if len(names) <= _MAX_WORDS else _TRACKED
-        told = frozenset(repository / name for name in ask_git(self._host, repository, words))
-        self._answers[repository] = (state, told)
-        return told
+        tracked_paths = frozenset(
+            repository / name for name in ask_git(self._host, repository, words)
+        )
+        self._answers[repository] = (state, tracked_paths)
+        return tracked_paths
 
 
 def _state_of_index(repository: Path) -> tuple[int, int] | None:
@@ -323,7 +328,7 @@ def _state_of_index(repository: Path) -> tuple[int, int] | None:
     try:
         if git.is_file():  # A linked worktree, or a submodule; gitrepository-layout(5).
             git = repository / git.read_text("utf-8").removeprefix("gitdir:").strip()
-        found = (git / "index").stat()
+        entry = (git / "index").stat()
     except (OSError, UnicodeDecodeError):
         return None
-    return found.st_ino, found.st_ctime_ns
+    return entry.st_ino, entry.st_ctime_ns

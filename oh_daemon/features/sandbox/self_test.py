@@ -87,9 +87,9 @@ class SelfTest:
         """Let the test run now, and say when its result is not what `report` returned."""
 
         def compare(rows: Future[Sequence[Row]]) -> None:
-            found = _choose(settings().sandbox, rows.result(), folders())
-            if self._report not in (None, found.report):
-                on_change(found)
+            choice = _choose(settings().sandbox, rows.result(), folders())
+            if self._report not in (None, choice.report):
+                on_change(choice)
 
         self.start()
         self._is_awaited.set()
@@ -112,12 +112,12 @@ class SelfTest:
         spawner = Spawner()
         rows = try_levels(spawner, file.parent, self.environment)
         spawner.close()
-        told = {
+        report = {
             "machine": machine(self.environment),
             "rows": [row.as_tried for row in with_mounts(rows, ())],
         }
         with suppress(OSError, DaemonError):
-            replace_file(file, json.dumps(told).encode())
+            replace_file(file, json.dumps(report).encode())
         return rows
 
 

@@ -73,8 +73,8 @@ def sweep(places: Path) -> None:
 def remove(place: Path) -> None:
     """Remove a view's folder, with what commands left in it."""
     trash = place.with_name(f"{place.name}-gone")
-    with suppress(OSError), opened(place.parent) as parent, ExitStack() as held:
-        held.callback(os.close, owned(trash))
+    with suppress(OSError), opened(place.parent) as parent, ExitStack() as locks:
+        locks.callback(os.close, owned(trash))
         discard(parent, place.name, trash)
 
 
@@ -140,8 +140,8 @@ def discard(parent: int, name: str, trash: Path) -> None:
         while stack:
             folder_name = stack.pop()
             with within(heap, folder_name) as folder:
-                for child, found in entries(folder).items():
-                    if is_folder(found):
+                for child, entry in entries(folder).items():
+                    if is_folder(entry):
                         n_moved += 1
                         _move(folder, child, heap, str(n_moved))
                         stack.append(str(n_moved))
@@ -180,17 +180,17 @@ def _lower(pid: int, what: int, limit: int) -> None:
 
 def n_numbers() -> int:
     """Return where the numbers of processes in a view end; 0 where the kernel has no such limit."""
-    found = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    has_limit = found is not None and (int(found[1]), int(found[2])) >= (6, 14)
+    match = re.match(r"(\d+)\.(\d+)", os.uname().release)
+    has_limit = match is not None and (int(match[1]), int(match[2])) >= (6, 14)
     return MAX_PROCESSES + _NEVER_USED_AGAIN if has_limit else 0
 
 
 def reserve_in(place: Path) -> int:
     """Return how many bytes the layers in a folder must leave free there."""
-    found = os.statvfs(place)
-    size = found.f_blocks * found.f_frsize
-    wanted = size // 2 if is_in_memory(place) else max(_LEAST, min(size // 20, _MOST))
-    return min(wanted, _free(place) // 2)
+    stats = os.statvfs(place)
+    size = stats.f_blocks * stats.f_frsize
+    size_wanted = size // 2 if is_in_memory(place) else max(_LEAST, min(size // 20, _MOST))
+    return min(size_wanted, _free(place) // 2)
 
 
 def too_full(reserve: int) -> str:
@@ -203,5 +203,5 @@ def too_full(reserve: int) -> str:
 
 
 def _free(place: Path) -> int:
-    found = os.statvfs(place)
-    return found.f_bavail * found.f_frsize
+    stats = os.statvfs(place)
+    return stats.f_bavail * stats.f_frsize

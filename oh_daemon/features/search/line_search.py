@@ -66,8 +66,8 @@ def _search_files(job: Json, pattern: re.Pattern[str], result: Json) -> None:
         else:
             hits = [number for number, line in enumerate(lines) if pattern.search(line)]
         if hits:
-            shown = _with_context(lines, hits[:room], job["context"], pattern)
-            result["files"].append({"path": path, "count": len(hits), "lines": shown})
+            lines_shown = _with_context(lines, hits[:room], job["context"], pattern)
+            result["files"].append({"path": path, "count": len(hits), "lines": lines_shown})
             room = max(0, room - len(hits))
 
 
@@ -96,11 +96,11 @@ def _needle(pattern: re.Pattern[str]) -> bytes:
 def _hits_across(pattern: re.Pattern[str], text: str, lines: list[str]) -> list[int]:
     """Return the numbers of all lines that a match has a part of."""
     starts = [0, *accumulate(len(line) + 1 for line in lines[:-1])]
-    found: set[int] = set()
+    line_numbers: set[int] = set()
     for match in pattern.finditer(text):
         first, last = match.start(), max(match.start(), match.end() - 1)
-        found.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
-    return sorted(found)
+        line_numbers.update(range(bisect_right(starts, first) - 1, bisect_right(starts, last)))
+    return sorted(line_numbers)
 
 
 def _read(path: str, needle: bytes, result: Json) -> str | None:
@@ -138,10 +138,10 @@ def _with_context(
     lines: list[str], hits: list[int], context: int, pattern: re.Pattern[str]
 ) -> list[Json]:
     """Return the lines to show, as grep does: `12:` is a match, `13-` context, `--` a gap."""
-    wanted = {n for hit in hits for n in range(hit - context, hit + context + 1)}
+    line_numbers = {n for hit in hits for n in range(hit - context, hit + context + 1)}
     matching, last = set(hits), None
     rows: list[Json] = []
-    for number in sorted(wanted.intersection(range(len(lines)))):
+    for number in sorted(line_numbers.intersection(range(len(lines)))):
         if context and last is not None and number > last + 1:
             rows.append({"place": "--", "text": ""})
         sign = ":" if number in matching else "-"
@@ -156,10 +156,10 @@ def _clipped(line: str, pattern: re.Pattern[str]) -> Json:
         return {"text": line}
     match = pattern.search(line)
     start = max(0, match.start() - _MAX_LINE_CHARS // 2) if match else 0
-    cut = len(line) - _MAX_LINE_CHARS
+    n_cut = len(line) - _MAX_LINE_CHARS
     first, end = max(0, start - _MAX_AROUND_CHARS), start + _MAX_LINE_CHARS
     near = line[first : end + _MAX_AROUND_CHARS]
-    return {"text": near, "part": (start - first, end - first), "n_cut": cut}
+    return {"text": near, "part": (start - first, end - first), "n_cut": n_cut}
 
 
 def _raise_out_of_time(*_: object) -> None:

@@ -106,9 +106,9 @@ class SearchTool:
             place = self.folders.name(path)
             locations = (Location(uri=uri_from_path(self.folders.as_opened(path))),)
         what = next((args[name] for name in _WANTED if name in args), None)
-        wanted = f" {shown(what)!r} in" if what else ""
+        quoted_part = f" {shown(what)!r} in" if what else ""
         return Intent(
-            title=f"{self.spec.name.capitalize()}{wanted} {place}",
+            title=f"{self.spec.name.capitalize()}{quoted_part} {place}",
             subject=ToolSubject(tool=self.spec.name, args=args),
             risk="low",
             footprint=Footprint(writes=False),
@@ -129,29 +129,31 @@ class _Search:
 
     def grep(self, args: Json, context: ToolContext) -> str:
         cancel, masker = context.cancel, context.masker
-        unsaved = dict(self._documents.unsaved_texts())
-        files, notes = self._files(args, args.get("glob", "**"), unsaved, cancel)
-        result = self._matches(args, files, unsaved, cancel)
+        unsaved_texts = dict(self._documents.unsaved_texts())
+        files, notes = self._files(args, args.get("glob", "**"), unsaved_texts, cancel)
+        result = self._matches(args, files, unsaved_texts, cancel)
         hits: list[Json] = result["files"]
         n_lines = sum(hit["count"] for hit in hits)
         limit, n_found, unit = args.get("limit", _DEFAULT_LIMIT), len(hits), "files"
         match args.get("mode", "content"):
             case "content":
                 n_found, unit = n_lines, "matching lines"
-                blocks = [self._block(hit, unsaved, masker) for hit in hits if hit["lines"]]
+                blocks = [self._block(hit, unsaved_texts, masker) for hit in hits if hit["lines"]]
             case "count":
-                blocks = [f"{self._title(hit, unsaved)}: {hit['count']}" for hit in hits[:limit]]
+                blocks = [
+                    f"{self._title(hit, unsaved_texts)}: {hit['count']}" for hit in hits[:limit]
+                ]
             case _:
-                blocks = [self._title(hit, unsaved) for hit in hits[:limit]]
-        lines, searched = _counted(n_lines, "matching line"), _counted(len(files), "file")
-        head = f"{lines} in {len(hits):,} of {searched}"
+                blocks = [self._title(hit, unsaved_texts) for hit in hits[:limit]]
+        lines, files_note = _counted(n_lines, "matching line"), _counted(len(files), "file")
+        head = f"{lines} in {len(hits):,} of {files_note}"
         return _render(
             head, blocks, (*_cut(limit, n_found, unit), *_gaps(result, len(files)), *notes)
         )
 
     def glob(self, args: Json, context: ToolContext) -> str:
-        unsaved = dict(self._documents.unsaved_texts())
-        files, notes = self._files(args, args["pattern"], unsaved, context.cancel)
+        unsaved_texts = dict(self._documents.unsaved_texts())
+        files, notes = self._files(args, args["pattern"], unsaved_texts, context.cancel)
         names = [self._name(path) for path in files[:_MAX_ENTRIES]]
         notes += _cut(_MAX_ENTRIES, len(files), "files")
         return _render(_counted(len(files), "file"), names, notes)
@@ -162,8 +164,8 @@ class _Search:
             if self._folders.kind(base) != "folder":
                 raise ToolError(f"{self._name(base)!r} is a file; view it with edit")
             files = self._list_files(base, context.cancel)
-            seen = {*files, *(above for path in files for above in path.parents)}
-            lines += (f"{shown(base)}/", *self._tree(base, args.get("depth", 1), seen, "  "))
+            paths = {*files, *(above for path in files for above in path.parents)}
+            lines += (f"{shown(base)}/", *self._tree(base, args.get("depth", 1), paths, "  "))
         notes = _cut(_MAX_ENTRIES, len(lines), "entries")
         return _render("", lines[:_MAX_ENTRIES], notes)
 
@@ -176,8 +178,8 @@ class _Search:
         for name, (is_link, is_folder) in sorted(kinds.items()):
             path = folder / name
             mark = "@ (link)" if is_link else "/" if is_folder else ""
-            ignored = "" if is_link or path in listed_paths else " (ignored or empty)"
-            yield f"{indent}{shown(name)}{mark}{ignored}"
+            note = "" if is_link or path in listed_paths else " (ignored or empty)"
+            yield f"{indent}{shown(name)}{mark}{note}"
             if is_folder and path in listed_paths and depth > 1:
                 yield from self._tree(path, depth - 1, listed_paths, indent + "  ")
 
@@ -190,7 +192,7 @@ class _Search:
         return (path,)
 
     def _files(
-        self, args: Json, pattern: str, unsaved: Iterable[Path], cancel: CancelToken
+        self, args: Json, pattern: str, unsaved_paths: Iterable[Path], cancel: CancelToken
     ) -> tuple[list[Path], list[str]]:
         """Return the matching files, by name, and notes for the model on those left out."""
         glob = parse_glob(pattern)
@@ -203,12 +205,14 @@ class _Search:
             listing = self._list_files(base, cancel)
             if len(listing) > MAX_FILES:
                 notes.append(f"only {MAX_FILES:,} files of {self._name(base)!r} were considered")
-            new = (path for path in unsaved if path.is_relative_to(base) and not path.exists())
+            new = (
+                path for path in unsaved_paths if path.is_relative_to(base) and not path.exists()
+            )
             files |= {p for p in (*listing[:MAX_FILES], *new) if fits(p.relative_to(base), glob)}
         secret = sorted(filter(self._folders.is_left_out, files))
         if secret:
-            named = ", ".join(self._name(path) for path in secret[:_MAX_NAMED])
-            notes.append(f"{len(secret)} files that may hold secrets were left out: {named}")
+            names = ", ".join(self._name(path) for path in secret[:_MAX_NAMED])
+            notes.append(f"{len(secret)} files that may hold secrets were left out: {names}")
         # As paths compare themselves, but in a tenth of the time.
         return sorted(files.difference(secret), key=lambda path: path.parts), notes
 
@@ -218,7 +222,7 @@ class _Search:
             return [base / name for name in list_files(where, top, self._spawner, cancel)]
 
     def _matches(
-        self, args: Json, files: list[Path], unsaved: dict[Path, str], cancel: CancelToken
+        self, args: Json, files: list[Path], unsaved_texts: dict[Path, str], cancel: CancelToken
     ) -> Json:
         is_content = args.get("mode", "content") == "content"
         places = {str(self._folders.for_programs(path)): str(path) for path in files}
@@ -226,7 +230,7 @@ class _Search:
             "pattern": args["pattern"],
             "ignore_case": args.get("ignore_case", False),
             "paths": [*places],
-            "texts": {str(path): text for path, text in unsaved.items()},
+            "texts": {str(path): text for path, text in unsaved_texts.items()},
             "context": args.get("context", 0),
             "limit": args.get("limit", _DEFAULT_LIMIT) if is_content else 0,
             "timeout_s": _MATCH_TIMEOUT_S,
@@ -250,13 +254,13 @@ class _Search:
             hit["path"] = places[hit["path"]]
         return result
 
-    def _block(self, hit: Json, unsaved: Iterable[Path], masker: Masker) -> str:
+    def _block(self, hit: Json, unsaved_paths: Iterable[Path], masker: Masker) -> str:
         lines = (escaped(_line(line, masker)) for line in hit["lines"])
-        return "\n".join((self._title(hit, unsaved), *lines, ""))
+        return "\n".join((self._title(hit, unsaved_paths), *lines, ""))
 
-    def _title(self, hit: Json, unsaved: Iterable[Path]) -> str:
+    def _title(self, hit: Json, unsaved_paths: Iterable[Path]) -> str:
         path = Path(hit["path"])
-        return self._name(path) + (" (unsaved text)" if path in unsaved else "")
+        return self._name(path) + (" (unsaved text)" if path in unsaved_paths else "")
 
 
 def _line(line: Json, masker: Masker) -> str:
@@ -274,8 +278,8 @@ def _gaps(result: Json, n_files: int) -> Iterator[str]:
     if result["n_binary"]:
         yield f"{result['n_binary']:,} binary files skipped"
     if large := result["too_large"]:
-        named = ", ".join(map(shown, large[:_MAX_NAMED]))
-        yield f"{len(large)} files skipped for their size: {named}; use grep in the terminal"
+        names = ", ".join(map(shown, large[:_MAX_NAMED]))
+        yield f"{len(large)} files skipped for their size: {names}; use grep in the terminal"
 
 
 def _cut(limit: int, n_found: int, unit: str) -> list[str]:

@@ -19,8 +19,8 @@ def config_read(
     settings: Callable[[Path | None], Merged], params: m.ConfigReadParams, folders: Sequence[Path]
 ) -> m.ConfigReadResult:
     """Return the settings in force in the first folder; what may be a secret is `***`."""
-    merged = settings(next(iter(folders), None))
-    value = merged.settings.model_dump(mode="json")
+    merged_settings = settings(next(iter(folders), None))
+    value = merged_settings.settings.model_dump(mode="json")
     for each in (value, *value["profiles"].values()):
         each["llm"] = {k: _HIDDEN if _is_secret(k) else v for k, v in each["llm"].items()}
     for server in value["mcpServers"].values():
@@ -30,8 +30,8 @@ def config_read(
             what = f"no setting {params.section!r}; it is one of {', '.join(value)}"
             raise InvalidParamsError.at("section", what, "unknown")
         value = {params.section: value[params.section]}
-    problems = tuple(map(render_problem, merged.problems))
-    return m.ConfigReadResult(value=value, sources=merged.sources, problems=problems)
+    problems = tuple(map(render_problem, merged_settings.problems))
+    return m.ConfigReadResult(value=value, sources=merged_settings.sources, problems=problems)
 
 
 def _is_secret(name: str) -> bool:
@@ -39,8 +39,8 @@ def _is_secret(name: str) -> bool:
 
 
 def config_validate(params: m.ConfigValidateParams) -> m.ConfigValidateResult:
-    merged = merge_and_check([Layer(params.source, params.settings)])
-    return m.ConfigValidateResult(problems=tuple(map(render_problem, merged.problems)))
+    merged_settings = merge_and_check([Layer(params.source, params.settings)])
+    return m.ConfigValidateResult(problems=tuple(map(render_problem, merged_settings.problems)))
 
 
 def secret_set(

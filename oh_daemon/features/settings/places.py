@@ -85,8 +85,8 @@ def _folders(environment: Mapping[str, str]) -> tuple[str, str, str]:
 
     def base(name: str, usual: str) -> str:
         # https://specifications.freedesktop.org/basedir-spec: a relative path is ignored.
-        named = environment.get(name, "")
-        return f"{named if named.startswith('/') else f'{home}/{usual}'}/oh-daemon"
+        value = environment.get(name, "")
+        return f"{value if value.startswith('/') else f'{home}/{usual}'}/oh-daemon"
 
     state = base("XDG_STATE_HOME", ".local/state")
     return base("XDG_CONFIG_HOME", ".config"), state, f"{state}/log"

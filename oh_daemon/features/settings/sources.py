@@ -95,11 +95,11 @@ class SettingsSources:
         is_set_there = any(file.layer.values for file in project)
         counts = folder is None or not is_set_there or is_trusted(folder)
         made_of = (self.client, counts, *read)
-        known = self._merged.get(folder)
-        if known is None or not all(map(is_, known[0], made_of)):
-            known = made_of, self._merge(own, project, project_counts=counts)
-            self._merged[folder] = known
-        return known[1]
+        cached_settings = self._merged.get(folder)
+        if cached_settings is None or not all(map(is_, cached_settings[0], made_of)):
+            cached_settings = made_of, self._merge(own, project, project_counts=counts)
+            self._merged[folder] = cached_settings
+        return cached_settings[1]
 
     def _files_of(self, folder: Path | None) -> Sequence[CachedFile[_FileLayer]]:
         own = [CachedFile(self.user_file, partial(_read_layer, "user"))]
@@ -125,8 +125,8 @@ class SettingsSources:
         else:
             problems.append(Problem("untrusted", "project"))
         problems += [problem for file in own for problem in file.problems]
-        merged = merge_and_check([*layers, *(file.layer for file in own)])
-        return replace(merged, problems=(*problems, *merged.problems))
+        merged_settings = merge_and_check([*layers, *(file.layer for file in own)])
+        return replace(merged_settings, problems=(*problems, *merged_settings.problems))
 
 
 def merge_and_check(layers: Sequence[Layer]) -> Merged:
@@ -186,7 +186,7 @@ def _read_layer(source: Source, path: Path) -> _FileLayer:
     if not (isinstance(llm, dict) and {"apiKey", "api_key"} & cast("dict[str, Any]", llm).keys()):
         return _FileLayer(Layer(source, settings))
     problem = Problem("holdsKey", source, str(path))
-    others = {
+    other_settings = {
         k: v for k, v in cast("dict[str, Any]", llm).items() if k not in {"apiKey", "api_key"}
     }
-    return _FileLayer(Layer(source, {**settings, "llm": others}), (problem,))
+    return _FileLayer(Layer(source, {**settings, "llm": other_settings}), (problem,))

@@ -109,8 +109,8 @@ class _Front(_Servers):
 
     @property
     def words(self) -> tuple[str, ...]:
-        nested = self.trigger.keywords if self.trigger else ()
-        return tuple(filter(None, (*self.triggers, *nested)))
+        keywords = self.trigger.keywords if self.trigger else ()
+        return tuple(filter(None, (*self.triggers, *keywords)))
 
 
 def find_skills(
@@ -120,12 +120,12 @@ def find_skills(
 
     Of skills with the same name, only the nearest usable one is returned.
     """
-    found: dict[str, Skill] = {}
+    skills: dict[str, Skill] = {}
     for skill in islice(_all(folders, home, is_trusted), MAX_SKILLS):
-        known = found.get(skill.name)
-        if known is None or (known.problem and not skill.problem):
-            found[skill.name] = skill
-    return tuple(found.values())
+        earlier_skill = skills.get(skill.name)
+        if earlier_skill is None or (earlier_skill.problem and not skill.problem):
+            skills[skill.name] = skill
+    return tuple(skills.values())
 
 
 def _all(
@@ -217,17 +217,17 @@ def _parse(text: str) -> tuple[_Front, str]:
     except (yaml.YAMLError, RecursionError) as exc:
         raise ValueError(f"its front matter is not valid YAML: {exc}") from exc
     except ValidationError as exc:
-        raise ValueError(problem_in(exc, whole="front matter")) from exc
+        raise ValueError(problem_in(exc, label="front matter")) from exc
 
 
 def _kind(front: _Front, *, is_own: bool) -> SkillKind:
     """Return the kind by what sets the skill off first; trigger words work for every kind."""
-    nested = front.trigger.type if front.trigger else None
-    is_task = "task" in {front.type, nested} or front.inputs
+    trigger_type = front.trigger.type if front.trigger else None
+    is_task = "task" in {front.type, trigger_type} or front.inputs
     if is_task or any(word[:1] == "/" for word in front.words):
         return "task"
-    if nested is not None:
-        return nested
+    if trigger_type is not None:
+        return trigger_type
     if front.paths:
         return "path"
     if front.words:
@@ -274,16 +274,16 @@ def output_of(
     """
     try:
         argv = ["bash", "-c", f"exec 2>&1\n{command}"]
-        ran = spawner.run(argv, cwd=cwd, timeout_s=TIMEOUT_S, cancel=cancel)
+        result = spawner.run(argv, cwd=cwd, timeout_s=TIMEOUT_S, cancel=cancel)
     except ToolError as exc:
         return f"[{shown(command)}: {exc}]"
     except Cancelled:
         return f"[{shown(command)}: interrupted]"
     clean = CleanText()
-    text = (clean.feed(ran.stdout[:MAX_BYTES]) + clean.flush()).rstrip()
-    if len(ran.stdout) > MAX_BYTES:
+    text = (clean.feed(result.stdout[:MAX_BYTES]) + clean.flush()).rstrip()
+    if len(result.stdout) > MAX_BYTES:
         text = masker.mask_start(text)
-        text += f"\n[cut after {MAX_BYTES:,} of {len(ran.stdout):,} bytes]"
-    if ran.exit_code:
-        return f"[{shown(command)}: exit code {ran.exit_code}] {text}".rstrip()
+        text += f"\n[cut after {MAX_BYTES:,} of {len(result.stdout):,} bytes]"
+    if result.exit_code:
+        return f"[{shown(command)}: exit code {result.exit_code}] {text}".rstrip()
     return text

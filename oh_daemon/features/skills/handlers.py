@@ -17,7 +17,7 @@ FindSkills: TypeAlias = "Callable[[str | None, Sequence[Path]], Sequence[Skill]]
 def skill_list(
     find_skills: FindSkills, params: m.SkillListParams, folders: Sequence[Path]
 ) -> m.SkillListResult:
-    wanted = folders if params.folder is None else [parse_folder(params.folder, "folder")]
+    skill_folders = folders if params.folder is None else [parse_folder(params.folder, "folder")]
     return m.SkillListResult(
         skills=tuple(
             m.SkillInfo(
@@ -29,7 +29,7 @@ def skill_list(
                 argument_hint=skill.argument_hint,
                 problem=skill.problem,
             )
-            for skill in find_skills(params.conversation_id, wanted)
+            for skill in find_skills(params.conversation_id, skill_folders)
         )
     )
 

@@ -57,7 +57,7 @@ class Skill:
     @property
     def commands(self) -> tuple[str, ...]:
         """The shell commands that run when the skill is used."""
-        return tuple(found[2] for found in _COMMAND.finditer(self.text) if found[2])
+        return tuple(match[2] for match in _COMMAND.finditer(self.text) if match[2])
 
     @property
     def starts(self) -> tuple[str, ...]:
@@ -85,27 +85,27 @@ def uses_in(items: Sequence[plain.Item], skills: Iterable[Skill]) -> list[Use]:
     skill that the user asks for by name counts each time.
     """
     latest = list(takewhile(lambda i: i["kind"] in {"userMessage", "notice"}, reversed(items)))
-    answered = {item.get("skill") for item in latest}
-    used = {item["skill"] for item in in_view(items) if "skill" in item}
+    answered_skills = {item.get("skill") for item in latest}
+    used_skills = {item["skill"] for item in in_view(items) if "skill" in item}
     messages = [item for item in reversed(latest) if item["kind"] == "userMessage"]
-    found: dict[str, Use] = {}
+    uses: dict[str, Use] = {}
     for part in (part for message in messages for part in message["content"]):
         for use in _uses_of(part, skills):
-            if use.name not in (answered if use.why == COMMAND else used):
-                found.setdefault(use.name, use)
-    return list(found.values())
+            if use.name not in (answered_skills if use.why == COMMAND else used_skills):
+                uses.setdefault(use.name, use)
+    return list(uses.values())
 
 
 def _uses_of(part: plain.Part, skills: Iterable[Skill]) -> Iterator[Use]:
     words = typed_words(part)
-    first, *rest = words.split(maxsplit=1) or [""]
+    first, *remaining = words.split(maxsplit=1) or [""]
     for skill in skills:
         is_command = skill.kind == "task" or part["type"] == "skill"
         names = {f"/{skill.name}", *(word for word in skill.triggers if word[:1] == "/")}
         heard = (word for word in skill.triggers if word not in names and has_word(words, word))
         word = next(heard, None)
         if is_command and first in names:
-            yield Use(skill.name, COMMAND, "".join(rest).strip())
+            yield Use(skill.name, COMMAND, "".join(remaining).strip())
         elif word is not None:
             yield Use(skill.name, f"for the word {word!r}")
 
@@ -126,13 +126,13 @@ def filled_in(text: str, args: str, run: Callable[[str], str]) -> str:
     """Return the text with what its commands print and with what the user wrote after its name."""
     words = args.split()
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] is None:
+    def value(match: re.Match[str]) -> str:
+        if match[1] is None:
             return args
-        return words[int(found[1]) - 1] if int(found[1]) <= len(words) else ""
+        return words[int(match[1]) - 1] if int(match[1]) <= len(words) else ""
 
-    def piece(found: re.Match[str]) -> str:
-        return run(found[2]) if found[2] else _PLACEHOLDER.sub(value, found[0])
+    def piece(match: re.Match[str]) -> str:
+        return run(match[2]) if match[2] else _PLACEHOLDER.sub(value, match[0])
 
     return _PIECE.sub(piece, capped(text))
 
@@ -146,12 +146,12 @@ def prompt_sections(skills: Sequence[Skill], *, can_load: bool) -> list[str]:
 
     Without the tool `skill` (`can_load`) the model could not load the others, so none are listed.
     """
-    told = [always_text(skill) for skill in skills if _is_included(skill)]
-    listed = [skill for skill in skills if _is_listed(skill)]
-    sections = ["\n".join(["# Skills that always hold", *told])] if told else []
-    if listed and can_load:
+    texts = [always_text(skill) for skill in skills if _is_included(skill)]
+    skills_listed = [skill for skill in skills if _is_listed(skill)]
+    sections = ["\n".join(["# Skills that always hold", *texts])] if texts else []
+    if skills_listed and can_load:
         intro = f"Before work that one of these is about, load it with the tool `{TOOL}`:"
-        sections.append("\n".join(["# Skills", intro, *_rows(listed)]))
+        sections.append("\n".join(["# Skills", intro, *_rows(skills_listed)]))
     return sections
 
 
@@ -171,18 +171,20 @@ def in_prompt(skills: Iterable[Skill], *, can_load: bool) -> dict[str, str]:
 
 def has_text_of(skill: Skill, agent: plain.AgentInfo) -> bool:
     """Return whether the prompt of this agent includes the text of a skill as it is now."""
-    included = agent.get("skills")
-    if included is None:
+    skills_included = agent.get("skills")
+    if skills_included is None:
         return always_text(skill) in agent["systemPrompt"]
-    return included.get(skill.name) == _digest(skill)
+    return skills_included.get(skill.name) == _digest(skill)
 
 
 def unlisted(
     skills: Iterable[Skill], agent: plain.AgentInfo, items: Sequence[plain.Item]
 ) -> list[Skill]:
     """Return the skills that a prompt would list, but neither this one nor a notice does."""
-    included = agent.get("skills")
-    names = set(skills_listed_in(agent["systemPrompt"]) if included is None else included)
+    skills_included = agent.get("skills")
+    names = set(
+        skills_listed_in(agent["systemPrompt"]) if skills_included is None else skills_included
+    )
     for item in in_view(items):
         if item["kind"] == "notice":
             names.update(item.get("skills") or skills_listed_in(item.get("note") or ""))
@@ -232,8 +234,8 @@ _BY_NAME = {command.name: command for command in COMMANDS}
 def commands_with(skills: Iterable[Skill]) -> list[Command | Skill]:
     """Return our commands and the task skills; a skill replaces our command of the same name."""
     tasks = [skill for skill in skills if skill.kind == "task" and skill.problem is None]
-    taken = {skill.name for skill in tasks}
-    return [*(each for each in COMMANDS if each.name not in taken), *tasks]
+    skill_names = {skill.name for skill in tasks}
+    return [*(each for each in COMMANDS if each.name not in skill_names), *tasks]
 
 
 def typed(text: str) -> Part:
@@ -242,10 +244,10 @@ def typed(text: str) -> Part:
     For fronts without completion. Skills are found in any text. Raises `InvalidParamsError` for a
     text that is too long.
     """
-    found = _TYPED.fullmatch(text.strip())
+    match = _TYPED.fullmatch(text.strip())
     try:
-        if found and found[1] in _BY_NAME:
-            return CommandPart(name=found[1], args=found[2])
+        if match and match[1] in _BY_NAME:
+            return CommandPart(name=match[1], args=match[2])
         return TextPart(text=text)
     except ValidationError as exc:
         raise InvalidParamsError(problem_in(exc)) from None
@@ -268,7 +270,7 @@ def _with_prompt(
     is_command = part.type == "command"
     skill_names = {name for name, kind in skills.items() if kind == "task" or not is_command}
     args = (part.args or "").strip()
-    added = f"\n\nThe user adds:\n{args}" if args else ""
+    addition = f"\n\nThe user adds:\n{args}" if args else ""
     if part.name in skill_names:
         prompt = f"Do what the skill {part.name!r} says; its text comes after this message."
     elif is_command and part.name in _BY_NAME:
@@ -278,4 +280,4 @@ def _with_prompt(
         hint = f"it is one of {names}" if names else "none can be used here; see skill/list"
         what = f"there is no {part.type} {part.name!r}; {hint}"
         raise InvalidParamsError.at(f"content.{position}.name", what, "unknown")
-    return part.model_copy(update={"prompt": prompt + added})
+    return part.model_copy(update={"prompt": prompt + addition})

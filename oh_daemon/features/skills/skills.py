@@ -102,12 +102,12 @@ class Skills(Feature):
             return []
         return [self._tool]
 
-    def sections(self, offered: Container[str]) -> list[str]:
-        return prompt_sections(self.usable(), can_load=TOOL in offered)
+    def sections(self, offered_names: Container[str]) -> list[str]:
+        return prompt_sections(self.usable(), can_load=TOOL in offered_names)
 
-    def in_prompt(self, offered: Container[str]) -> dict[str, str]:
+    def in_prompt(self, offered_names: Container[str]) -> dict[str, str]:
         """Return the names of the skills in `sections`, each with a digest of its text."""
-        return in_prompt(self.usable(), can_load=TOOL in offered)
+        return in_prompt(self.usable(), can_load=TOOL in offered_names)
 
     def usable(self) -> tuple[Skill, ...]:
         return tuple(skill for skill in self.all if skill.problem is None)
@@ -131,9 +131,9 @@ class Skills(Feature):
         if not items or items[-1]["kind"] not in {"userMessage", "notice"}:
             return
         self.refresh()
-        known = {skill.name: skill for skill in self.usable()}
-        for use in uses_in(items, known.values()):
-            skill = known[use.name]
+        skills_by_name = {skill.name: skill for skill in self.usable()}
+        for use in uses_in(items, skills_by_name.values()):
+            skill = skills_by_name[use.name]
             self._show(conversation, skill, use.why, self.text_of(skill, cancel, use.args))
         self._use_always_on(conversation, cancel)
 
@@ -242,17 +242,19 @@ class Skills(Feature):
 
     def _request(self, skill: Skill) -> None:
         """Let its servers start with the next step, unless the user's settings use their names."""
-        taken = {info.name for info in self._mcp.infos()} if skill.servers else set[str]()
+        server_names = {info.name for info in self._mcp.infos()} if skill.servers else set[str]()
         with self._lock:
-            for name in skill.servers.keys() - taken:
+            for name in skill.servers.keys() - server_names:
                 self._requested.setdefault(name, skill)
 
     def _servers_to_run(self) -> dict[str, McpServerSettings]:
         with self._lock:
-            wanted = [(name, each, each.servers[name]) for name, each in self._requested.items()]
+            servers_wanted = [
+                (name, each, each.servers[name]) for name, each in self._requested.items()
+            ]
         return {
             name: server
-            for name, skill, server in wanted
+            for name, skill, server in servers_wanted
             if self._why_not(skill, partial(server_hash, name, server)) is None
         }
 

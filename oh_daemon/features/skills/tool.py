@@ -70,8 +70,8 @@ class SkillTool:
         for skill in skills:
             if skill.name == name:
                 return skill
-        known = ", ".join(skill.name for skill in skills) or "none"
-        raise ToolError(f"there is no skill {shown(name)!r}; there are: {known}")
+        names = ", ".join(skill.name for skill in skills) or "none"
+        raise ToolError(f"there is no skill {shown(name)!r}; there are: {names}")
 
 
 def _read(skill: Skill, name: str) -> str:
@@ -80,10 +80,10 @@ def _read(skill: Skill, name: str) -> str:
     path = folders.resolve(name, writing=False)
     if secret := folders.is_protected(name, writing=False):
         raise ToolError(f"{secret}; it is not shown")
-    found = Files(folders, keep=lambda _raw: None).read(path)
-    if found is None:
+    file = Files(folders, persist=lambda _raw: None).read(path)
+    if file is None:
         raise ToolError(f"the skill {skill.name!r} has no file {shown(name)!r}; load it for a list")
-    return capped(found.text, "the file")
+    return capped(file.text, "the file")
 
 
 def _files_beside(path: Path) -> str:
@@ -91,8 +91,8 @@ def _files_beside(path: Path) -> str:
     if path.name != "SKILL.md":
         return ""
     folder = path.parent
-    found = (file for file in islice(folder.rglob("*"), _MAX_LOOKED_AT) if file.is_file())
-    names = sorted(str(file.relative_to(folder)) for file in found if file != path)
+    files = (file for file in islice(folder.rglob("*"), _MAX_LOOKED_AT) if file.is_file())
+    names = sorted(str(file.relative_to(folder)) for file in files if file != path)
     if not names:
         return ""
     more = f"\n… and {len(names) - _MAX_FILES} more" if len(names) > _MAX_FILES else ""

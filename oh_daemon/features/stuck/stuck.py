@@ -65,8 +65,10 @@ def find_stuck(items: Sequence[plain.Item]) -> Stuck | None:
     entries = [item for item in latest if is_tool_item(item) or item["kind"] == "agentMessage"]
     answers = [list(answer) for _, answer in groupby(calls, lambda item: item["call"]["batch"])]
     for circle in _CIRCLES:
-        seen = [[item] for item in entries] if circle.pattern == "monologue" else answers
-        recent: list[list[plain.Item]] = [[*answer] for answer in seen[: circle.length]]
+        entries_compared = (
+            [[item] for item in entries] if circle.pattern == "monologue" else answers
+        )
+        recent: list[list[plain.Item]] = [[*answer] for answer in entries_compared[: circle.length]]
         if len(recent) == circle.length and circle.holds(recent):
             return _what_to_do(circle, latest, recent)
     return None
@@ -115,11 +117,11 @@ def _all_wrong(answers: Sequence[Calls]) -> bool:
 
 
 def _all_equal(answers: Sequence[Calls]) -> bool:
-    first, *others = answers
-    asked = _asked(first)
-    if any(_asked(calls) != asked for calls in others):
+    first, *other_answers = answers
+    question = _asked(first)
+    if any(_asked(calls) != question for calls in other_answers):
         return False
-    return all(_got(calls) == _got(first) for calls in others)
+    return all(_got(calls) == _got(first) for calls in other_answers)
 
 
 def _same_error(answers: Sequence[Calls]) -> bool:

@@ -87,8 +87,8 @@ def parse_agent(text: str, stem: str, source: AgentSource, path: str) -> NamedAg
 
 def _names(value: str | list[str]) -> list[str] | None:
     """Return the tools of a list or of a text with commas; None when all are meant."""
-    listed = value.split(",") if isinstance(value, str) else value
-    names = [name for each in listed if (name := each.partition("(")[0].strip())]
+    items = value.split(",") if isinstance(value, str) else value
+    names = [name for each in items if (name := each.partition("(")[0].strip())]
     return None if names in ([], ["*"]) else names
 
 
@@ -96,10 +96,10 @@ def _own_name(name: str) -> str:
     return _OWN_NAMES.get(name.lower(), name.lower() if name.lower() in _READING else name)
 
 
-def choose_agents(found: Iterable[NamedAgent]) -> dict[str, NamedAgent]:
+def choose_agents(agents_found: Iterable[NamedAgent]) -> dict[str, NamedAgent]:
     """Return agents by name, sorted; of those with the same name the first in `found` counts."""
     agents: dict[str, NamedAgent] = {}
-    for agent in (*found, *BUILTIN):
+    for agent in (*agents_found, *BUILTIN):
         agents.setdefault(agent.name, agent)
     return dict(sorted(agents.items()))
 
@@ -165,8 +165,10 @@ def outcome_of(turn: Mapping[str, Any], state: State) -> Outcome:
 
 
 def _last_words(state: State) -> str:
-    said = (item.get("text") for item in reversed(state.items) if item["kind"] == "agentMessage")
-    return next(filter(None, said), "")
+    messages = (
+        item.get("text") for item in reversed(state.items) if item["kind"] == "agentMessage"
+    )
+    return next(filter(None, messages), "")
 
 
 def render_outcome(task: Task, conversation_id: str, outcome: Outcome) -> str:

@@ -43,12 +43,12 @@ class DelegateTool:
     def __init__(self, agents: Agents, run_tasks: RunTasks) -> None:
         self._agents = agents
         self._run_tasks = run_tasks
-        listed = "\n".join(f"- {agent.name}: {agent.description}" for agent in agents().values())
-        self.spec = ToolSpec("delegate", _DESCRIPTION + listed, _SCHEMA, read_only=True)
+        rows = "\n".join(f"- {agent.name}: {agent.description}" for agent in agents().values())
+        self.spec = ToolSpec("delegate", _DESCRIPTION + rows, _SCHEMA, read_only=True)
 
     def plan(self, args: Json) -> Intent:
-        tasks, known = _tasks(args), self._agents()
-        if problem := _problem(tasks, known):
+        tasks, agents = _tasks(args), self._agents()
+        if problem := _problem(tasks, agents):
             raise ToolError(f"No task was started: {problem}.")
         # Nothing else runs meanwhile, so sub-agents see no half-done work of this agent.
         footprint = Footprint(writes=False, comes_last=True)
@@ -57,23 +57,23 @@ class DelegateTool:
 
     def run(self, args: Json, context: ToolContext) -> ToolResult:
         tasks = _tasks(args)
-        ended = self._run_tasks(tasks, context)
-        rows = [(task, *each) for task, each in zip(tasks, ended, strict=True)]
+        outcomes = self._run_tasks(tasks, context)
+        rows = [(task, *each) for task, each in zip(tasks, outcomes, strict=True)]
         return ToolResult(
             tuple({"type": "text", "text": render_outcome(*row)} for row in rows),
-            is_error=all(outcome.status != "completed" for _, outcome in ended),
+            is_error=all(outcome.status != "completed" for _, outcome in outcomes),
             meta={"subagents": [_meta(*row) for row in rows]},
         )
 
 
-def _problem(tasks: Sequence[Task], known: Mapping[str, NamedAgent]) -> str | None:
-    resumed = [task.resume for task in tasks if task.resume is not None]
-    wanted = {task.agent: None for task in tasks if task.resume is None}
-    if unknown := [repr(agent) for agent in wanted if agent not in known]:
-        return f"there is no agent {', '.join(unknown)}; there are {', '.join(known)}"
+def _problem(tasks: Sequence[Task], agents: Mapping[str, NamedAgent]) -> str | None:
+    resumed_ids = [task.resume for task in tasks if task.resume is not None]
+    agent_names = {task.agent: None for task in tasks if task.resume is None}
+    if unknown := [repr(agent) for agent in agent_names if agent not in agents]:
+        return f"there is no agent {', '.join(unknown)}; there are {', '.join(agents)}"
     if any(task.resume and task.result_schema for task in tasks):
         return "a task that is resumed keeps its result_schema; leave that out"
-    if len(set(resumed)) < len(resumed):
+    if len(set(resumed_ids)) < len(resumed_ids):
         return "two tasks resume the same conversation; put them into one message"
     return None
 
@@ -81,17 +81,17 @@ def _problem(tasks: Sequence[Task], known: Mapping[str, NamedAgent]) -> str | No
 def _tasks(args: Json) -> list[Task]:
     return [
         Task(
-            text=given["task"],
-            title=clipped(first_line(given.get("title") or given["task"]), _TITLE_CHARS),
-            agent=given.get("agent", _DEFAULT_AGENT),
-            resume=given.get("resume"),
-            result_schema=given.get("result_schema"),
+            text=arguments["task"],
+            title=clipped(first_line(arguments.get("title") or arguments["task"]), _TITLE_CHARS),
+            agent=arguments.get("agent", _DEFAULT_AGENT),
+            resume=arguments.get("resume"),
+            result_schema=arguments.get("result_schema"),
         )
-        for given in args["tasks"]
+        for arguments in args["tasks"]
     ]
 
 
 def _meta(task: Task, conversation_id: str, outcome: Outcome) -> Json:
-    told = {"conversationId": conversation_id, "agent": task.agent, "status": outcome.status}
+    result = {"conversationId": conversation_id, "agent": task.agent, "status": outcome.status}
     more = {"reason": outcome.reason, "result": outcome.result}
-    return {**told, **{key: value for key, value in more.items() if value is not None}}
+    return {**result, **{key: value for key, value in more.items() if value is not None}}

@@ -134,10 +134,10 @@ class Bash:
         with self._changed:
             if self.is_dead:
                 raise ToolError(SHELL_IS_GONE)
-            running = self._command
-            if running and running.exit_code is None:
+            current = self._command
+            if current and current.exit_code is None:
                 raise ToolError(
-                    f"this terminal is busy with {running.text[:_MAX_SHOWN]!r}: wait for it or type"
+                    f"this terminal is busy with {current.text[:_MAX_SHOWN]!r}: wait for it or type"
                     " into it with is_input, or use another terminal_id"
                 )
             if on_output is not None:
@@ -145,7 +145,7 @@ class Bash:
             file = write_command(self._scratch, text)
             late, self._late = self._late, ""
             # The note of the previous command may not have been reported yet.
-            note, self._note = (running.note if running else "") + self._note, ""
+            note, self._note = (current.note if current else "") + self._note, ""
             self._screen.add_line(f"$ {text}\n")
             command = ShellCommand(text, self._capture(), is_background, note, late)
             self._pty.prepare()
@@ -191,8 +191,8 @@ class Bash:
         if command is not None and command.exit_code is None:
             self._interrupt(command)
         for number, patience_s in ((signal.SIGTERM, GRACE_S), (signal.SIGKILL, 0)):
-            if left := self._process.tree() - {self._process.pid}:
-                reaper.send_signal(left, number)
+            if processes := self._process.tree() - {self._process.pid}:
+                reaper.send_signal(processes, number)
                 self._process.wait(patience_s)
 
     def take_ended(self) -> CommandOutcome | None:
@@ -234,8 +234,8 @@ class Bash:
     def _await(
         self, command: ShellCommand, timeout_s: float, cancel: CancelToken, *, needs_output: bool
     ) -> State:
-        began = time.monotonic()
-        deadline = began + timeout_s
+        start_s = time.monotonic()
+        deadline = start_s + timeout_s
         pause_s, n_waiting = _FIRST_LOOK_S, 0
         while True:
             with self._changed:
@@ -248,7 +248,7 @@ class Bash:
             if cancel.is_cancelled or time.monotonic() >= deadline:
                 return "running"
             is_quiet = time.monotonic() - command.active >= _FIRST_LOOK_S
-            may_wait = is_quiet and (command.active > began or not needs_output)
+            may_wait = is_quiet and (command.active > start_s or not needs_output)
             # Required twice in a row, since input just typed may not have been read yet.
             waits = may_wait and self._is_waiting_for_input()
             n_waiting = n_waiting + 1 if waits else 0
@@ -298,7 +298,7 @@ class Bash:
         poll.register(self._pty.master, select.POLLIN)
         poll.register(self._reports, select.POLLIN)
         exit_code: int | None = None
-        next_look = 0.0
+        next_check_s = 0.0
         while exit_code is None:
             command = self._command
             runs = command is not None and command.exit_code is None
@@ -309,9 +309,9 @@ class Bash:
                 exit_code = self._on_reports(os.read(self._reports, 1 << 16))
             if command and not fds and command.status is not None:
                 self._end(command)
-            if time.monotonic() >= next_look:
+            if time.monotonic() >= next_check_s:
                 self._end_if_lost()
-                next_look = time.monotonic() + _LOST_LOOK_S
+                next_check_s = time.monotonic() + _LOST_LOOK_S
         poll.unregister(self._reports)
         # No mark ends the output of a dead shell, and its jobs may keep writing.
         until = time.monotonic() + 4 * _DRAIN_S

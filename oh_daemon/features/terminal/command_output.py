@@ -52,13 +52,13 @@ class OutputText:
         """Return the output in about so many tokens."""
         if output.n_cut_bytes:
             return self._of_ends(output, max_tokens)
-        whole = self.masker.mask(output.head)
-        text = collapsed(whole)
+        full_text = self.masker.mask(output.head)
+        text = collapsed(full_text)
         if count_tokens(text) <= max_tokens:
             return Excerpt(text)
         head, tail = _ends(text, text, max_tokens)
         n_cut = len(text.encode()) - len(head.encode()) - len(tail.encode())
-        blob = self._keep(iter([whole]))
+        blob = self._keep(iter([full_text]))
         return Excerpt(_joined(head, tail, n_cut, self._where(blob)), blob, is_cut=True)
 
     def of_partial(self, partial: PartialText) -> CutFields:
@@ -92,8 +92,8 @@ class OutputText:
         """Mask both ends, also secrets that the cut split, whose rest would not be recognised."""
         head, tail = MaskedStream(self.masker), MaskedStream(self.masker)
         tail.feed(output.before_tail)
-        shown = tail.feed(output.tail) + tail.flush()
-        return replace(output, head=head.feed(output.head), tail=shown)
+        shown_tail = tail.feed(output.tail) + tail.flush()
+        return replace(output, head=head.feed(output.head), tail=shown_tail)
 
     def _masked(self, pieces: Iterator[str]) -> Iterator[str]:
         stream = MaskedStream(self.masker)

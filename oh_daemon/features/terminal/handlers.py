@@ -43,6 +43,6 @@ def _require(shells: Shells, params: m.OfTerminal) -> None:
     """Raise `InvalidParamsError` if the conversation has no such terminal."""
     names = [info.terminal_id for info in shells.listed()]
     if params.terminal_id not in names:
-        known = f"it has {', '.join(names) or 'none'}"
-        what = f"the conversation has no terminal {params.terminal_id!r}; {known}"
+        message = f"it has {', '.join(names) or 'none'}"
+        what = f"the conversation has no terminal {params.terminal_id!r}; {message}"
         raise InvalidParamsError.at("terminalId", what, "unknown")

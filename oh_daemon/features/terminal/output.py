@@ -75,20 +75,20 @@ class CleanText:
 
     def _clean(self, text: str) -> str:
         text = text.replace("\r\n", "\n")
-        cut, has_escapes = len(text), _may_escape(text)
+        cut_at, has_escapes = len(text), _may_escape(text)
         if has_escapes and (match := _OPEN_ESCAPE.search(text, max(0, text.rfind("\n")))):
-            cut = match.start()
+            cut_at = match.start()
         # A line with a carriage return is not final before its line break, as the rest may be
         # overwritten. The text that was there when the return came has already been shown.
-        line_start = text.rfind("\n", 0, cut) + 1
-        if text.find("\r", line_start, cut) >= 0 or (
-            has_escapes and _TO_LINE_START.search(text, line_start, cut)
+        line_start = text.rfind("\n", 0, cut_at) + 1
+        if text.find("\r", line_start, cut_at) >= 0 or (
+            has_escapes and _TO_LINE_START.search(text, line_start, cut_at)
         ):
-            cut = line_start
-        if len(text) - cut > _MAX_HELD_CHARS:
-            cut = len(text)
-        self._pending = text[cut:]
-        text = _without_escapes(text[:cut])
+            cut_at = line_start
+        if len(text) - cut_at > _MAX_HELD_CHARS:
+            cut_at = len(text)
+        self._pending = text[cut_at:]
+        text = _without_escapes(text[:cut_at])
         if "\r" in text:
             lines = [_collapsed(line) if "\r" in line else line for line in text.split("\n")]
             text = "\n".join(lines)
@@ -162,8 +162,8 @@ class Capture:
         head = self._head.decode("utf-8", "ignore")
         tail = self._tail[-TAIL_BYTES:].decode("utf-8", "ignore")
         is_whole = len(self._head) + len(self._tail) == self._n_bytes
-        kept = self._head + self._tail if is_whole else self._tail
-        before = kept[:-TAIL_BYTES][-_BEFORE_TAIL_BYTES:].decode("utf-8", "ignore")
+        output = self._head + self._tail if is_whole else self._tail
+        before = output[:-TAIL_BYTES][-_BEFORE_TAIL_BYTES:].decode("utf-8", "ignore")
         n_cut = self._n_bytes - len(head.encode()) - len(tail.encode())
         return Output(head, tail, before, n_cut, self._path if self._can_spill else None)
 

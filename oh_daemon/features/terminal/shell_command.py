@@ -121,18 +121,18 @@ class ShellCommand:
 
     def rest(self) -> str:
         """Return the output that was not split off yet; nothing before a mark comes any more."""
-        beginning, self.pending, self.is_marked = self.pending, b"", True
-        return self.cleaner.feed(beginning) + self.cleaner.flush()
+        start, self.pending, self.is_marked = self.pending, b"", True
+        return self.cleaner.feed(start) + self.cleaner.flush()
 
     def split(self, data: bytes) -> tuple[str, bytes | None]:
         """Return the command's clean output, and the bytes after its mark, None before the mark."""
         mark = b"\x1e%b\x1e" % self.mark
-        before, found, after = (self.pending + data).partition(mark)
+        before, mark_found, after = (self.pending + data).partition(mark)
         start = before.rfind(b"\x1e", -len(mark))
         self.pending = b""
-        if not found and start >= 0 and mark.startswith(before[start:]):
+        if not mark_found and start >= 0 and mark.startswith(before[start:]):
             before, self.pending = before[:start], before[start:]
-        return self.cleaner.feed(before), after if found else None
+        return self.cleaner.feed(before), after if mark_found else None
 
 
 _TOP_FD = 241
@@ -227,9 +227,9 @@ def write_command(scratch: Path, text: str) -> Path:
     except FileNotFoundError:
         scratch.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, _WRITE, 0o600)
-    with open(descriptor, "wb") as opened:  # noqa: PTH123 - a descriptor, not a path.
-        opened.write(data)
-        opened.truncate()
+    with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor, not a path.
+        stream.write(data)
+        stream.truncate()
     return file
 
 
@@ -247,6 +247,8 @@ def render_command(file: Path, mark: bytes, *, lends: bool) -> bytes:
     return lines.format(file=shlex.quote(str(file)), mark=mark.decode()).encode()
 
 
-def render_lent(lent: Mapping[str, str]) -> bytes:
+def render_lent(secrets_exposed: Mapping[str, str]) -> bytes:
     """Return what a command gets as variables."""
-    return "\0".join((*(f"{name}={value}" for name, value in lent.items()), "", "")).encode()
+    return "\0".join(
+        (*(f"{name}={value}" for name, value in secrets_exposed.items()), "", "")
+    ).encode()

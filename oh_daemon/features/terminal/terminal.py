@@ -184,8 +184,8 @@ class TerminalTool:
     def plan(self, args: Json) -> Intent:
         command, terminal_id = args["command"], self._terminal_id(args)
         cwd = self._shells.cwd(terminal_id)
-        rating, touched = self._rated(args, cwd)
-        footprint = replace(touched, terminal=terminal_id)
+        rating, touched_paths = self._rated(args, cwd)
+        footprint = replace(touched_paths, terminal=terminal_id)
         outside = args.get("outside")
         return Intent(
             title=_title(args, terminal_id),
@@ -219,37 +219,39 @@ class TerminalTool:
         timeout_s = args.get(
             "timeout_s", _BACKGROUND_WAIT_S if is_background else DEFAULT_TIMEOUT_S
         )
-        unsaved, note = None, None
+        unsaved_note, note = None, None
         if context.confinement == READS:
             terminal_id, shell = self._shells.open_reader(terminal_id)
-            ended = None
+            command_outcome = None
         elif self._is_apart(args):
             terminal_id, shell = self._shells.open_apart(terminal_id)
-            ended = None
+            command_outcome = None
         else:
-            ended = self._shells.take_ended(terminal_id)
+            command_outcome = self._shells.take_ended(terminal_id)
             shell = self._shell(args, terminal_id)
-        if is_input and ended is not None:
-            return self._result(ended, terminal_id, _NOT_TYPED if command else None)
+        if is_input and command_outcome is not None:
+            return self._result(command_outcome, terminal_id, _NOT_TYPED if command else None)
         if is_input:
             shell.listen(context.on_output)
             if command:
                 shell.type(command)
         else:
-            unsaved, note = self._notes(terminal_id, ended, args)
-            lent = self._secrets.values_of(self._named(args))
-            shell.begin(command, context.on_output, is_background=is_background, variables=lent)
+            unsaved_note, note = self._notes(terminal_id, command_outcome, args)
+            secrets = self._secrets.values_of(self._named(args))
+            shell.begin(command, context.on_output, is_background=is_background, variables=secrets)
         outcome = shell.wait(
             timeout_s=timeout_s, cancel=context.cancel, needs_output=is_input and not command
         )
         if self._network is not None:
             self._network.look()
-            refused = self._network.take_refused(self._shells)
-            outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refused))))
+            refusals = self._network.take_refused(self._shells)
+            outcome = replace(outcome, note="\n".join(filter(None, (outcome.note, refusals))))
         result = self._result(outcome, terminal_id, note, is_look=is_input)
-        if unsaved is None:
+        if unsaved_note is None:
             return result
-        return replace(result, content=(for_model(self._masker.mask(unsaved)), *result.content))
+        return replace(
+            result, content=(for_model(self._masker.mask(unsaved_note)), *result.content)
+        )
 
     def _is_apart(self, args: Json) -> bool:
         """Whether the command gets a secret, where commands run that nobody approved."""
@@ -275,19 +277,19 @@ class TerminalTool:
         return tuple(map(parse_host, args.get("services", ()))) if is_inside else ()
 
     def _notes(
-        self, terminal_id: str, ended: CommandOutcome | None, args: Json
+        self, terminal_id: str, outcome: CommandOutcome | None, args: Json
     ) -> tuple[str | None, str | None]:
         """Return what to tell the model alone, and the end of the previous command, if any."""
         is_outside = args.get("outside") is not None
-        unsaved = (
+        unsaved_note = (
             self._before_run(args["command"], is_outside=is_outside) if self._before_run else None
         )
         if self._network is not None:
             self._network.offer(self._services_in(args))
-        if ended is None:
-            return unsaved, None
-        *before, _ = self._texts(ended, terminal_id, None, MAX_TOKENS)
-        return unsaved, "\n".join(("[the command before]", *filter(None, before), "[now]"))
+        if outcome is None:
+            return unsaved_note, None
+        *before, _ = self._texts(outcome, terminal_id, None, MAX_TOKENS)
+        return unsaved_note, "\n".join(("[the command before]", *filter(None, before), "[now]"))
 
     def _named(self, args: Json) -> tuple[str, ...]:
         """Return the lent secrets that a command gets; text typed into a program gets none."""
@@ -306,14 +308,16 @@ class TerminalTool:
         if is_input and command in KEYS:
             return Rating("low", (), segments=()), Footprint()
         rating = self._rate(command, cwd)
-        if named := self._named(args):
+        if secret_names := self._named(args):
             # Whatever the command does with the secrets cannot be undone.
-            gets = f"it gets the secret {', '.join(named)}, which it can store or send itself"
+            gets = (
+                f"it gets the secret {', '.join(secret_names)}, which it can store or send itself"
+            )
             reasons = (gets, *rating.reasons)
             rating = rating._replace(risk="high", reasons=reasons)
         if is_input and rating.risk == "low":
-            typed = ("it is typed into a running program",)
-            return rating._replace(risk="medium", reasons=typed), Footprint()
+            typing_reasons = ("it is typed into a running program",)
+            return rating._replace(risk="medium", reasons=typing_reasons), Footprint()
         return rating, Footprint(writes=rating.risk != "low")
 
     def _result(
@@ -333,8 +337,8 @@ class TerminalTool:
             "truncated": excerpt.is_cut or None,
             "outputRef": excerpt.blob,
         }
-        said = ({"type": "text", "text": shown_text},) if shown_text else ()
-        return ToolResult((*said, for_model(for_model_only)), item_fields=facts)
+        parts = ({"type": "text", "text": shown_text},) if shown_text else ()
+        return ToolResult((*parts, for_model(for_model_only)), item_fields=facts)
 
     def _texts(
         self, outcome: CommandOutcome, terminal_id: str, note: str | None, max_tokens: int
@@ -353,17 +357,17 @@ class TerminalTool:
             self._shells.take_news(),
             _next(outcome, terminal_id),
         )
-        shown_text, said = (
+        shown_text, texts = (
             "\n".join(part.rstrip("\n") for part in parts if part)
             for parts in (for_all, for_model_only)
         )
-        return self._masker.mask(shown_text), self._masker.mask(said), excerpt
+        return self._masker.mask(shown_text), self._masker.mask(texts), excerpt
 
     def _hint(self, outcome: CommandOutcome) -> str:
         if not self._shells.are_held or outcome.exit_code in {None, 0}:
             return ""
-        said = f"{outcome.output.head}\n{outcome.output.tail}"
-        hints = (f"[{hint}]" for sign, hint in _HINTS.items() if sign.search(said))
+        output_text = f"{outcome.output.head}\n{outcome.output.tail}"
+        hints = (f"[{hint}]" for sign, hint in _HINTS.items() if sign.search(output_text))
         return self._shells.take_why_ended() if outcome.exit_code == _KILLED else next(hints, "")
 
 

@@ -22,7 +22,7 @@ _READERS = frozenset({"cat", "git", "grep", "head", "jq", "ls", "rg", "stat", "t
 def named_files(command: str, cwd: Path, inside: Path) -> list[tuple[str, str]]:
     """Return word and SHA-256 for each file below `inside` that a command for bash names."""
     files: set[tuple[str, str]] = set()
-    bases, text = [cwd], _PROJECT.sub(lambda _found: str(cwd), command)
+    bases, text = [cwd], _PROJECT.sub(lambda _name: str(cwd), command)
     for words in _parsed(text):
         if words[0] == "cd":
             bases += [cwd / word for word in words[1:]]

@@ -30,12 +30,15 @@ class TrustBook:
     """Trust by folder. Thread-safe. Decisions made `for_now` end with the process."""
 
     def __init__(
-        self, user_state: UserState | None = None, *, trusted: Mapping[Path, bool] | None = None
+        self,
+        user_state: UserState | None = None,
+        *,
+        trust_by_folder: Mapping[Path, bool] | None = None,
     ) -> None:
         """`trusted` is the verdict of the editor, or of the command line, by folder."""
         self._user_state = user_state
         self._lock = threading.Lock()
-        self.verdicts: Mapping[str, bool] = by_real_path(trusted or {})
+        self.verdicts: Mapping[str, bool] = by_real_path(trust_by_folder or {})
         """What editor or command line says, by real path."""
         self._for_now: dict[str, Trust] = {}
         self._runs: dict[str, dict[str, bool]] = {}
@@ -54,13 +57,13 @@ class TrustBook:
     def of(self, folder: Path) -> Trust:
         real = _real(folder)
         # Without the lock: with a hundred turns at work, all others would wait for each read.
-        stated = self.verdicts.get(real)
-        decided = self._for_now.get(real)
-        if decided is None and self._user_state is not None:
-            decided = self._user_state.trust(real)
-        if stated is False:
-            return "none" if decided == "none" else "readOnly"
-        return decided or ("full" if stated else "readOnly")
+        user_verdict = self.verdicts.get(real)
+        verdict = self._for_now.get(real)
+        if verdict is None and self._user_state is not None:
+            verdict = self._user_state.trust(real)
+        if user_verdict is False:
+            return "none" if verdict == "none" else "readOnly"
+        return verdict or ("full" if user_verdict else "readOnly")
 
     def may_ask(self, folder: Path) -> bool:
         """Whether the user may be asked for trust: not if the editor itself withholds it."""
@@ -84,24 +87,28 @@ class TrustBook:
         real = _real(folder)
         with self._lock:
             now = self._runs.get(real)
-        stored = self._user_state.runs(real) if self._user_state is not None else None
-        return None if now is None and stored is None else {**(stored or {}), **(now or {})}
+        runs_stored = self._user_state.runs(real) if self._user_state is not None else None
+        return (
+            None if now is None and runs_stored is None else {**(runs_stored or {}), **(now or {})}
+        )
 
     def decide_runs(
         self, folder: Path, hashes: Iterable[str], *, may_run: bool, for_now: bool
     ) -> None:
         """Record whether these may run; only until the process ends, if it cannot be stored."""
-        real, decided = _real(folder), dict.fromkeys(hashes, may_run)
+        real, verdicts = _real(folder), dict.fromkeys(hashes, may_run)
         with self._lock:
-            self._runs[real] = {**self._runs.get(real, {}), **decided}
+            self._runs[real] = {**self._runs.get(real, {}), **verdicts}
         if not for_now and self._user_state is not None:
             with suppress(ReadOnlyError):
-                self._user_state.add_runs(real, decided)
+                self._user_state.add_runs(real, verdicts)
 
     def listed(self) -> tuple[FolderTrust, ...]:
         with self._lock:
-            stored = self._user_state.trusted_folders() if self._user_state is not None else ()
-            folders = {*stored, *self.verdicts, *self._for_now}
+            stored_folders = (
+                self._user_state.trusted_folders() if self._user_state is not None else ()
+            )
+            folders = {*stored_folders, *self.verdicts, *self._for_now}
         return tuple(FolderTrust(folder=f, trusted=self.of(Path(f))) for f in sorted(folders))
 
 

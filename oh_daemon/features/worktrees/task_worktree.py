@@ -83,8 +83,8 @@ class TaskTree:
     def changes(self, files: str) -> Iterator[Changed]:
         rows = self.git.run("diff-tree", "-r", "-z", "--no-renames", "--numstat", self.base, files)
         for row in rows.decode("utf-8", "replace").split("\0")[:-1]:
-            added, deleted, path = row.split("\t", 2)
-            yield Changed(path, *(None if n == "-" else int(n) for n in (added, deleted)))
+            n_added, n_removed, path = row.split("\t", 2)
+            yield Changed(path, *(None if n == "-" else int(n) for n in (n_added, n_removed)))
 
     def commit(self, files: str, message: str, branch: str) -> str:
         """Make a new branch of one commit with these files, and return the commit."""
@@ -119,11 +119,11 @@ def run_check(spawner: Spawner, command: str, folder: Path, timeout_s: float) ->
 
     `spawner` should be what holds the agent's commands: the check runs what the agent wrote.
     """
-    begun = time.monotonic()
+    start_s = time.monotonic()
     words, code = ["bash", "-c", f"exec 2>&1\n{command}"], None
     try:
-        done = spawner.run(words, cwd=folder, timeout_s=timeout_s)
-        code, output = done.exit_code, done.stdout.decode("utf-8", "replace")
+        result = spawner.run(words, cwd=folder, timeout_s=timeout_s)
+        code, output = result.exit_code, result.stdout.decode("utf-8", "replace")
     except ToolError as exc:
         output = exc.message
-    return Check(command, code, time.monotonic() - begun, shorten(output, _MAX_OUTPUT_CHARS))
+    return Check(command, code, time.monotonic() - start_s, shorten(output, _MAX_OUTPUT_CHARS))

@@ -54,9 +54,12 @@ class SentText:
 
     def _running(self, item_id: str) -> acp.SessionUpdate:
         _, text = self._printed[item_id]
-        shown: acp.ToolCallContent = {"type": "content", "content": {"type": "text", "text": text}}
+        content: acp.ToolCallContent = {
+            "type": "content",
+            "content": {"type": "text", "text": text},
+        }
         call: acp.ToolCallUpdate = {"toolCallId": item_id, "status": "in_progress"}
-        return {"sessionUpdate": "tool_call_update", **call, "content": [shown]}
+        return {"sessionUpdate": "tool_call_update", **call, "content": [content]}
 
 
 def _end_of(text: str) -> str:
@@ -69,12 +72,12 @@ def _end_of(text: str) -> str:
 
 def chunk(channel: str, text: str, message_id: str | None) -> acp.SessionUpdate:
     """Return the update with a piece of the agent's text or, as `reasoning`, of its thoughts."""
-    shown: acp.ContentChunk = {"content": {"type": "text", "text": text}}
+    message_chunk: acp.ContentChunk = {"content": {"type": "text", "text": text}}
     if message_id is not None:
-        shown["messageId"] = message_id
+        message_chunk["messageId"] = message_id
     if channel == "reasoning":
-        return {"sessionUpdate": "agent_thought_chunk", **shown}
-    return {"sessionUpdate": "agent_message_chunk", **shown}
+        return {"sessionUpdate": "agent_thought_chunk", **message_chunk}
+    return {"sessionUpdate": "agent_message_chunk", **message_chunk}
 
 
 def gap_params(session_id: str, _first: int, _last: int) -> acp.SessionNotification:

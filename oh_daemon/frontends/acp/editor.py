@@ -54,8 +54,8 @@ _KNOWN = {
 def habits_of(facts: ClientFacts) -> Habits:
     """Return the habits of this client; of one that nobody knows, only reads are used."""
     name = facts.name.casefold()
-    known = (habits for begin, habits in _KNOWN.items() if name.startswith(begin))
-    habits = next(known, Habits())
+    matches = (habits for begin, habits in _KNOWN.items() if name.startswith(begin))
+    habits = next(matches, Habits())
     reads = habits.reads_buffers and facts.offers("fs", "readTextFile")
     writes = reads and habits.takes_writes and facts.offers("fs", "writeTextFile")
     return Habits(reads, writes)
@@ -92,16 +92,16 @@ class ClientFiles:
 
     def document(self, path: Path) -> OpenDocument | None:
         with self._lock:
-            looked_at, known = self._looks.get(path, (0.0, None))
+            looked_at, earlier_document = self._looks.get(path, (0.0, None))
         if time.monotonic() < looked_at + _FRESH_S:
-            return known
+            return earlier_document
         return self._look(path, CancelToken())
 
     def documents(self) -> tuple[OpenDocument, ...]:
         """Return those known to have unsaved text: the client lists nothing."""
         with self._lock:
             paths = tuple(self._unsaved)
-        return tuple(found for path in paths if (found := self.document(path)) is not None)
+        return tuple(document for path in paths if (document := self.document(path)) is not None)
 
     def apply_edit(
         self,
@@ -131,9 +131,9 @@ class ClientFiles:
         for wait_s in (0.0, min(_LOOK_AGAIN_S, timeout_s)):
             if wait_s:
                 cancel.wait(wait_s)
-            found = self._look(path, cancel)
-            if found is not None and sha256_of(found.text) == sha256:
-                return found
+            document = self._look(path, cancel)
+            if document is not None and sha256_of(document.text) == sha256:
+                return document
         return None
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:  # noqa: ARG002 - as in the port.
@@ -155,13 +155,13 @@ class ClientFiles:
             text = None
         is_unsaved = text is not None and disk is not None and not _is_alike(text, disk)
         if text is None or not (is_unsaved or self._goes_through_client(disk or "")):
-            found = None
+            document = None
         else:
-            found = self._next_version(path, text)
+            document = self._next_version(path, text)
         with self._lock:
-            self._looks[path] = (time.monotonic(), found)
+            self._looks[path] = (time.monotonic(), document)
             (self._unsaved.add if is_unsaved else self._unsaved.discard)(path)
-        return found
+        return document
 
     def _is_behind(self, path: Path, text: str, disk: str) -> bool:
         """Return whether the client shows what was on the disk before: some reload nothing."""

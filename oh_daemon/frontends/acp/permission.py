@@ -84,15 +84,17 @@ class Asker:
             return
         if "prompt" in request:
             form = "elicitation/create", self._elicitation(request)
-            take = partial(_take_answer, history, request)
+            on_answer = partial(_take_answer, history, request)
         elif request["digest"] in self._refused:
             with suppress(DaemonError):  # It may have been decided meanwhile.
                 reject_unasked(history, request["id"], request["digest"], _REFUSED)
             return
         else:
             form = "session/request_permission", self._permission(history, request)
-            take = partial(self._take_decision, history, request)
-        self._questions.ask(request["id"], self._session_id, form, partial(_take, request, take))
+            on_answer = partial(self._take_decision, history, request)
+        self._questions.ask(
+            request["id"], self._session_id, form, partial(_take, request, on_answer)
+        )
 
     def _permission(
         self, history: History, approval: plain.Approval
@@ -106,8 +108,12 @@ class Asker:
             call["kind"], call["locations"] = item["toolKind"], locations(item)
         self._announce(call)
         call["content"] = shown_subject(approval, reader_of(history))
-        asked: acp.ToolCallUpdate = {**call}
-        return {"sessionId": self._session_id, "toolCall": asked, "options": options_of(approval)}
+        tool_call: acp.ToolCallUpdate = {**call}
+        return {
+            "sessionId": self._session_id,
+            "toolCall": tool_call,
+            "options": options_of(approval),
+        }
 
     def _elicitation(self, question: plain.InputRequest) -> Json:
         answer: Json = {"type": "string", "title": "Answer"}
@@ -121,15 +127,17 @@ class Asker:
     def _take_decision(
         self, journal: Journal, approval: plain.Approval, answer: ClientAnswer
     ) -> None:
-        chosen = field_in(answer.result, "outcome", "optionId")
-        offered = {option["optionId"] for option in options_of(approval)}
-        found = [o for o in approval["options"] if o["id"] == chosen and chosen in offered]
+        option_id = field_in(answer.result, "outcome", "optionId")
+        option_ids = {option["optionId"] for option in options_of(approval)}
+        options = [
+            o for o in approval["options"] if o["id"] == option_id and option_id in option_ids
+        ]
         if answer.outcome == "refused":
             reject_unasked(journal, approval["id"], approval["digest"])
             return
         decision = Decision(effect="reject")
-        if found:
-            decision = Decision(effect=found[0]["effect"], scope=found[0]["scope"])
+        if options:
+            decision = Decision(effect=options[0]["effect"], scope=options[0]["scope"])
         if decision.effect == "reject" and approval["subject"]["kind"] == "trust":
             self._refused.add(approval["digest"])
         Decisions(journal).respond(approval["id"], approval["digest"], decision)
@@ -144,19 +152,21 @@ def options_of(approval: plain.Approval) -> list[acp.PermissionOption]:
         "allow": iter(("allow_once", "allow_always")),
         "reject": iter(("reject_once",)),
     }
-    found: list[acp.PermissionOption] = []
+    permission_options: list[acp.PermissionOption] = []
     for option in approval["options"]:
         kind = next(kinds[option["effect"]], None)
         if kind is not None:
-            found.append({"optionId": option["id"], "name": option["label"], "kind": kind})
-    return found
+            permission_options.append(
+                {"optionId": option["id"], "name": option["label"], "kind": kind}
+            )
+    return permission_options
 
 
-def _take(request: Asked, take: Callable[[ClientAnswer], None], answer: ClientAnswer) -> None:
+def _take(request: Asked, on_answer: Callable[[ClientAnswer], None], answer: ClientAnswer) -> None:
     if answer.outcome == "gone":
         return
     try:
-        take(answer)
+        on_answer(answer)
     except DaemonError as exc:
         # Fail closed: it stays pending, and the next prompt asks again.
         log.warning("request %s: the answer does not count: %s", request["id"], exc)

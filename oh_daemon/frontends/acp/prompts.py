@@ -60,8 +60,8 @@ class Prompts:
     def _next(self, session: Session, prompt: Prompt, act: Callable[[], object]) -> None:
         """Do the next step towards the answer in the session's queue; a failure is the answer."""
 
-        def on_done(done: Future[Any]) -> None:
-            if (error := done.exception()) is not None:
+        def on_done(future: Future[Any]) -> None:
+            if (error := future.exception()) is not None:
                 _end(session, prompt, lambda: _raised(error))
 
         self._sessions.serial.run(session.id, act).add_done_callback(on_done)
@@ -85,7 +85,7 @@ class Prompts:
 Next = Callable[[Session, Prompt, Callable[[], object]], None]
 
 
-def _begin(session: Session, prompt: Prompt, then: Next) -> None:
+def _begin(session: Session, prompt: Prompt, next_step: Next) -> None:
     """Ask what still waits for an answer, then do what the prompt says."""
     live = session.live
     state, journal = live.conversation.state, live.conversation.journal
@@ -102,8 +102,8 @@ def _begin(session: Session, prompt: Prompt, then: Next) -> None:
         return
     session.ask_again()
     forget = prompt.cancel.on_cancel(live.conversation.interrupt)
-    answers.add_done_callback(lambda _done: forget())
-    answers.add_done_callback(lambda _done: then(session, prompt, act))
+    answers.add_done_callback(lambda _future: forget())
+    answers.add_done_callback(lambda _future: next_step(session, prompt, act))
 
 
 def _act(session: Session, prompt: Prompt) -> None:
@@ -115,8 +115,8 @@ def _act(session: Session, prompt: Prompt) -> None:
     match _command_in(prompt.blocks):
         case ["continue", _]:
             _continue(session, prompt, conversation)
-        case ["compact", said]:
-            turn_id = conversation.condense(said or None)["turnId"]
+        case ["compact", answer]:
+            turn_id = conversation.condense(answer or None)["turnId"]
             _await(session, prompt, conversation, turn_id)
         case _:
             _send(session, prompt, live)
@@ -126,12 +126,14 @@ def _send(session: Session, prompt: Prompt, live: Live) -> None:
     conversation = live.conversation
     content = _content(session, live, prompt.blocks)
     is_behind = any(
-        not other.cancel.is_cancelled for other in session.prompts if other is not prompt
+        not earlier_prompt.cancel.is_cancelled
+        for earlier_prompt in session.prompts
+        if earlier_prompt is not prompt
     )
     with conversation.journal.changed:
-        sent = conversation.send(content, delivery="queue" if is_behind else "auto")
-        message_id = sent["messageId"]
-        ended = turn_end(conversation.journal, message_id, sent.get("turnId"))
+        receipt = conversation.send(content, delivery="queue" if is_behind else "auto")
+        message_id = receipt["messageId"]
+        ended = turn_end(conversation.journal, message_id, receipt.get("turnId"))
     _follow(session, prompt, ended, partial(_withdraw, conversation, message_id))
 
 
@@ -162,9 +164,9 @@ def _follow(
 ) -> None:
     forget = prompt.cancel.on_cancel(cancel)
 
-    def on_end(done: Future[plain.Turn]) -> None:
+    def on_end(future: Future[plain.Turn]) -> None:
         forget()
-        _end(session, prompt, partial(_answer, session, done))
+        _end(session, prompt, partial(_answer, session, future))
 
     ended.add_done_callback(on_end)
 
@@ -196,9 +198,9 @@ def _outcome(prompt: Prompt, outcome: Future[Json]) -> Json:
     return {"stopReason": "cancelled"} if prompt.cancel.is_cancelled else outcome.result()
 
 
-def _answer(session: Session, done: Future[plain.Turn]) -> Json:
+def _answer(session: Session, future: Future[plain.Turn]) -> Json:
     """Return the answer to a prompt, and tell what its turn has left to say."""
-    turn = done.result()
+    turn = future.result()
     error = turn.get("error")
     if error is not None and error["kind"] == "authRequired":
         raise AuthRequiredError(error["message"], hint=_SIGN_IN)

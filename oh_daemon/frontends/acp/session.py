@@ -149,8 +149,8 @@ class Session(ClientConnection, Listener):
         """Tell which commands there are: ours, those of the user's skills and of the project."""
         skills = self.live.workbench.skills
         skills.refresh()
-        found = commands_with(skills.all)
-        rows = [*((c.name, c.description, c.argument_hint) for c in found), *_OF_TURNS]
+        prompt_commands = commands_with(skills.all)
+        rows = [*((c.name, c.description, c.argument_hint) for c in prompt_commands), *_OF_TURNS]
         commands: list[acp.AvailableCommand] = []
         for name, description, hint in {row[0]: row for row in rows}.values():
             commands.append({"name": name, "description": description or name})
@@ -231,13 +231,15 @@ class Session(ClientConnection, Listener):
         self._to.outbox.flush(self.id)
         n_sent = self._to.streams.take(item["id"])
         is_repeated = item.get("reason") == "retried"
-        rest = (REPEATED if n_sent else "") if is_repeated else item.get("text", "")[n_sent:]
-        if rest:
-            self.update(chunk(channel, rest, item["id"]), seq)
+        remaining_text = (
+            (REPEATED if n_sent else "") if is_repeated else item.get("text", "")[n_sent:]
+        )
+        if remaining_text:
+            self.update(chunk(channel, remaining_text, item["id"]), seq)
 
     def _tell_options(self, values: Mapping[str, str], seq: int) -> None:
-        shown = self.pickers()
-        options, mode = shown["configOptions"], shown["modes"]["currentModeId"]
+        pickers_shown = self.pickers()
+        options, mode = pickers_shown["configOptions"], pickers_shown["modes"]["currentModeId"]
         self.update({"sessionUpdate": "config_option_update", "configOptions": options}, seq)
         if "mode" in values:
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": mode}, seq)

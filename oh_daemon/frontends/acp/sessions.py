@@ -186,8 +186,8 @@ class Sessions:
         return self.serial.run("list", partial(self._listed, folders, params.get("cursor")))
 
     def _listed(self, folders: Sequence[Path] | None, cursor: Any) -> Json:
-        known = self._known_folders() if folders is None else folders
-        by_id = {each["id"]: each for each in self._closed.listed(known)}
+        folder_list = self._known_folders() if folders is None else folders
+        by_id = {each["id"]: each for each in self._closed.listed(folder_list)}
         for session in list(self._open.values()):
             live = {each["id"]: each for each in session.conversations.listed([])}
             by_id |= {key: each for key, each in live.items() if key == session.id}

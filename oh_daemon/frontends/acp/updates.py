@@ -107,10 +107,10 @@ def updates_of_event(record: plain.Record, cost: plain.Cost | None) -> Iterator[
             size = event.get("contextSize")
             # Without a size there is nothing to compare with, but a cost needs one, too.
             if size or cost:
-                used: acp.UsageUpdate = {"used": event["contextUsed"], "size": size or 0}
+                usage_update: acp.UsageUpdate = {"used": event["contextUsed"], "size": size or 0}
                 if cost:
-                    used["cost"] = {"amount": cost["amount"], "currency": cost["currency"]}
-                yield {"sessionUpdate": "usage_update", **used}
+                    usage_update["cost"] = {"amount": cost["amount"], "currency": cost["currency"]}
+                yield {"sessionUpdate": "usage_update", **usage_update}
         case "conversation.updated" if "title" in event:
             title, at = event["title"], record["ts"]
             yield {"sessionUpdate": "session_info_update", "title": title, "updatedAt": at}
@@ -127,8 +127,12 @@ def replayed(item: plain.Item, shows: Shows, read: ReadText) -> Iterator[acp.Ses
     match item["kind"]:
         case "userMessage":
             text = "\n".join(map(_said, item["content"]))
-            said: acp.ContentChunk = {"content": {"type": "text", "text": text}}
-            yield {"sessionUpdate": "user_message_chunk", "messageId": item["messageId"], **said}
+            message_chunk: acp.ContentChunk = {"content": {"type": "text", "text": text}}
+            yield {
+                "sessionUpdate": "user_message_chunk",
+                "messageId": item["messageId"],
+                **message_chunk,
+            }
         case "agentMessage" | "reasoning":
             text = transcript.answer(item) if item["kind"] == "agentMessage" else item.get("text")
             if text and item.get("reason") != "retried":

@@ -113,7 +113,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
     ] = "auto",
     result_schema: ResultSchema = None,
     secret: Secrets = None,
-    isolated: IsIsolated = False,
+    is_isolated: IsIsolated = False,
     max_steps: MaxSteps = None,
     max_cost: MaxCost = None,
     on: On = "",
@@ -137,7 +137,7 @@ def run_task(  # noqa: PLR0913, PLR0917 - one parameter per option of the comman
         images=image or (),
         as_json=as_json,
         secrets=tuple(secret or ()),
-        isolated=isolated,
+        isolated=is_isolated,
     )
     if on or attach:
         from oh_daemon.frontends.cli.remote_run import run_elsewhere  # noqa: PLC0415 - for few.
@@ -193,12 +193,14 @@ def log_out(
 
 @app.command()
 def demo(
-    keep: Annotated[Path | None, typer.Option(help="Keep the project, in this new folder.")] = None,
+    target_folder: Annotated[
+        Path | None, typer.Option(help="Keep the project, in this new folder.")
+    ] = None,
 ) -> int:
     """Watch the daemon fix a failing test. This command acts as the editor of a small project."""
     from oh_daemon.frontends.cli.demo import run_demo  # noqa: PLC0415
 
-    return run_demo(keep)
+    return run_demo(target_folder)
 
 
 @app.command("list")
@@ -229,14 +231,16 @@ def show_usage(
 @app.command("condense")
 def condense_conversation(
     conversation: Id,
-    keep: Annotated[str, typer.Argument(help="What the summary must keep.")] = "",
+    instructions: Annotated[str, typer.Argument(help="What the summary must keep.")] = "",
     workspace: Folder = Path(),
     as_json: AsJson = False,
 ) -> int:
     """Replace older steps of a long conversation with a summary."""
     from oh_daemon.frontends.cli.headless import Request, run_headless  # noqa: PLC0415 - slow.
 
-    request = Request(keep, workspace, {}, resume=conversation, condenses=True, as_json=as_json)
+    request = Request(
+        instructions, workspace, {}, resume=conversation, condenses=True, as_json=as_json
+    )
     return run_headless(request)
 
 

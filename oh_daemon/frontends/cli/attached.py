@@ -31,12 +31,12 @@ def attach_to(folder: Path, name: str, kind: str = "script", **block: Any) -> Da
         raise UserError(f"no daemon serves at {str(path)!r}", hint=hint)
     descriptor = peer.detach()
     daemon = DaemonClient(Descriptors(descriptor, descriptor))
-    said = {
+    client_block = {
         "client": {"name": name, "kind": kind},
         "trust": [{"folder": folder.as_uri(), "trusted": True}],
         **block,
     }
-    daemon.greet(hello([folder], said))
+    daemon.greet(hello([folder], client_block))
     return daemon
 
 
@@ -55,8 +55,8 @@ def print_answer_there(folder: Path, start_of_id: str, question: str) -> None:
         attach_to(folder, "oh-daemon ask", events={"deltas": False}) as daemon,
         status_line("asking; Ctrl-C stops it", Console(stderr=True, highlight=False)),
     ):
-        named = _opened(daemon, folder, start_of_id)
-        answer = daemon.request("conversation/ask", {**named, "question": question})
+        params = _opened(daemon, folder, start_of_id)
+        answer = daemon.request("conversation/ask", {**params, "question": question})
     sys.stdout.write(f"{display_escaped(answer['text'])}\n")
 
 
@@ -64,15 +64,15 @@ def print_log_there(folder: Path, start_of_id: str, *, as_json: bool) -> None:
     """Print the log of a conversation of the daemon, and all that is added, until Ctrl-C."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with attach_to(folder, "oh-daemon log", events={"deltas": False}) as daemon:
-        named = _opened(daemon, folder, start_of_id)
-        last_seq = daemon.request("conversation/subscribe", named)["lastSeq"]
-        print_records(_records(daemon, named["conversationId"], last_seq), as_json=as_json)
+        params = _opened(daemon, folder, start_of_id)
+        last_seq = daemon.request("conversation/subscribe", params)["lastSeq"]
+        print_records(_records(daemon, params["conversationId"], last_seq), as_json=as_json)
 
 
 def _opened(daemon: DaemonClient, folder: Path, start_of_id: str) -> Json:
-    named = {"conversationId": find_id([*ids_of(daemon, folder)], start_of_id, folder)}
-    daemon.request("conversation/open", {**named, "replay": "none"})
-    return named
+    params = {"conversationId": find_id([*ids_of(daemon, folder)], start_of_id, folder)}
+    daemon.request("conversation/open", {**params, "replay": "none"})
+    return params
 
 
 def _records(daemon: DaemonClient, conversation_id: str, last_seq: int) -> Iterator[Any]:

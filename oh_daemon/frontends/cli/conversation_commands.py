@@ -84,25 +84,25 @@ def run_rollback(
 def _message(live: Live, item_id: str | None) -> plain.UserMessageItem:
     """Return the message to go back to. Raises `InvalidParamsError`."""
     messages = [item for item in live.conversation.state.items if item["kind"] == "userMessage"]
-    found = [item for item in messages if item_id in {None, item["id"]}]
-    if not found:
+    matches = [item for item in messages if item_id in {None, item["id"]}]
+    if not matches:
         what = "no message to go back to" if item_id is None else f"no message {item_id!r}"
         raise InvalidParamsError(
             f"{what} in this conversation; `oh-daemon log {live.id[:12]} --json` shows its items"
         )
-    return found[-1]
+    return matches[-1]
 
 
 def _rollback_lines(
     result: RollbackResult, message: plain.UserMessageItem, folder: Path, *, is_dry: bool
 ) -> Iterator[str]:
-    rest = "the rest of the folder"
-    said = clipped(" ".join(message_text(message).split()), MAX_TITLE)
-    yield f"{'Would go' if is_dry else 'Went'} back to before: {said}"
+    folder_text = "the rest of the folder"
+    first_words = clipped(" ".join(message_text(message).split()), MAX_TITLE)
+    yield f"{'Would go' if is_dry else 'Went'} back to before: {first_words}"
     for uri in result.restored:
-        yield f"  {'would be' if is_dry else 'is'} as it was: {_path(uri, folder) or rest}"
+        yield f"  {'would be' if is_dry else 'is'} as it was: {_path(uri, folder) or folder_text}"
     for conflict in result.conflicts:
-        yield f"  stays as it is: {_path(conflict.uri, folder) or rest} ({conflict.reason})"
+        yield f"  stays as it is: {_path(conflict.uri, folder) or folder_text} ({conflict.reason})"
 
 
 def run_land(
@@ -143,9 +143,9 @@ def waiting_lines(changes: ChangesListResult, folder: Path) -> Iterator[str]:
         yield f"cannot land: {_name(uri, folder)}: {why}"
 
 
-def review_lines(result: ReviewResult, folder: Path, done: str) -> Iterator[str]:
+def review_lines(result: ReviewResult, folder: Path, verb: str) -> Iterator[str]:
     for uri in result.done:
-        yield f"{done}: {_name(uri, folder)}"
+        yield f"{verb}: {_name(uri, folder)}"
     for conflict in result.conflicts:
         yield f"still waits: {_name(conflict.uri, folder)}: {conflict.reason}"
 

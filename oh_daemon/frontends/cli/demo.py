@@ -35,10 +35,10 @@ _TASK = (
 _OLD_RULE, _NEW_RULE = "10 % off", "15 % off"
 
 
-def run_demo(keep: Path | None) -> int:
+def run_demo(target_folder: Path | None) -> int:
     """Return 0 when in the end the test is green and both buffers are as they should be."""
     console = Console(highlight=False)
-    folder = (keep or Path(tempfile.mkdtemp(prefix="oh-daemon-demo-")) / "shop").absolute()
+    folder = (target_folder or Path(tempfile.mkdtemp(prefix="oh-daemon-demo-")) / "shop").absolute()
     _copy_project(folder)
     return _play(folder, console)
 
@@ -47,8 +47,8 @@ def _copy_project(folder: Path) -> None:
     try:
         folder.mkdir(parents=True)
     except OSError as exc:
-        said = f"cannot make {str(folder)!r}: {exc.strerror}; --keep takes a new folder"
-        raise InvalidParamsError(said) from exc
+        message = f"cannot make {str(folder)!r}: {exc.strerror}; --keep takes a new folder"
+        raise InvalidParamsError(message) from exc
     with as_file(files("oh_daemon.frontends.cli").joinpath("demo_project")) as project:
         for source in project.iterdir():
             if source.is_file():
@@ -66,20 +66,22 @@ def _play(folder: Path, console: Console) -> int:
     editor.start()
     code = editor.open(folder / "prices.py")
     rules = folder / "RULES.md"
-    unsaved = rules.read_text("utf-8").replace(_OLD_RULE, _NEW_RULE)
-    rule = editor.open(rules, text=unsaved)
+    unsaved_text = rules.read_text("utf-8").replace(_OLD_RULE, _NEW_RULE)
+    rule = editor.open(rules, text=unsaved_text)
     conversation, turn = _run_task(editor, model, console)
     with closing(Spawner()) as spawner:
-        green = spawner.run(["python3", "run_tests.py"], cwd=folder, timeout_s=60)
+        test_run = spawner.run(["python3", "run_tests.py"], cwd=folder, timeout_s=60)
     checks = {
-        "the test is green": green.exit_code == 0,
+        "the test is green": test_run.exit_code == 0,
         "prices.py is saved as the editor shows it": code.is_saved,
-        "RULES.md still has your unsaved change": rule.text == unsaved and not rule.is_saved,
+        "RULES.md still has your unsaved change": rule.text == unsaved_text and not rule.is_saved,
         "the daemon ended cleanly": editor.daemon.close(),
     }
     console.print()
-    for said, holds in checks.items():
-        console.print(Text("✓ " if holds else "✗ ", "green" if holds else "red").append(said, ""))
+    for check_title, is_met in checks.items():
+        console.print(
+            Text("✓ " if is_met else "✗ ", "green" if is_met else "red").append(check_title, "")
+        )
     _say_where(console, folder, conversation, turn)
     return 0 if all(checks.values()) else 1
 
@@ -109,21 +111,21 @@ def _run_task(editor: DemoEditor, model: str, console: Console) -> tuple[str, Js
     """Send the task and print what happens; returns the conversation's id and the ended turn."""
     content = [{"type": "text", "text": _TASK}]
     params = {"content": content, "options": {"model": model}}
-    started = editor.daemon.request("conversation/start", params)["conversation"]["id"]
+    conversation_id = editor.daemon.request("conversation/start", params)["conversation"]["id"]
     printer = EventPrinter(console)
     for params in editor.daemon.events():
         printer.print(params)
         event = params["event"]
         if event["type"] in {"turn.completed", "turn.paused"}:
-            return started, event.get("turn", {"nSteps": 0})
-    return started, {"nSteps": 0}
+            return conversation_id, event.get("turn", {"nSteps": 0})
+    return conversation_id, {"nSteps": 0}
 
 
 def _say_where(console: Console, folder: Path, conversation: str, turn: Json) -> None:
     log = folder / ".openhands" / "conversations" / conversation / "events.jsonl"
     show = shlex.join([*_program(), "log", conversation[:12], "-w", str(folder)])
-    for said in (f"\nUsed:   {render_usage(turn)}", f"Log:    {log}", f"Show:   {show}"):
-        console.print(said, markup=False, soft_wrap=True)
+    for line in (f"\nUsed:   {render_usage(turn)}", f"Log:    {log}", f"Show:   {show}"):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _program() -> list[str]:

@@ -60,8 +60,8 @@ class DemoEditor:
         """Open a file; with `text`, as if the user had then replaced its text without saving."""
         uri = uri_from_path(path)
         buffer = self.buffers[uri] = Buffer(path, path.read_text("utf-8"))
-        opened = {"uri": uri, "languageId": "text", "version": 1, "text": buffer.text}
-        self.daemon.notify("textDocument/didOpen", {"textDocument": opened})
+        document = {"uri": uri, "languageId": "text", "version": 1, "text": buffer.text}
+        self.daemon.notify("textDocument/didOpen", {"textDocument": document})
         if text is not None:
             self._change(buffer, uri, text)
         return buffer

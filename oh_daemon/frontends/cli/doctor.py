@@ -40,8 +40,8 @@ def run_doctor(folder: Path, *, tries_model: bool) -> int:
     console = Console(highlight=False)
     findings = list(_findings(folder, tries_model=tries_model))
     for mark, text in findings:
-        said = display_escaped(text)
-        console.print(Text(f"{mark} ", _STYLES[mark]).append(said, ""), soft_wrap=True)
+        safe_text = display_escaped(text)
+        console.print(Text(f"{mark} ", _STYLES[mark]).append(safe_text, ""), soft_wrap=True)
     return int(any(mark == "✗" for mark, _ in findings))
 
 
@@ -53,8 +53,8 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     yield _shell(folder)
     yield from level_lines(folder)
     git = shutil.which("git")
-    lost = "searches do not skip ignored files, and changes by commands cannot be undone"
-    yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {lost}")
+    consequence = "searches do not skip ignored files, and changes by commands cannot be undone"
+    yield ("✓", f"git: {git}") if git else ("!", f"git is missing: {consequence}")
     yield _log(folder)
     log_file = Places(os.environ).log_file
     yield "✓", f"the daemon's own log, without your messages and files: {log_file}"
@@ -68,10 +68,10 @@ def _findings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
 def _shell(folder: Path) -> tuple[str, str]:
     with closing(Spawner()) as spawner:
         try:
-            ran = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10)
+            result = spawner.run(["bash", "--version"], cwd=folder, timeout_s=10)
         except DaemonError as exc:
             return "✗", f"no command can be run: {exc.message}"
-    return "✓", f"commands run: {ran.stdout.decode(errors='replace').splitlines()[0]}"
+    return "✓", f"commands run: {result.stdout.decode(errors='replace').splitlines()[0]}"
 
 
 def _log(folder: Path) -> tuple[str, str]:
@@ -96,11 +96,11 @@ def _log(folder: Path) -> tuple[str, str]:
 def _settings(folder: Path, *, tries_model: bool) -> Iterator[tuple[str, str]]:
     places = Places(os.environ)
     settings_file = places.settings_file
-    merged = SettingsSources(os.environ, settings_file).merged(folder)
-    for problem in merged.problems:
+    settings = SettingsSources(os.environ, settings_file).merged(folder)
+    for problem in settings.problems:
         yield "!", f"settings: {render_problem(problem)}"
     logins = Logins(places.logins_file)
-    models = Models(lambda: merged.settings, os.environ, logins=logins).for_trial()
+    models = Models(lambda: settings.settings, os.environ, logins=logins).for_trial()
     name = models.default_name()
     if name is None:
         yield "✗", _NO_MODEL.format(file=settings_file)

@@ -77,11 +77,11 @@ def line_of(result: Result) -> str:
 
 def line_of_all(progress: Progress) -> str:
     """Return how far the fleet is, in one line."""
-    ended = ", ".join(f"{n} {status}" for status, n in sorted(progress.ended.items()))
+    counts = ", ".join(f"{n} {status}" for status, n in sorted(progress.ended.items()))
     now = f", {progress.running} running, {progress.waiting} waiting" if progress.running else ""
     seconds = time.monotonic() - progress.begin_s
     return (
-        f"{progress.ended.total()} of {progress.total} tasks: {ended or 'none yet'}{now}, "
+        f"{progress.ended.total()} of {progress.total} tasks: {counts or 'none yet'}{now}, "
         f"{_usd(progress.cost_usd)}, {seconds:.0f} s"
     )
 
@@ -98,14 +98,14 @@ def _print_status(out: Path, *, as_json: bool) -> int:
     table = Table(box=None)
     for name in ("task", "status", "check", "steps", "cost", "cut off", "why"):
         table.add_column(name, no_wrap=True)
-    all_passed = True
+    is_success = True
     for folder in folders_below(out):
         result, ledger = folder.result, folder.ledger
         row = result or Result(
             id=folder.path.name, status="failed", reason="", steps=ledger.steps, n_cut=ledger.n_cut
         )
         status = result.status if result else "unfinished"
-        all_passed &= status == "passed"
+        is_success &= status == "passed"
         if as_json:
             fields = {**orjson.loads(to_json(row)), "status": status}
             sys.stdout.buffer.write(orjson.dumps(fields) + b"\n")
@@ -118,7 +118,7 @@ def _print_status(out: Path, *, as_json: bool) -> int:
     if not as_json:
         width = None if sys.stdout.isatty() else _WIDE
         Console(highlight=False, width=width).print(table)
-    return 0 if all_passed else _FAILED
+    return 0 if is_success else _FAILED
 
 
 def _merge(out: Path) -> int:

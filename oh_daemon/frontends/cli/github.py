@@ -80,10 +80,10 @@ def _checked(issue: Issue) -> Issue:
 
 def repository_of(remote: str) -> str:
     """Return the "owner/name" of a remote's address. Raises `InvalidParamsError`."""
-    found = _REMOTE.search(remote.strip())
-    if found is None:
+    match = _REMOTE.search(remote.strip())
+    if match is None:
         raise InvalidParamsError(f"{remote.strip()!r} is no address of a repository of GitHub")
-    return found[1]
+    return match[1]
 
 
 class _NoRedirects(HTTPRedirectHandler):
@@ -117,7 +117,7 @@ def _token(spawner: Spawner) -> str | None:
     if token := os.environ.get("GH_TOKEN") or os.environ.get("GITHUB_TOKEN"):
         return token
     try:
-        done = spawner.run(["gh", "auth", "token"], cwd=Path("/"), timeout_s=_TIMEOUT_S)
+        result = spawner.run(["gh", "auth", "token"], cwd=Path("/"), timeout_s=_TIMEOUT_S)
     except ToolError:
         return None
-    return done.stdout.decode().strip() or None
+    return result.stdout.decode().strip() or None

@@ -116,13 +116,13 @@ def run_headless(request: Request, at_end: Callable[[Ended], int] = lambda end: 
         last_words.callback(say, f"this was {where}")
         desk = signals.desk = DeskHere(live, conversations)
         user = TerminalUser(desk, console, is_there=can_ask(request))
-        waiting = [*live.conversation.state.pending]
+        pending = [*live.conversation.state.pending]
         if signals.came:
             return INTERRUPTED
         _begin(request, live, images, models)
         if signals.came:
             interrupt(desk)
-        user.ask_again(waiting)
+        user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
         desk.see_offers_through()
         if live.isolated is not None:
@@ -167,11 +167,11 @@ def _compose(
     for value in secrets.values():
         services.masker.add(value)
     user.secrets.update(secrets)
-    merged = user.settings.of(request.workspace)
-    log_quietly_to(places.log_file, merged.settings.log_level, services.masker)
-    heed_problems(merged)
+    settings = user.settings.of(request.workspace)
+    log_quietly_to(places.log_file, settings.settings.log_level, services.masker)
+    heed_problems(settings)
     recipe = Recipe(
-        merged.settings.instructions,
+        settings.settings.instructions,
         tool_choice=request.tool_choice,
         result_schema=request.result_schema,
     )
@@ -184,9 +184,9 @@ def sources_of(request: Request, places: Places) -> SettingsSources:
     return SettingsSources(os.environ, places.settings_file, own_file, command_line=options)
 
 
-def heed_problems(merged: Merged) -> None:
+def heed_problems(settings: Merged) -> None:
     """Say what is wrong with settings. Raises `InvalidParamsError` for those of this command."""
-    for problem in merged.problems:
+    for problem in settings.problems:
         if problem.source in {"command line", "environment"}:
             raise InvalidParamsError(render_problem(problem, with_outcome=False))
         say(f"settings: {render_problem(problem)}")
@@ -297,9 +297,11 @@ def changed_options(request: Request) -> dict[str, str]:
 
     Raises `InvalidParamsError` for a limit, which only a new conversation takes.
     """
-    fixed = {"maxSteps": "--max-steps", "maxCostUsd": "--max-cost"}
-    if found := [name for key, name in fixed.items() if key in request.options]:
-        raise InvalidParamsError(f"{found[0]} is for new conversations; this one keeps its limits")
+    option_flags = {"maxSteps": "--max-steps", "maxCostUsd": "--max-cost"}
+    if fixed_options := [name for key, name in option_flags.items() if key in request.options]:
+        raise InvalidParamsError(
+            f"{fixed_options[0]} is for new conversations; this one keeps its limits"
+        )
     return dict(request.options)
 
 

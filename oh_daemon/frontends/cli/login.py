@@ -65,11 +65,11 @@ def run_login(request: Request) -> None:
 
 def run_logout(provider: str) -> None:
     logins = Logins(Places(os.environ).logins_file)
-    gone = logins.remove(provider or None)
-    if provider and not gone:
-        known = ", ".join(logins.all()) or "none"
-        raise InvalidParamsError(f"there is no login for {provider!r}; there is: {known}")
-    sys.stdout.write(f"removed: {', '.join(gone) or 'nothing was stored'}\n")
+    is_removed = logins.remove(provider or None)
+    if provider and not is_removed:
+        names = ", ".join(logins.all()) or "none"
+        raise InvalidParamsError(f"there is no login for {provider!r}; there is: {names}")
+    sys.stdout.write(f"removed: {', '.join(is_removed) or 'nothing was stored'}\n")
 
 
 def _complete(request: Request, settings: Settings, console: Console) -> Login:
@@ -111,8 +111,8 @@ class _Person:
         answer = default
         if self.is_there:
             with suppress(EOFError):
-                shown = f"{what} [{default}]" if default else what
-                answer = self.console.input(f"{shown}: ", markup=False) or default
+                question = f"{what} [{default}]" if default else what
+                answer = self.console.input(f"{question}: ", markup=False) or default
         if not answer.strip():
             raise InvalidParamsError(f"{option} is missing, and nobody has entered it")
         return answer.strip()

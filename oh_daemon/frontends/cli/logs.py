@@ -70,8 +70,8 @@ def print_fork(
     params = ForkParams(conversation_id=place.name, at_item_id=at_item, title=title)
     with InvalidParamsError.naming(atItemId="--at"):
         options = {"model": model} if model else {}
-        begun = fork_records(read_log(place), params, SystemClock().now(), options)
-    forked_id = write_fork(place, begun, commit, Places(os.environ).own_logs)
+        fork_start = fork_records(read_log(place), params, SystemClock().now(), options)
+    forked_id = write_fork(place, fork_start, commit, Places(os.environ).own_logs)
     commit.close()
     sys.stdout.write(f"{forked_id}\n")
     if model:
@@ -80,12 +80,12 @@ def print_fork(
 
 def print_list(folder: Path, *, as_json: bool) -> None:
     """Print one conversation per line, newest first."""
-    listed = [
+    rows = [
         {**summary, "status": _status(summary, catalog)}
         for catalog in catalogs_of(folder)
         for summary in catalog.summaries()
     ]
-    summaries: list[Json] = [each for each in listed if each.get("parentId") is None]
+    summaries: list[Json] = [each for each in rows if each.get("parentId") is None]
     if as_json:
         for summary in summaries:
             _print_json(summary)
@@ -98,8 +98,8 @@ def print_list(folder: Path, *, as_json: bool) -> None:
         when = str(summary["updatedAt"])[:16].replace("T", " ")
         usage: Json = summary["usage"] or {}
         cost = f"${usage['cost']['amount']:.2f}" if usage.get("cost") else ""
-        said = (summary["status"], cost, render_cached(usage), str(summary["title"]))
-        table.add_row(*map(display_escaped, (summary["id"][:12], when, *said)))
+        columns = (summary["status"], cost, render_cached(usage), str(summary["title"]))
+        table.add_row(*map(display_escaped, (summary["id"][:12], when, *columns)))
     Console(highlight=False, markup=False).print(
         table if summaries else "No conversations in this folder yet."
     )
@@ -145,13 +145,13 @@ def _follow(place: Path) -> Iterator[plain.Record]:
     # Ctrl-C must end this even if a shell started it as a job that ignores Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # `tail` waits until the system tells it that the file has grown; nothing here polls.
-    output, written = os.pipe()
+    output, write_end = os.pipe()
     spawner = Spawner()
     argv = ["tail", "-n", "+1", "-f", str(place / LOG_NAME)]
     last_seq = 0
     try:
-        spawner.spawn(argv, cwd=place, env=os.environ, fds=[None, written, sys.stderr.fileno()])
-        os.close(written)
+        spawner.spawn(argv, cwd=place, env=os.environ, fds=[None, write_end, sys.stderr.fileno()])
+        os.close(write_end)
         with open(output, "rb") as lines:  # noqa: PTH123 - a descriptor has no path.
             for line in lines:
                 # A line that a crash cut off, or other damage, is no record.
@@ -186,7 +186,7 @@ def find_id(ids: list[str], start: str, folder: Path) -> str:
         raise InvalidParamsError(
             f"there are no conversations in {folder}; `-w` names the folder to look in"
         )
-    said = "several conversations begin" if matches else "no conversation begins"
+    message = "several conversations begin" if matches else "no conversation begins"
     raise InvalidParamsError(
-        f"{said} with {start!r} in {folder}; `oh-daemon list -w {folder}` shows them"
+        f"{message} with {start!r} in {folder}; `oh-daemon list -w {folder}` shows them"
     )

@@ -50,8 +50,8 @@ def sign_in(name: str) -> None:
     settings = user.settings.of(None).settings
     log_quietly_to(places.log_file, settings.log_level, services.masker)
     if name not in settings.mcp_servers:
-        known = ", ".join(sorted(settings.mcp_servers)) or "none"
-        raise InvalidParamsError(f"no MCP server {name!r} in the settings; known: {known}")
+        names = ", ".join(sorted(settings.mcp_servers)) or "none"
+        raise InvalidParamsError(f"no MCP server {name!r} in the settings; known: {names}")
     # None of the others is started for this.
     servers = services.mcp.beside(lambda: {name: settings.mcp_servers[name]}, Path.cwd())
     try:

@@ -48,8 +48,8 @@ class DeskThere:
 
     def waiting(self, ids: Iterable[str]) -> Iterator[plain.Approval | plain.InputRequest]:
         for each in ids:
-            found = self.ask("conversation/open", replay="none")["pending"]
-            yield from (request for request in found if request["id"] == each)
+            pending = self.ask("conversation/open", replay="none")["pending"]
+            yield from (request for request in pending if request["id"] == each)
 
     def decide(self, approval: plain.Approval, decision: Decision) -> None:
         with self._changed:
@@ -60,12 +60,12 @@ class DeskThere:
         self._decide(approval, Decision(effect="reject"), feedback=NOBODY_THERE)
 
     def _decide(self, approval: plain.Approval, decision: Decision, **more: str) -> None:
-        named = {"approvalId": approval["id"], "digest": approval["digest"]}
-        self._daemon.request("approval/respond", {**named, "decision": decision, **more})
+        params = {"approvalId": approval["id"], "digest": approval["digest"]}
+        self._daemon.request("approval/respond", {**params, "decision": decision, **more})
 
     def answer(self, question: plain.InputRequest, text: str) -> None:
-        said = {"action": "accept", "content": text} if text else {"action": "decline"}
-        self._daemon.request("input/respond", {"inputId": question["id"], **said})
+        answer = {"action": "accept", "content": text} if text else {"action": "decline"}
+        self._daemon.request("input/respond", {"inputId": question["id"], **answer})
 
     def interrupt(self) -> None:
         with suppress(DaemonError):

@@ -91,10 +91,10 @@ def _run(
             secrets = secrets_of(request, os.environ)
             daemon = ending.enter_context(start())
             for name, value in secrets.items():
-                lent = {"name": name, "value": value, "forCommands": True}
-                daemon.request("secret/set", lent)
+                secret = {"name": name, "value": value, "forCommands": True}
+                daemon.request("secret/set", secret)
             desk = DeskThere(daemon, watch)
-            waiting = _open(request, daemon, desk, folder)
+            pending = _open(request, daemon, desk, folder)
         say(f"works in {folder} {where}")
         announce_cost(desk.model)
         again = f"oh-daemon run {options} --resume {desk.id[:12]}"
@@ -109,7 +109,7 @@ def _run(
             desk.ask("conversation/resume")
         if signals.came:
             interrupt(desk)
-        user.ask_again(waiting)
+        user.ask_again(pending)
         code = watch.show(user, as_json=request.as_json)
         if watch.turn is not None:
             desk.see_offers_through()
@@ -146,17 +146,17 @@ def _block(request: Request) -> Json:
 def _daemon_at(target: Target, program: str, folder: Path, request: Request) -> DaemonClient:
     places = Places(os.environ)
     sources = sources_of(request, places)
-    merged = sources.merged()
-    heed_problems(merged)
+    settings = sources.merged()
+    heed_problems(settings)
     models = Models(
         lambda: sources.merged().settings, os.environ, logins=Logins(places.logins_file)
     )
     is_new = request.resume is None and not request.autoresume
     if is_new or "model" in request.options:
-        models.check(merged.settings.model or models.require_default())
+        models.check(settings.settings.model or models.require_default())
     block = {**_block(request), "settings": sources.of_command()}
     carrier = Carrier(target, program, os.environ)
-    return connect(carrier, models, merged.settings, hello([folder], block))
+    return connect(carrier, models, settings.settings, hello([folder], block))
 
 
 def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path) -> list[str]:
@@ -168,11 +168,11 @@ def _open(request: Request, daemon: DaemonClient, desk: DeskThere, folder: Path)
         desk.take(daemon.request("conversation/start", params)["conversation"])
         return []
     options = changed_options(request)
-    opened = daemon.request("conversation/open", {"conversationId": resumed, "replay": "none"})
-    desk.take(opened["conversation"])
-    for question in opened["pending"]:
+    state = daemon.request("conversation/open", {"conversationId": resumed, "replay": "none"})
+    desk.take(state["conversation"])
+    for question in state["pending"]:
         if "prompt" in question and not (request.task.strip() or can_ask(request)):
             raise unanswered(question["prompt"], resumed)
     for name, value in options.items():
         desk.ask("conversation/setOption", optionId=name, value=value)
-    return [each["id"] for each in opened["pending"]]
+    return [each["id"] for each in state["pending"]]

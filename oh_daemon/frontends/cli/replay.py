@@ -60,8 +60,8 @@ def _run_again(folder: Path, place: Path, *, is_strict: bool) -> Report:
     for task in tasks:
         options = {"model": f"replay:{place}"}
         run_headless(Request(task, clone, options, resume=again))
-        found = Catalog(clone / ".openhands").summaries()
-        again = next(each["id"] for each in found if each["parentId"] is None)
+        summaries = Catalog(clone / ".openhands").summaries()
+        again = next(each["id"] for each in summaries if each["parentId"] is None)
     new = clone / ".openhands" / "conversations" / (again or "")
     report = compare_runs(place, new, is_strict=is_strict)
     if report.difference is None:
@@ -79,11 +79,11 @@ def _clone(folder: Path, begun_at: str, home: Path) -> Path:
     with closing(Spawner()) as spawner:
 
         def git(*words: str) -> str:
-            ran = run_git(spawner, *words, cwd=folder, timeout_s=_GIT_S)
-            if ran.exit_code != 0:
-                why = ran.stderr.decode("utf-8", "replace").strip()
+            result = run_git(spawner, *words, cwd=folder, timeout_s=_GIT_S)
+            if result.exit_code != 0:
+                why = result.stderr.decode("utf-8", "replace").strip()
                 raise InvalidParamsError(f"--execute works in a clone of {folder}: {why}")
-            return ran.stdout.decode("utf-8", "surrogateescape").strip()
+            return result.stdout.decode("utf-8", "surrogateescape").strip()
 
         top = Path(git("rev-parse", "--show-toplevel"))
         commit = git("rev-list", "-1", f"--before={begun_at}", "HEAD")

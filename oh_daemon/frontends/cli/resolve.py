@@ -98,18 +98,20 @@ def run_resolve(request: Request) -> int:
         if top.exit_code == 0:
             request = replace(request, repository=Path(os.fsdecode(top.stdout).rstrip("\n")))
         branch = request.branch or f"oh-daemon/{_short_name(issue)}"
-        beside = request.repository.with_name(f"{request.repository.name}-{_short_name(issue)}")
-        out = request.out or beside
+        worktree_folder = request.repository.with_name(
+            f"{request.repository.name}-{_short_name(issue)}"
+        )
+        out = request.out or worktree_folder
         _require_new(spawner, request, branch, out)
         tree = make_tree(spawner, request.repository, out / "tree")
         job = _Job(request, issue, branch, out, tree)
         at_the_end.callback(tree.remove)
 
-        def end(ended: Ended) -> int:
+        def end(ending: Ended) -> int:
             # From now on the worktree holds work. An interrupt ends the check.
             at_the_end.pop_all()
             on_signals(signal.default_int_handler)
-            return job.end(ended)
+            return job.end(ending)
 
         sandbox = "off" if request.boundary else "view"
         run = Run(
@@ -185,14 +187,14 @@ class _Job:
         texts = {"title": self.issue.title, "body": self.issue.body}
         return _TASK.format(check=check, mark=secrets.token_hex(4), **texts)
 
-    def end(self, ended: Ended) -> int:
+    def end(self, ending: Ended) -> int:
         """Check, describe and commit, while what holds the agent's commands is still there."""
-        check = self._checked(ended) if self.request.check and ended.code == DONE else None
+        check = self._checked(ending) if self.request.check and ending.code == DONE else None
         files = self.tree.write()
         changes = [*self.tree.changes(files)]
-        result: Json = (ended.turn or {}).get("result") or {}
+        result: Json = (ending.turn or {}).get("result") or {}
         summary = str(result.get("summary") or "")
-        stops = [*_stops(ended, result, check, changes)]
+        stops = [*_stops(ending, result, check, changes)]
         self.report = {
             "draft": bool(stops),
             "stops": stops,
@@ -206,24 +208,24 @@ class _Job:
             "changes": [asdict(change) for change in changes],
             "sandbox": "off" if self.request.boundary else "view",
             "boundary": self.request.boundary,
-            **_work(ended),
+            **_work(ending),
         }
         self.report["body"] = _body(self.issue, self.report, summary, check)
         if not stops:
             message = f"{self.report['title']}\n\n{self.issue.url or ''}".strip() + "\n"
             self.report["commit"] = self.tree.commit(files, message, self.branch)
-        self._write(ended, files)
-        return (DRAFT if ended.code in {DONE, TURN_FAILED} else ended.code) if stops else DONE
+        self._write(ending, files)
+        return (DRAFT if ending.code in {DONE, TURN_FAILED} else ending.code) if stops else DONE
 
-    def _checked(self, ended: Ended) -> Check:
-        bench = ended.live.workbench
+    def _checked(self, ending: Ended) -> Check:
+        bench = ending.live.workbench
         say(f"checks with: {self.request.check}")
         spawner = bench.spawners.for_project()
         timeout_s = self.request.check_minutes * 60
         return run_check(spawner, self.request.check, self.tree.place, timeout_s)
 
-    def _write(self, ended: Ended, files: str) -> None:
-        mask, title = ended.masker.mask, self.report["title"]
+    def _write(self, ending: Ended, files: str) -> None:
+        mask, title = ending.masker.mask, self.report["title"]
         page = f"# {'Draft: ' if self.report['draft'] else ''}{title}\n\n{self.report['body']}"
         data = orjson.dumps(self.report, option=orjson.OPT_INDENT_2).decode()
         (self.out / "pr.json").write_text(f"{mask(data)}\n", "utf-8")
@@ -231,8 +233,8 @@ class _Job:
         (self.out / "changes.patch").write_bytes(self.tree.patch(files))
         for stop in self.report["stops"]:
             say(f"only a draft: {stop}")
-        said = "" if self.report["draft"] else f"branch {self.branch}\n"
-        sys.stdout.write(f"{said}{self.out / 'pr.md'}\n")
+        branch_line = "" if self.report["draft"] else f"branch {self.branch}\n"
+        sys.stdout.write(f"{branch_line}{self.out / 'pr.md'}\n")
 
     def keep_log(self) -> None:
         """Keep the log of the conversation, beside what describes its work."""
@@ -252,16 +254,16 @@ class _Job:
             remote = git.run("remote", "get-url", "origin").decode()
             fields = {name: self.report[name] for name in ("title", "body")}
             fields |= {"head": self.branch, "base": base}
-            opened = call_api(f"repos/{repository_of(remote)}/pulls", spawner, fields)
-            sys.stdout.write(f"{opened.get('html_url')}\n")
+            pull_request = call_api(f"repos/{repository_of(remote)}/pulls", spawner, fields)
+            sys.stdout.write(f"{pull_request.get('html_url')}\n")
 
 
 def _stops(
-    ended: Ended, result: Json, check: Check | None, changes: Sequence[Changed]
+    ending: Ended, result: Json, check: Check | None, changes: Sequence[Changed]
 ) -> Iterator[str]:
     """Yield what stands against a pull request."""
-    turn = ended.turn
-    if ended.code != DONE:
+    turn = ending.turn
+    if ending.code != DONE:
         error = turn.get("error") if turn else None
         why = error["message"] if error else turn.get("stopReason") if turn else "it was paused"
         yield f"the agent's turn ended early: {why}"
@@ -275,13 +277,13 @@ def _stops(
         yield f"the check did not succeed: {one_line(check.command)}"
 
 
-def _work(ended: Ended) -> Json:
-    state = ended.live.conversation.state
+def _work(ending: Ended) -> Json:
+    state = ending.live.conversation.state
     cost = (state.usage or {}).get("cost")
     return {
-        "conversation": ended.live.id,
+        "conversation": ending.live.id,
         "model": state.options_now["model"],
-        "steps": ended.turn["nSteps"] if ended.turn else None,
+        "steps": ending.turn["nSteps"] if ending.turn else None,
         "costUsd": cost["amount"] if cost else None,
     }
 
@@ -300,12 +302,12 @@ def _body(issue: Issue, report: Json, summary: str, check: Check | None) -> str:
     lines = [sum(each[name] or 0 for each in report["changes"]) for name in ("added", "deleted")]
     cost = report["costUsd"]
     boundary = f"a {report['boundary']}, says who ran it" if report["boundary"] else "a view"
-    checked = "- Not checked by a command"
+    check_line = "- Not checked by a command"
     if check is not None:
         how = "passed" if check.exit_code == 0 else "did not pass"
-        checked = f"- `{one_line(check.command)}` {how}, after {check.seconds:.1f} s"
+        check_line = f"- `{one_line(check.command)}` {how}, after {check.seconds:.1f} s"
     facts = (
-        checked,
+        check_line,
         f"- Changed files: {len(report['changes'])}, +{lines[0]} −{lines[1]}",
         f"- Commands ran in {boundary}",
         f"- Model: {report['model']}, cost: {'unknown' if cost is None else f'${cost:.4f}'}",

@@ -130,8 +130,8 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
     summary = _summary(folder, start_of_id)
     words = command or [os.environ.get("SHELL") or "bash"]
     # What runs in the view can read the variables of this shell.
-    kept = clean_env(os.environ)
-    env = {name: value for name, value in os.environ.items() if name in kept}
+    environment = clean_env(os.environ)
+    env = {name: value for name, value in os.environ.items() if name in environment}
     folders = [real_path(path) for path in paths_from_uris(summary["folders"])]
     if not summary.get("isolated"):
         raise InvalidStateError("that conversation is not isolated: it works in the folder itself")
@@ -142,8 +142,8 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
             return run_attached(
                 words, cwd=Worktree(host, folders, kept_at).for_programs(folders[0]), env=env
             )
-    found = [place / f"{KEPT}{summary['id']}" for place, _ in places(state_folder, os.environ)]
-    place = next(filter(Path.is_dir, found), None)
+    candidates = [place / f"{KEPT}{summary['id']}" for place, _ in places(state_folder, os.environ)]
+    place = next(filter(Path.is_dir, candidates), None)
     if place is None:
         raise InvalidStateError("that conversation has changed nothing yet, or its layer is gone")
     running = holder(place)
@@ -156,8 +156,10 @@ def join_view(folder: Path, start_of_id: str, command: Sequence[str]) -> int:
 
 
 def _summary(folder: Path, start_of_id: str) -> Json:
-    listed = {each["id"]: each for each in list_summaries(catalogs_of(folder), parent_id=None)}
-    return listed[find_id([*listed], start_of_id, folder)]
+    summaries_by_id = {
+        each["id"]: each for each in list_summaries(catalogs_of(folder), parent_id=None)
+    }
+    return summaries_by_id[find_id([*summaries_by_id], start_of_id, folder)]
 
 
 def _mounted(

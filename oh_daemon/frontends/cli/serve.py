@@ -70,7 +70,7 @@ def attach_client(
     start: Annotated[
         bool, typer.Option("--start", help="Start `oh-daemon serve` if it does not run.")
     ] = False,
-    alone: Annotated[  # noqa: ARG001 - `__main__` handles all plain words.
+    or_alone: Annotated[  # noqa: ARG001 - `__main__` handles all plain words.
         bool, typer.Option("--or-alone", help="Serve it alone, as `--stdio`, if none runs.")
     ] = False,
     stdio: Annotated[  # noqa: ARG001 - always so; editors add it to any command.

@@ -56,21 +56,23 @@ class TerminalUser:
         options = {str(n): option for n, option in enumerate(approval["options"], 1)}
         for number, option in options.items():
             self.console.print(f"  {number}  {option['label']}", markup=False)
-        typed = self._typed(list(options))
-        if typed is None:
+        reply = self._typed(list(options))
+        if reply is None:
             return
-        chosen, decision = options.get(typed), Decision(effect="reject")
-        if chosen is not None:
-            decision = Decision(effect=chosen["effect"], scope=chosen["scope"])
+        chosen_option, decision = options.get(reply), Decision(effect="reject")
+        if chosen_option is not None:
+            decision = Decision(effect=chosen_option["effect"], scope=chosen_option["scope"])
         self.desk.decide(approval, decision)
 
     def _answer(self, question: plain.InputRequest) -> None:
         """Take the number of a choice, or any text as the answer; an empty line declines."""
-        typed = self._typed()
-        if typed is None:
+        reply = self._typed()
+        if reply is None:
             return
-        numbered = {str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)}
-        self.desk.answer(question, numbered.get(typed, typed))
+        choices_by_number = {
+            str(n): choice for n, choice in enumerate(question.get("choices", ()), 1)
+        }
+        self.desk.answer(question, choices_by_number.get(reply, reply))
 
     def _typed(self, choices: list[str] | None = None) -> str | None:
         """Return what they type: empty at the end of input, None if they interrupt the turn."""

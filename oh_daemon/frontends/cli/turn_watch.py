@@ -74,7 +74,7 @@ class TurnWatch(Listener):
     def show(self, user: TerminalUser, *, as_json: bool) -> int:
         """Show what happens until the turn ends or pauses; return the exit code."""
         printer = EventPrinter(user.console)
-        last_refused = False
+        was_refused = False
         while True:
             report = self._next(user.console)
             if isinstance(report, DaemonError):
@@ -90,10 +90,10 @@ class TurnWatch(Listener):
             if not is_own:
                 continue
             _warn_of_what_nobody_allowed(event)
-            last_refused = _refused_last(event, before=last_refused)
+            was_refused = _refused_last(event, before=was_refused)
             if event["type"] == "turn.completed":
                 self.turn = event["turn"]
-                return _exit_code(event["turn"], refused=last_refused)
+                return _exit_code(event["turn"], is_refused=was_refused)
             if event["type"] == "turn.paused":
                 return NO_MODEL
 
@@ -122,7 +122,7 @@ def _refused_last(event: plain.Event, *, before: bool) -> bool:
     return before
 
 
-def _exit_code(turn: plain.Turn, *, refused: bool) -> int:
+def _exit_code(turn: plain.Turn, *, is_refused: bool) -> int:
     stop, error = turn.get("stopReason"), turn.get("error")
     if stop in _LIMITS:
         return LIMIT
@@ -132,4 +132,4 @@ def _exit_code(turn: plain.Turn, *, refused: bool) -> int:
         return NO_MODEL if error and error["kind"] in _MODEL_ERRORS else TURN_FAILED
     if stop not in {"finished", "endTurn", "needsInput"}:
         return TURN_FAILED
-    return NEEDS_A_PERSON if refused or stop == "needsInput" else DONE
+    return NEEDS_A_PERSON if is_refused or stop == "needsInput" else DONE

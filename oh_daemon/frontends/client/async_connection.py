@@ -87,10 +87,10 @@ class AsyncDaemonClient(AsyncMethods):
             if each[0] != "conversation/gap":
                 yield each
                 continue
-            missing = missing_in(each[1])
-            while missing.params is not None:
-                page = await self.request("conversation/events", missing.params)
-                for params in missing.take(page):
+            reason = missing_in(each[1])
+            while reason.params is not None:
+                page = await self.request("conversation/events", reason.params)
+                for params in reason.take(page):
                     yield "conversation/event", params
         if not self._is_closing:
             raise await asyncio.to_thread(self._line.failure)
@@ -110,19 +110,19 @@ class AsyncDaemonClient(AsyncMethods):
             self.notify("exit", {})
             was_told = True
         await asyncio.to_thread(self._peer.hang_up)
-        _, running = await asyncio.wait({self._reading}, timeout=END_S)
+        _, unfinished = await asyncio.wait({self._reading}, timeout=END_S)
         await asyncio.to_thread(self._line.kill)
         await self._reading
-        return was_told and not running
+        return was_told and not unfinished
 
     def _on_loop(self, method: AsyncMethod) -> Method:
         async def answer(params: Json) -> Any:
             return await method(params)
 
         def begin(params: Json, context: RequestContext) -> Future[Any]:
-            done = asyncio.run_coroutine_threadsafe(answer(params), self._loop)
-            context.cancel.on_cancel(done.cancel)
-            return done
+            future = asyncio.run_coroutine_threadsafe(answer(params), self._loop)
+            context.cancel.on_cancel(future.cancel)
+            return future
 
         return begin
 

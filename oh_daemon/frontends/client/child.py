@@ -26,12 +26,12 @@ class Child:
     ) -> None:
         """Start it; `errors` is its stderr. Raises `UserError` when there is no such program."""
         self._spawner = Spawner()
-        with ExitStack() as theirs, ExitStack() as on_failure:
+        with ExitStack() as child_ends, ExitStack() as on_failure:
             their_input, self.outbound = os.pipe()
-            theirs.callback(os.close, their_input)
+            child_ends.callback(os.close, their_input)
             on_failure.callback(os.close, self.outbound)
             self.inbound, their_output = os.pipe()
-            theirs.callback(os.close, their_output)
+            child_ends.callback(os.close, their_output)
             on_failure.callback(os.close, self.inbound)
             fds = (their_input, their_output, errors)
             try:
@@ -48,8 +48,8 @@ class Child:
         os.close(self.outbound)
 
     def failure(self) -> DaemonError:
-        said = f"the daemon has ended (exit code {self.exit_code()})"
-        return UserError(said, hint="its log file says why")
+        message = f"the daemon has ended (exit code {self.exit_code()})"
+        return UserError(message, hint="its log file says why")
 
     def kill(self) -> None:
         self._spawner.close()

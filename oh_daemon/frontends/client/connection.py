@@ -91,12 +91,12 @@ class DaemonClient(Methods):
         """Yield these events as they are in the log, in the form of `events`."""
         return self._read_log(Missing(conversation_id, first_seq, last_seq))
 
-    def _read_log(self, missing: Missing) -> Iterator[Any]:
-        while missing.params is not None:
-            yield from missing.take(self.request("conversation/events", missing.params))
+    def _read_log(self, gap: Missing) -> Iterator[Any]:
+        while gap.params is not None:
+            yield from gap.take(self.request("conversation/events", gap.params))
 
     def deliver(
-        self, take: Callable[[str, Any], object], at_end: Callable[[DaemonError], object]
+        self, on_notification: Callable[[str, Any], object], at_end: Callable[[DaemonError], object]
     ) -> threading.Thread:
         """Pass all notifications on, on a thread of its own; `at_end` gets why they ended.
 
@@ -106,7 +106,7 @@ class DaemonClient(Methods):
         def pass_on() -> None:
             try:
                 for name, params in self.notifications():
-                    take(name, params)
+                    on_notification(name, params)
             except DaemonError as exc:
                 self.hang_up()
                 at_end(exc)

@@ -28,22 +28,22 @@ class Peer:
     """One client of one daemon. Any thread may ask."""
 
     def __init__(
-        self, line: Line, methods: Mapping[str, Method], tell: Callable[[tuple[str, Json]], None]
+        self, line: Line, methods: Mapping[str, Method], report: Callable[[tuple[str, Json]], None]
     ) -> None:
         """`tell` gets method and params of each notification, where the frames are taken."""
         self._line = line
         self._outbox = Outbox(line.outbound, ContentLength(), _OUTGOING)
         self.requests = Client(self._outbox)
-        of_ours = dict(methods)
+        own_methods = dict(methods)
         self._dispatcher = Dispatcher(
             self._outbox,
             self.requests,
             lambda _method: None,
             (_OUTGOING.cancel, "id"),
-            frozenset(of_ours),
-            of_ours,
+            frozenset(own_methods),
+            own_methods,
         )
-        self._tell = tell
+        self._tell = report
         self._hang_up_once = threading.Lock()
 
     def take(self, frame: Frame) -> None:

@@ -31,8 +31,8 @@ def engine(kind: Kind, jobs: int, address: str = "") -> Callable[[], Executor]:
     if kind == "ray":
         return lambda: _Ray(address)
     # A fork would copy the locks of threads that are not there in the child.
-    fresh = multiprocessing.get_context("spawn")
-    return lambda: ProcessPoolExecutor(jobs, fresh, _end_with, (os.getpid(),))
+    spawn_context = multiprocessing.get_context("spawn")
+    return lambda: ProcessPoolExecutor(jobs, spawn_context, _end_with, (os.getpid(),))
 
 
 def _end_with(driver: int) -> None:

@@ -156,8 +156,8 @@ class _Drive:
         if limit is None or each is None:
             return True
         full = {task.id for task in (*self._running.values(), self._waiting[0])}
-        spent = sum(usd for id_, usd in self._spent_usd.items() if id_ not in full)
-        return spent + len(full) * each <= limit
+        spent_usd = sum(usd for id_, usd in self._spent_usd.items() if id_ not in full)
+        return spent_usd + len(full) * each <= limit
 
     def _take(self, future: Future[Result]) -> Result | None:
         """Return the result; None if the worker has died and another one goes on."""
@@ -186,8 +186,8 @@ class _Drive:
 
 def folders_below(out: Path) -> list[TaskFolder]:
     """Return the folders of all tasks of a fleet, also of one that ran in shards."""
-    found = [*out.glob("tasks/*/task.json"), *out.glob("shard-*/tasks/*/task.json")]
-    return [TaskFolder(file.parent) for file in sorted(found)]
+    paths = [*out.glob("tasks/*/task.json"), *out.glob("shard-*/tasks/*/task.json")]
+    return [TaskFolder(file.parent) for file in sorted(paths)]
 
 
 def results_of(folders: Iterable[TaskFolder]) -> list[Result]:

@@ -72,7 +72,9 @@ def _fields(row: dict[str, Any]) -> dict[str, Any]:
     """Return the fields of a task in whatever form it came."""
     if "instance_id" in row:
         names = {"id": "instance_id", "base": "base_commit", "prompt": "problem_statement"}
-        return {name: row.get(theirs) for name, theirs in names.items()} | {"repo": row["repo"]}
+        return {name: row.get(source_name) for name, source_name in names.items()} | {
+            "repo": row["repo"]
+        }
     if "number" in row and "title" in row:
         url = row.get("html_url") or row.get("url") or ""
         match = _OF_AN_ISSUE.fullmatch(url)

@@ -101,8 +101,8 @@ class LLM(LLMSettings):
         OpenAI's chat completions, whatever the provider. Raises `ModelError`.
         """
         model = Models(Settings, {}, own={self.model: self}).model_for(self.model)
-        shown = [tool.to_openai() if isinstance(tool, Tool) else tool for tool in tools]
-        request = ModelRequest(messages=list(messages), tools=shown, tool_choice=tool_choice)
+        schemas = [tool.to_openai() if isinstance(tool, Tool) else tool for tool in tools]
+        request = ModelRequest(messages=list(messages), tools=schemas, tool_choice=tool_choice)
         return _as_completion(model.complete(request, Progress(CancelToken())))
 
 
@@ -127,9 +127,9 @@ def _find_callback(value: object, info: ValidationInfo) -> Callable[..., object]
     if callable(value):
         return plain(value)
     context = cast("dict[str, Any]", info.context or {})
-    known: Mapping[str, Callable[..., object]] = context.get("callbacks", {})
-    if isinstance(value, str) and value in known:
-        return known[value]
+    callbacks: Mapping[str, Callable[..., object]] = context.get("callbacks", {})
+    if isinstance(value, str) and value in callbacks:
+        return callbacks[value]
     raise ValueError(f"no callback {value!r}; pass it in `callbacks` when loading from JSON")
 
 
@@ -223,12 +223,12 @@ class Tool(_Loadable):
 
         Raises `ValueError` when one of them is missing or cannot be used.
         """
-        described = description or getdoc(function)
-        if not described:
+        text = description or getdoc(function)
+        if not text:
             raise ValueError(f"{function!r} needs a docstring or a `description`")
         return cls(
             name=name or function.__name__,
-            description=described,
+            description=text,
             input_schema=_schema_of(plain(function)),
             callback=function,
             read_only=read_only,
@@ -293,10 +293,10 @@ def _schema_of(function: Any) -> dict[str, Any]:
 
 def _check_settings(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Raises `ValueError` for a setting without effect: here nobody reads a list of problems."""
-    if others := [name for name in settings if name not in _MORE]:
-        raise ValueError(f"{others[0]!r} is none of {', '.join(_MORE)}")
-    merged = merge_settings([Layer("user", settings)])
-    if problems := (*merged.problems, *check_rules(merged.settings.rules)[1]):
+    if unknown_settings := [name for name in settings if name not in _MORE]:
+        raise ValueError(f"{unknown_settings[0]!r} is none of {', '.join(_MORE)}")
+    merged_settings = merge_settings([Layer("user", settings)])
+    if problems := (*merged_settings.problems, *check_rules(merged_settings.settings.rules)[1]):
         raise ValueError("; ".join(map(render_problem, problems)))
     return settings
 
@@ -389,7 +389,7 @@ class Agent(_Loadable):
         if main in self.models:
             raise ValueError(f"models: {main!r} is the name of `llm`; choose another")
         routers = [router for router in self.models.values() if isinstance(router, Router)]
-        named = {*self.fallbacks, *(name for router in routers for name in router.names)}
-        if unknown := sorted(named - {main, *self.models}):
+        names = {*self.fallbacks, *(name for router in routers for name in router.names)}
+        if unknown := sorted(names - {main, *self.models}):
             raise ValueError(f"{unknown[0]!r} is the name of none of `models`, nor of `llm`")
         return self

@@ -72,8 +72,8 @@ class Conversation(ProgramConversation):
         conversation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         on_question: QuestionCallback | None = None,
-        isolated: bool = False,
-        moved: bool = False,
+        is_isolated: bool = False,
+        is_moved: bool = False,
     ) -> None:
         """Without a `workspace` there are no file tools, and the log is kept in memory only.
 
@@ -85,15 +85,15 @@ class Conversation(ProgramConversation):
         """
         path = workspace.path if isinstance(workspace, Workspace | RemoteWorkspace) else workspace
         folders = self._folders = [Path(path).absolute()] if path is not None else []
-        kept = dict(metadata or {})
-        params = m.StartParams(ephemeral=not folders, metadata=kept, isolated=isolated)
+        all_metadata = dict(metadata or {})
+        params = m.StartParams(ephemeral=not folders, metadata=all_metadata, isolated=is_isolated)
         super().__init__(on_question)
         self._context = context_of(
             agent, workspace, folders, self._calls, answers=on_question is not None
         )
         self._conversations = Conversations(self._context, equipped)
         try:
-            self._live = self._begin(conversation_id, params, recipe_of(agent), moves=moved)
+            self._live = self._begin(conversation_id, params, recipe_of(agent), moves=is_moved)
         except BaseException:
             self._release()
             raise
@@ -138,8 +138,8 @@ class Conversation(ProgramConversation):
         `StorageError`, `OSError`, or a `UserError` when the message cannot be taken (now).
         """
         if delivery not in get_args(Delivery):
-            known = ", ".join(get_args(Delivery))
-            raise InvalidParamsError(f"delivery: {delivery!r} is none of {known}")
+            names = ", ".join(get_args(Delivery))
+            raise InvalidParamsError(f"delivery: {delivery!r} is none of {names}")
         part = part_of(text)
         if sender is not None:
             part = ResourcePart(uri=LOG_SCHEME + sender.id, text=text)
@@ -186,8 +186,10 @@ class Conversation(ProgramConversation):
         conversation = self._live.conversation
         self.start_thread()
         with conversation.journal.changed:
-            begun = begin()
-            ended = turn_end(conversation.journal, begun.get("messageId", ""), begun.get("turnId"))
+            start_event = begin()
+            ended = turn_end(
+                conversation.journal, start_event.get("messageId", ""), start_event.get("turnId")
+            )
         turn = model_of(Turn, waited(ended, timeout_s))
         self._calls.drain(timeout_s)
         return turn
@@ -231,7 +233,7 @@ class Conversation(ProgramConversation):
         *,
         allow: bool,
         feedback: str | None = None,
-        edited: Subject | None = None,
+        subject: Subject | None = None,
     ) -> None:
         """Answer a pending approval, this once. The first answer counts. Raises `UserError`.
 
@@ -241,7 +243,7 @@ class Conversation(ProgramConversation):
         decision = Decision(effect="allow" if allow else "reject")
         asking = self._conversations.live(approval.conversation_id).conversation.decisions
         asking.respond(
-            approval.id, approval.digest, decision, feedback=feedback, edited_subject=edited
+            approval.id, approval.digest, decision, feedback=feedback, edited_subject=subject
         )
 
     def _reply(self, question: InputRequest, text: str | None) -> None:
@@ -268,9 +270,9 @@ class Conversation(ProgramConversation):
         self._live.conversation.journal.require_open()
         params = branches.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
         with InvalidParamsError.naming(atItemId="at_item"):
-            forked = history.fork(self._conversations, params, self._folders, at_work=False)
-        self._conversations.close(forked.id)
-        return forked.id
+            fork_log = history.fork(self._conversations, params, self._folders, at_work=False)
+        self._conversations.close(fork_log.id)
+        return fork_log.id
 
     def rollback(
         self, to_item: str, *, restore_files: bool = False, dry_run: bool = False

@@ -44,13 +44,13 @@ def recipe_of(agent: Agent) -> Recipe:
     own = [tool.bound() for tool in agent.tools if isinstance(tool, Tool)]
     builtin = [name for name in agent.tools if isinstance(name, str)]
     of_servers = [f"{tool_name(server, '')}*" for server in agent.mcp_servers]
-    named = (*builtin, *(tool.spec.name for tool in own), *of_servers)
+    names = (*builtin, *(tool.spec.name for tool in own), *of_servers)
     return Recipe(
         risk_analyzer=cast("RiskAnalyzer | None", agent.risk_analyzer),
         approval_policy=cast("ApprovalPolicy | None", agent.approval_policy),
         system_prompt=agent.system_prompt,
         instructions=agent.instructions,
-        tool_filter=ToolFilter(allow=named if builtin else None),
+        tool_filter=ToolFilter(allow=names if builtin else None),
         more_tools=own,
         tool_choice=agent.tool_choice,
         result_schema=agent.result_schema,
@@ -116,14 +116,14 @@ def context_of(
         masker=masker,
         mcp=_servers_of(agent, surroundings),
         environment=environment,
-        views=Views(spawner, Path.home(), environment, allowed=lambda: settings.sandbox_reads),
+        views=Views(spawner, Path.home(), environment, hosts=lambda: settings.sandbox_reads),
         user_folder=Path(os.devnull),
         home=None,
         user_memory=agent.memory,
     )
     user = UserContext(
         settings=AgentSettings(settings),
-        trust=TrustBook(trusted=dict.fromkeys(folders, True)),
+        trust=TrustBook(trust_by_folder=dict.fromkeys(folders, True)),
         models=models_of(agent, settings, masker.add),
         sandbox=WorkspaceSandbox(own.sandbox if own else "auto", environment),
         decisions=NoDecisions(),
@@ -139,8 +139,8 @@ def settings_of(agent: Agent) -> Settings:
     main = agent.main_model
     profiles = {main: Profile(model=main, fallbacks=agent.fallbacks)} if agent.fallbacks else {}
     routers = {name: model for name, model in agent.models.items() if isinstance(model, Router)}
-    named = {"model": main, "profiles": profiles, "routers": routers}
-    return more.model_copy(update={**named, **own})
+    values = {"model": main, "profiles": profiles, "routers": routers}
+    return more.model_copy(update={**values, **own})
 
 
 def _servers_of(agent: Agent, around: Surroundings) -> McpServers:

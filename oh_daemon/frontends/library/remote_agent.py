@@ -24,7 +24,7 @@ _UNLIKE = (
 """Fields of an agent that have no effect elsewhere."""
 
 
-def start_params(agent: Agent, metadata: Json, *, isolated: bool) -> StartParams:
+def start_params(agent: Agent, metadata: Json, *, is_isolated: bool) -> StartParams:
     recipe = recipe_of(agent)
     return StartParams(
         options=dict(recipe.options),
@@ -34,7 +34,7 @@ def start_params(agent: Agent, metadata: Json, *, isolated: bool) -> StartParams
         instructions=agent.instructions or None,
         max_steps=agent.max_steps,
         max_cost_usd=agent.max_cost_usd,
-        isolated=isolated,
+        isolated=is_isolated,
         metadata=metadata,
     )
 
@@ -47,17 +47,17 @@ class ChangesThere:
     conversation_id: str
 
     def list(self, *, with_patches: bool = False) -> ChangesListResult:
-        named = {"conversationId": self.conversation_id}
-        waiting = ChangesListResult.model_validate(self.daemon.request("changes/list", named))
+        params = {"conversationId": self.conversation_id}
+        pending = ChangesListResult.model_validate(self.daemon.request("changes/list", params))
         if not with_patches:
-            return waiting
-        texts = {each.uri for each in waiting.files if each.raw is None}
+            return pending
+        texts = {each.uri for each in pending.files if each.raw is None}
         diffs = {
-            uri: self.daemon.request("changes/diff", {**named, "uri": uri})["patch"]
+            uri: self.daemon.request("changes/diff", {**params, "uri": uri})["patch"]
             for uri in texts
         }
-        files = (each.model_copy(update={"patch": diffs.get(each.uri)}) for each in waiting.files)
-        return waiting.model_copy(update={"files": tuple(files)})
+        files = (each.model_copy(update={"patch": diffs.get(each.uri)}) for each in pending.files)
+        return pending.model_copy(update={"files": tuple(files)})
 
     def land(self, params: ReviewParams) -> ReviewResult:
         return ReviewResult.model_validate(self.daemon.request("changes/accept", params))
@@ -66,20 +66,23 @@ class ChangesThere:
         return ReviewResult.model_validate(self.daemon.request("changes/revert", params))
 
 
-def require_possible(agent: Agent, *, moved: bool) -> None:
+def require_possible(agent: Agent, *, is_moved: bool) -> None:
     """Raises `UserError` for what an agent cannot have on another machine."""
     wishes = [name for name in _UNLIKE if getattr(agent, name)]
     wishes += ["tool_choice"] if agent.tool_choice != "auto" else []
-    wishes += ["moved"] if moved else []
+    wishes += ["moved"] if is_moved else []
     if wishes:
         raise not_there(wishes[0])
 
 
 def block_of(agent: Agent, *, answers: bool) -> Json:
-    asks = agent.approval != "askNever"
+    has_approvals = agent.approval != "askNever"
     return {
-        "client": {"name": "python", "kind": "script" if asks or answers else "unattended"},
-        "features": {"approvalRequests": asks, "inputRequests": answers},
+        "client": {
+            "name": "python",
+            "kind": "script" if has_approvals or answers else "unattended",
+        },
+        "features": {"approvalRequests": has_approvals, "inputRequests": answers},
         "events": {"deltas": False},
         "settings": {"titles": False, "condenser": agent.condenser, **agent.settings},
     }
@@ -105,8 +108,8 @@ def called(tools: Mapping[str, FunctionTool], params: Json) -> Future[Json]:
         try:
             result = to_result(tools[params["name"]].call(**params["arguments"]))
         except Exception as exc:  # noqa: BLE001 - the program's function.
-            said = f"{type(exc).__name__}: {exc}"
-            return {"content": [{"type": "text", "text": said}], "isError": True}
+            message = f"{type(exc).__name__}: {exc}"
+            return {"content": [{"type": "text", "text": message}], "isError": True}
         return {"content": result.content, "isError": result.is_error}
 
     return on_own_thread(f"tool-{params['name']}", call)

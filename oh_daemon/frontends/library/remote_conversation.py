@@ -65,10 +65,10 @@ class RemoteConversation(ProgramConversation):
         conversation_id: str | None = None,
         metadata: Mapping[str, Any] | None = None,
         on_question: QuestionCallback | None = None,
-        isolated: bool = False,
-        moved: bool = False,
+        is_isolated: bool = False,
+        is_moved: bool = False,
     ) -> None:
-        require_possible(agent, moved=moved)
+        require_possible(agent, is_moved=is_moved)
         self._folder = workspace.path
         super().__init__(on_question)
         self._is_closed = False
@@ -91,7 +91,7 @@ class RemoteConversation(ProgramConversation):
         """Held while something that the daemon told is taken; who holds it keeps that back."""
         try:
             self._level: Level = self._daemon.request("daemon/status")["sandbox"]["level"]
-            self._begin(agent, conversation_id, dict(metadata or {}), isolated=isolated)
+            self._begin(agent, conversation_id, dict(metadata or {}), is_isolated=is_isolated)
         except BaseException:
             self._daemon.close()
             self._calls.close()
@@ -100,20 +100,20 @@ class RemoteConversation(ProgramConversation):
         self._delivery = self._daemon.deliver(self._take, self._give_up)
 
     def _begin(
-        self, agent: Agent, conversation_id: str | None, metadata: Json, *, isolated: bool
+        self, agent: Agent, conversation_id: str | None, metadata: Json, *, is_isolated: bool
     ) -> None:
         if conversation_id is None:
-            params = start_params(agent, metadata, isolated=isolated)
+            params = start_params(agent, metadata, is_isolated=is_isolated)
             info = self._daemon.request("conversation/start", params)["conversation"]
             self._read(info, 0)
             return
         own = client_tools(agent)
         opening = OpenParams(conversation_id=conversation_id, replay="none", client_tools=own)
         try:
-            opened = self._daemon.request("conversation/open", opening)
+            state = self._daemon.request("conversation/open", opening)
         except ConversationNotFoundError:
             raise not_there("conversation_id") from None
-        self._read(opened["conversation"], opened["lastSeq"])
+        self._read(state["conversation"], state["lastSeq"])
         for name, value in recipe_of(agent).options.items():
             self._ask("conversation/setOption", optionId=name, value=value)
 
@@ -155,8 +155,8 @@ class RemoteConversation(ProgramConversation):
         return self._histories.setdefault(history.id, history)
 
     def _ask(self, method: str, *, within_s: float | None = None, **params: Any) -> Any:
-        named = {"conversationId": self.id, **params}
-        return self._daemon.request(method, named, within_s=within_s)
+        params_with_id = {"conversationId": self.id, **params}
+        return self._daemon.request(method, params_with_id, within_s=within_s)
 
     def start_thread(self) -> None:
         """Do nothing: the daemon there starts its own."""
@@ -194,9 +194,11 @@ class RemoteConversation(ProgramConversation):
     def _until_rest(self, begin: Callable[[], Json], timeout_s: float | None) -> Turn:
         # The lock keeps back the events, not the answer: none may be missed.
         with self._arriving:
-            begun = begin()
-            ended = turn_end(self._history, begun.get("messageId", ""), begun.get("turnId"))
-        turn = model_of(Turn, waited(ended, timeout_s))
+            start_event = begin()
+            turn_result = turn_end(
+                self._history, start_event.get("messageId", ""), start_event.get("turnId")
+            )
+        turn = model_of(Turn, waited(turn_result, timeout_s))
         self._calls.drain(timeout_s)
         return turn
 
@@ -206,8 +208,8 @@ class RemoteConversation(ProgramConversation):
     def set_option(
         self, option: Literal["model", "mode", "approval", "effort"], value: str
     ) -> None:
-        chosen = self._check(value) if option == "model" else value
-        self._ask("conversation/setOption", optionId=option, value=chosen)
+        checked_value = self._check(value) if option == "model" else value
+        self._ask("conversation/setOption", optionId=option, value=checked_value)
 
     def condense(self, instructions: str | None = None) -> Turn:
         more: Json = {} if instructions is None else {"instructions": instructions}
@@ -231,19 +233,19 @@ class RemoteConversation(ProgramConversation):
         *,
         allow: bool,
         feedback: str | None = None,
-        edited: Subject | None = None,
+        subject: Subject | None = None,
     ) -> None:
         """Answer a pending approval by the narrowest option; trust in the folder is for now."""
         effect = "allow" if allow else "reject"
         option = next(each.id for each in approval.options if each.effect == effect)
-        more = {"feedback": feedback, "editedSubject": edited}
+        more = {"feedback": feedback, "editedSubject": subject}
         params = {"approvalId": approval.id, "digest": approval.digest, "optionId": option}
-        given = {name: value for name, value in more.items() if value is not None}
-        self._daemon.request("approval/respond", {**params, **given})
+        fields = {name: value for name, value in more.items() if value is not None}
+        self._daemon.request("approval/respond", {**params, **fields})
 
     def _reply(self, question: InputRequest, text: str | None) -> None:
-        said = {"action": "decline"} if text is None else {"action": "accept", "content": text}
-        self._daemon.request("input/respond", {"inputId": question.id, **said})
+        answer = {"action": "decline"} if text is None else {"action": "accept", "content": text}
+        self._daemon.request("input/respond", {"inputId": question.id, **answer})
 
     @property
     def _events(self) -> History:
@@ -256,22 +258,22 @@ class RemoteConversation(ProgramConversation):
             status = "closed" if self._is_closed else state.status
             usage = model_of(Usage, state.usage) if state.usage else Usage()
         states = [each.state for each in tuple(self._histories.values())]
-        waiting = [each for own in states for each in tuple(own.approvals.values())]
-        pending = tuple(model_of(Approval, approval) for approval in waiting)
+        pending_approvals = [each for own in states for each in tuple(own.approvals.values())]
+        pending = tuple(model_of(Approval, approval) for approval in pending_approvals)
         return Snapshot(ConversationStatus(status), state.title, usage, pending, self._level)
 
     def fork(self, at_item: str | None = None, title: str | None = None) -> str:
         params = branches.ForkParams(conversation_id=self.id, at_item_id=at_item, title=title)
-        forked = self._daemon.request("conversation/fork", params)["conversation"]["id"]
-        self._daemon.request("conversation/close", {"conversationId": forked})
-        return forked
+        fork_id = self._daemon.request("conversation/fork", params)["conversation"]["id"]
+        self._daemon.request("conversation/close", {"conversationId": fork_id})
+        return fork_id
 
     def rollback(
         self, to_item: str, *, restore_files: bool = False, dry_run: bool = False
     ) -> branches.RollbackResult:
         params: Json = {"toItemId": to_item, "files": "restore" if restore_files else "keep"}
-        said = self._ask("conversation/rollback", dryRun=dry_run, **params)
-        return branches.RollbackResult.model_validate(said)
+        result = self._ask("conversation/rollback", dryRun=dry_run, **params)
+        return branches.RollbackResult.model_validate(result)
 
     @property
     def isolated(self) -> Isolated:
@@ -281,12 +283,12 @@ class RemoteConversation(ProgramConversation):
 
     @property
     def checkpoints(self) -> tuple[branches.Checkpoint, ...]:
-        said = self._ask("checkpoint/list")
-        return branches.CheckpointListResult.model_validate(said).checkpoints
+        result = self._ask("checkpoint/list")
+        return branches.CheckpointListResult.model_validate(result).checkpoints
 
     def restore(self, checkpoint_id: str, *, dry_run: bool = False) -> branches.RestoreResult:
-        said = self._ask("checkpoint/restore", checkpointId=checkpoint_id, dryRun=dry_run)
-        return branches.RestoreResult.model_validate(said)
+        result = self._ask("checkpoint/restore", checkpointId=checkpoint_id, dryRun=dry_run)
+        return branches.RestoreResult.model_validate(result)
 
     def export(self, form: Format = "markdown") -> str:
         return self._ask("conversation/export", format=form)["text"]

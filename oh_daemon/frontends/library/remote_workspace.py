@@ -51,13 +51,13 @@ class RemoteWorkspace:
 
 def remote_workspace(target: str, folder: str | Path, program: str) -> RemoteWorkspace:
     """Raises `InvalidParamsError` when no target or no folder is named."""
-    parsed = parse_target(target)
-    path = Path(folder or parsed.folder)
+    place = parse_target(target)
+    path = Path(folder or place.folder)
     if not path.is_absolute():
         raise InvalidParamsError(
             f"folder: {target!r} names no folder; give its absolute path there"
         )
-    return RemoteWorkspace(parsed, program, path)
+    return RemoteWorkspace(place, program, path)
 
 
 _INSTEAD = {

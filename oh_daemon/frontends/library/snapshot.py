@@ -54,8 +54,8 @@ def snapshot_of(live: Live, all_live: Iterable[Live]) -> Snapshot:
         status = "closed" if conversation.journal.is_closing else state.status
         title, usage = state.title, model_of(Usage, state.usage) if state.usage else Usage()
     states = [each.conversation.state for each in all_live]
-    waiting = (a for state in states for a in tuple(state.approvals.values()))
-    pending = tuple(model_of(Approval, approval) for approval in waiting)
+    pending_approvals = (a for state in states for a in tuple(state.approvals.values()))
+    pending = tuple(model_of(Approval, approval) for approval in pending_approvals)
     level = live.workbench.shells.level
     return Snapshot(ConversationStatus(status), title, usage, pending, level)
 

@@ -117,12 +117,12 @@ class Workspace:
 def run_in(shells: Shells, command: str, timeout_s: float | None) -> CommandResult:
     """Run the command in the main one of the shells, and wait."""
     limit_s = _FOREVER_S if timeout_s is None else timeout_s
-    ran = shells.open().run(command, timeout_s=limit_s, cancel=CancelToken())
-    output = ran.output
-    cut = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
+    result = shells.open().run(command, timeout_s=limit_s, cancel=CancelToken())
+    output = result.output
+    cut_note = f"\n[{output.n_cut_bytes} bytes cut]\n" if output.n_cut_bytes else ""
     if output.spill is not None:
         output.spill.unlink(missing_ok=True)
-    return CommandResult(f"{output.head}{cut}{output.tail}", ran.exit_code)
+    return CommandResult(f"{output.head}{cut_note}{output.tail}", result.exit_code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,8 @@ class Asker:
         self.withdraw = self._questions.withdraw
 
     def can_ask(self) -> bool:
-        asks = "approvalRequests" in self._features or self._asks_lsp or self._is_panel
-        return asks or bool(self.shown_in_chat)
+        has_prompts = "approvalRequests" in self._features or self._asks_lsp or self._is_panel
+        return has_prompts or bool(self.shown_in_chat)
 
     def can_answer(self, question: Question) -> bool:
         by_message = self._asks_lsp and bool(question.choices)
@@ -77,8 +77,8 @@ class Asker:
     def ask(self, history: History, request: Asked) -> None:
         """Ask the client, after the events so far, unless this request is open already."""
         if (form := self._form_of(request)) is not None:
-            take = partial(self._take, history, request, form)
-            self._questions.ask(request["id"], history.id, form, take)
+            on_answer = partial(self._take, history, request, form)
+            self._questions.ask(request["id"], history.id, form, on_answer)
 
     def _form_of(self, request: Asked) -> tuple[str, Any] | None:
         """Return the method and params to ask this client with; None if it only sees the event."""
@@ -102,8 +102,11 @@ class Asker:
         """Reject an action that the client cannot ask about; only show it a question."""
         if "prompt" in request:
             lines = (message["message"], *(f"- {each['title']}" for each in message["actions"]))
-            told = {"type": _INFO, "message": "\n".join((*lines, "Send a message to answer."))}
-            self._outbox.notify("window/showMessage", encode(told))
+            notification = {
+                "type": _INFO,
+                "message": "\n".join((*lines, "Send a message to answer.")),
+            }
+            self._outbox.notify("window/showMessage", encode(notification))
         elif isinstance(history, Journal) and not self.others_can_be_asked(history.id):
             reject_unasked(history, request["id"], request["digest"])
 
@@ -145,9 +148,9 @@ def _take_answer(history: History, request: Asked, answer: ClientAnswer) -> None
 def _take_input(journal: Journal, question: plain.InputRequest, result: Json) -> None:
     if "title" in result:
         result = {"action": "accept", "content": result["title"]}
-    given = parse_strictly(InputAnswer, result)
-    if given.action is not None:
-        Decisions(journal).answer(question["id"], given.action, given.content)
+    answer = parse_strictly(InputAnswer, result)
+    if answer.action is not None:
+        Decisions(journal).answer(question["id"], answer.action, answer.content)
 
 
 def _take_decision(journal: Journal, approval: plain.Approval, result: Json) -> None:

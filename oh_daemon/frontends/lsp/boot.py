@@ -79,8 +79,8 @@ def answer_first(stdio: tuple[int, int], environment: Mapping[str, str]) -> Open
 
 def answer(encoding: str, sandbox: Mapping[str, str] | None, block: Any) -> str:
     """Return the result of `initialize`, in ASCII; the `block` is what the client says to us."""
-    said = ",".join(f"{quote(name)}:{quote(value)}" for name, value in (sandbox or {}).items())
-    more = f',"sandbox":{{{said}}}' if said else ""
+    pairs = ",".join(f"{quote(name)}:{quote(value)}" for name, value in (sandbox or {}).items())
+    more = f',"sandbox":{{{pairs}}}' if pairs else ""
     if block is not None:
         more += f',"understood":{_understood(block)}'
     return ANSWER % {"encoding": encoding, "pid": os.getpid(), "more": more}
@@ -98,9 +98,9 @@ def _understood(block: Any) -> str:
     return '{{"features":[{}],"unknown":[{}]}}'.format(*lists)
 
 
-def choose_encoding(offered: list[Any]) -> str:
+def choose_encoding(encodings: list[Any]) -> str:
     """Return the first encoding in the client's list that we know, or LSP's default, UTF-16."""
-    return next((name for name in offered if name in ENCODINGS), "utf-16")
+    return next((name for name in encodings if name in ENCODINGS), "utf-16")
 
 
 def _body_of(unread: bytes) -> bytes | None:
@@ -120,8 +120,8 @@ def _body_of(unread: bytes) -> bytes | None:
 def _usual(message: Any) -> tuple[int, Any, str]:
     """Return the id, what the client says to us, and the encoding. Raises `ValueError`."""
     request_id, params = _at(message, "id"), _at(message, "params")
-    said = _at(message, "jsonrpc"), _at(message, "method")
-    if said != ("2.0", "initialize") or not _is(request_id, int) or request_id >> 53 or not params:
+    marks = _at(message, "jsonrpc"), _at(message, "method")
+    if marks != ("2.0", "initialize") or not _is(request_id, int) or request_id >> 53 or not params:
         raise ValueError("this is no usual request")
     if not _fits(params, _USUAL):
         raise ValueError("this has a field that is refused")
@@ -130,8 +130,8 @@ def _usual(message: Any) -> tuple[int, Any, str]:
         block = _at(params, "capabilities", "experimental", "ohDaemon")
     if _at(block, "protocolVersion", "major") not in (None, PROTOCOL_MAJOR):
         raise ValueError("this is of another version")
-    offered = _at(params, "capabilities", "general", "positionEncodings")
-    return request_id, block, choose_encoding(offered or [])
+    encodings = _at(params, "capabilities", "general", "positionEncodings")
+    return request_id, block, choose_encoding(encodings or [])
 
 
 def _at(value: Any, *names: str) -> Any:

@@ -58,16 +58,16 @@ class ClientFacts:
 
 def parse_client_facts(params: Json) -> ClientFacts:
     """Read the params of `initialize`. Raises `InvalidParamsError` naming the field."""
-    whole = _Part("", params)
-    capabilities = whole.object("capabilities")
-    ours = whole.object("initializationOptions").find("ohDaemon")
-    if ours is None:
-        ours = capabilities.object("experimental").find("ohDaemon")
-    block = ours or _Part("", {})
-    client = block.find("client") or whole.object("clientInfo")
+    params_part = _Part("", params)
+    capabilities = params_part.object("capabilities")
+    own_block = params_part.object("initializationOptions").find("ohDaemon")
+    if own_block is None:
+        own_block = capabilities.object("experimental").find("ohDaemon")
+    block = own_block or _Part("", {})
+    client = block.find("client") or params_part.object("clientInfo")
     events, features = block.object("events"), block.object("features")
     return ClientFacts(
-        block=ours and ours.values,
+        block=own_block and own_block.values,
         protocol_major=block.object("protocolVersion").field("major", int),
         name=client.text("name"),
         is_panel=client.text("kind") == "panel",
@@ -78,8 +78,8 @@ def parse_client_facts(params: Json) -> ClientFacts:
         trust={e.text("folder"): e.field("trusted", bool) is True for e in block.objects("trust")},
         models=block.object("models").values if features.field("modelRequests", bool) else None,
         settings=block.object("settings").values,
-        process_id=whole.field("processId", int),
-        folder_uris=_folder_uris(whole),
+        process_id=params_part.field("processId", int),
+        folder_uris=_folder_uris(params_part),
         position_encoding=choose_encoding(
             capabilities.object("general").array("positionEncodings")
         ),
@@ -123,10 +123,10 @@ class _Part:
         return self.field(name, list) or []
 
     def objects(self, name: str) -> list[_Part]:
-        numbered = enumerate(self.array(name))
+        entries = enumerate(self.array(name))
         return [
             _Part(f"{self.path}{name}.{n}.", cast("Json", each))
-            for n, each in numbered
+            for n, each in entries
             if isinstance(each, dict)
         ]
 

@@ -53,14 +53,14 @@ class ClientModels:
     def __init__(self, client: Client, offer: Json, secrets: dict[str, str]) -> None:
         """Raises `InvalidParamsError` for an offer that has another form."""
         try:
-            parsed = parse_strictly(ModelOffer, offer)
+            model_offer = parse_strictly(ModelOffer, offer)
         except ValidationError as exc:
             path, what = first_error(exc, "initializationOptions", "ohDaemon", "models")
             raise e.InvalidParamsError.at(path, what) from None
         self.secrets = secrets
         self._client = client
-        self._default = parsed.default
-        self._offered = parsed.listed
+        self._default = model_offer.default
+        self._offered = model_offer.listed
         self._inboxes: dict[str, _Inbox] = {}
         self._traits: dict[str, Traits] = {}
 
@@ -81,10 +81,10 @@ class ClientModels:
 
     def model_for(self, name: str) -> Model:
         """Return the model of this name; whether the client has it shows at the first call."""
-        offered = next((each for each in self._offered if each.id == name), None)
-        if offered is None:
+        model_offer = next((each for each in self._offered if each.id == name), None)
+        if model_offer is None:
             return _ClientModel(self, name, name, edits_by_patch(LLMSettings(model=name)))
-        return _ClientModel(self, name, offered.label, offered.edits_by_patch)
+        return _ClientModel(self, name, model_offer.label, model_offer.edits_by_patch)
 
     def efforts_of(self, name: str) -> tuple[str, ...]:  # noqa: ARG002 - no client reports any.
         return ()
@@ -176,17 +176,19 @@ def _parsed(kind: type[Parsed], value: object) -> Parsed:
     try:
         return parse_strictly(kind, value)
     except ValidationError as exc:
-        wrong = problem_in(exc, whole="the answer")
+        wrong = problem_in(exc, label="the answer")
         raise e.ModelError(f"the client's answer for a model cannot be read: {wrong}") from None
 
 
-def _traits(described: ModelDescribeResult) -> Traits:
-    price = described.input_price
-    told = described.caveats
+def _traits(description: ModelDescribeResult) -> Traits:
+    price = description.input_price
+    caveats = description.caveats
     return Traits(
-        context_window=described.context_window,
-        may_be_wider=described.may_be_wider,
-        sees_images=described.sees_images,
-        caveats=tuple(Caveat(each.code, each.title, each.description, each.about) for each in told),
+        context_window=description.context_window,
+        may_be_wider=description.may_be_wider,
+        sees_images=description.sees_images,
+        caveats=tuple(
+            Caveat(each.code, each.title, each.description, each.about) for each in caveats
+        ),
         input_price=math.inf if price is None else price,
     )

@@ -83,7 +83,7 @@ class ClientTools:
     def _offered(self, tool: ClientTool) -> ToolOfClient:
         spec = ToolSpec(
             tool.name,
-            shown(tool.description, keep="\n\t") + "\n(a tool of the user's client)",
+            shown(tool.description, allowed="\n\t") + "\n(a tool of the user's client)",
             {"type": "object", "properties": {}, **tool.input_schema},
             read_only=tool.annotations.get("readOnlyHint") is True,
             is_foreign=True,
@@ -117,7 +117,7 @@ def _result(name: str, answer: ClientAnswer) -> ToolResult:
     try:
         result = parse_strictly(ToolCallResult, answer.result)
     except ValidationError as exc:
-        wrong = problem_in(exc, whole="the result")
+        wrong = problem_in(exc, label="the result")
         raise ToolError(f"the client's answer for {name} is not a tool result: {wrong}") from exc
     content = result.content
     if not content and result.structured_content is not None:

@@ -112,8 +112,8 @@ class Window(ClientConnection):
         return self._client_tools.of(conversation_id)
 
     def tell_ports(self, conversation_id: str, ports: Sequence[OpenPort]) -> None:
-        told = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
-        body = encode(told.model_dump(by_alias=True, exclude_none=True))
+        params = PortChangedParams(conversation_id=conversation_id, ports=tuple(ports))
+        body = encode(params.model_dump(by_alias=True, exclude_none=True))
         self.server.outbox.notify("port/changed", body)
 
     def is_watched(self, conversation_id: str) -> bool:
@@ -226,14 +226,14 @@ def _configuration(
 
     def ask(_params: Json) -> None:
         if facts.offers("workspace", "configuration"):
-            wanted = {"items": [{"section": "ohDaemon"}]}
-            server.client.request_async("workspace/configuration", wanted, on_answer)
+            params = {"items": [{"section": "ohDaemon"}]}
+            server.client.request_async("workspace/configuration", params, on_answer)
 
     def on_answer(answer: ClientAnswer) -> None:
-        found: Any = answer.result
+        settings: Any = answer.result
         # `{}` takes all settings back; `null` says that the client cannot tell.
-        if isinstance(found, list) and found and isinstance(found[0], dict):
-            take({**facts.settings, **object_in(found[0])})
+        if isinstance(settings, list) and settings and isinstance(settings[0], dict):
+            take({**facts.settings, **object_in(settings[0])})
 
     def on_change(params: Json) -> None:
         """Take the settings that an old client pushes with the notification; ask any other."""

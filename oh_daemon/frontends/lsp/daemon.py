@@ -87,9 +87,9 @@ class Daemon:
         """
         if (live := self.find_asking(request_id)) is not None:
             return live
-        for followed in self.conversations.all_followed():
-            if request_id in followed.state.pending:
-                raise ConversationLockedError(followed.id, followed.owner)
+        for followed_log in self.conversations.all_followed():
+            if request_id in followed_log.state.pending:
+                raise ConversationLockedError(followed_log.id, followed_log.owner)
         raise ApprovalNotFoundError(request_id)
 
     def reconsider(self) -> None:

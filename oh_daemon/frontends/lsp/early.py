@@ -31,12 +31,12 @@ def early_service(facts: ClientFacts, environment: Mapping[str, str]) -> Service
     user_folder = Places(environment).state_folder
 
     def list_(params: Json) -> ListResult:
-        asked = parse_strictly(ListParams, params)
-        only = None if asked.folder is None else parse_folder(asked.folder, "folder")
+        list_params = parse_strictly(ListParams, params)
+        only = None if list_params.folder is None else parse_folder(list_params.folder, "folder")
         catalogs = catalogs_of(folders if only is None else [only], user_folder, {})
-        found = list_summaries(catalogs, asked.parent_id)
+        summaries = list_summaries(catalogs, list_params.parent_id)
         describe = partial(describe_closed, homes=catalogs)
-        return page_of(found, asked, only, describe, partial(line_in, catalogs))
+        return page_of(summaries, list_params, only, describe, partial(line_in, catalogs))
 
     def answer(params: Json, _context: object) -> Future[ListResult]:
         return on_own_thread("early-list", partial(list_, params))

@@ -76,16 +76,16 @@ class ClientEditor:
         Otherwise an agent would take the file on disk for what the user sees. When the client
         does not tell the text, the document counts as closed.
         """
-        lost = self._synced.lost_uri(path)
-        if lost is not None and self._has_read:
-            self._read(lost, lambda read: self._follow(lost, read), CancelToken())
+        lost_uri = self._synced.lost_uri(path)
+        if lost_uri is not None and self._has_read:
+            self._read(lost_uri, lambda read: self._follow(lost_uri, read), CancelToken())
         return self._synced.document(path)
 
     def _follow(self, uri: str, read: ReadDocumentResult | None) -> None:
         self._synced.follow(uri, (read and read.version) or 0, read and read.text)
 
     def _read(
-        self, uri: str, take: Callable[[ReadDocumentResult | None], None], cancel: CancelToken
+        self, uri: str, deliver: Callable[[ReadDocumentResult | None], None], cancel: CancelToken
     ) -> None:
         """Pass what the client shows to `take`, or None if its answer is of no use.
 
@@ -98,7 +98,7 @@ class ClientEditor:
                 read = parse_strictly(ReadDocumentResult, answer.result)
             except ValueError:
                 read = None
-            take(read)
+            deliver(read)
             is_over.set()
 
         withdraw = self._client.request_async("editor/readDocument", {"uri": uri}, on_answer)
@@ -111,9 +111,9 @@ class ClientEditor:
         self, path: Path, sha256: str, *, timeout_s: float, cancel: CancelToken
     ) -> OpenDocument | None:
         """Wait until the text has this hash; if no change brings it in time, ask the client."""
-        arrived = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
-        if arrived is not None or not self._has_read or not timeout_s:
-            return arrived
+        text = self._synced.wait_for_text(path, sha256, timeout_s=timeout_s, cancel=cancel)
+        if text is not None or not self._has_read or not timeout_s:
+            return text
         uri = self._synced.uri_of(path)
 
         def adopt(read: ReadDocumentResult | None) -> None:
@@ -164,8 +164,10 @@ class ClientEditor:
             return ()
         uris = {self._synced.uri_of(path): path for path in paths}
         answer = self._ask("editor/saveDocument", {"uris": list(uris)}, cancel)
-        saved = field_in(answer.result, "saved")
-        return tuple(path for uri, path in uris.items() if isinstance(saved, list) and uri in saved)
+        saved_uris = field_in(answer.result, "saved")
+        return tuple(
+            path for uri, path in uris.items() if isinstance(saved_uris, list) and uri in saved_uris
+        )
 
     def _ask(self, method: str, params: Json, cancel: CancelToken) -> ClientAnswer:
         return self._client.request(method, params, deadline_s=EDIT_DEADLINE_S, cancel=cancel)
@@ -207,8 +209,10 @@ def _outcome(answer: ClientAnswer) -> EditOutcome:
         return EditOutcome(is_applied=True, is_saved=result.get("saved") is True)
     # Our method has a closed list of reasons; LSP's `workspace/applyEdit` may give any text.
     reason = result.get("failureReason")
-    said = display_escaped(first_line(reason)) if isinstance(reason, str) else ""
-    return EditOutcome(is_applied=False, failure=clipped(said, _MAX_REASON_CHARS) or "rejected")
+    reason_line = display_escaped(first_line(reason)) if isinstance(reason, str) else ""
+    return EditOutcome(
+        is_applied=False, failure=clipped(reason_line, _MAX_REASON_CHARS) or "rejected"
+    )
 
 
 class ClientServers:
@@ -232,10 +236,10 @@ class ClientServers:
         params: Json = {"minSeverity": min_severity}
         if paths is not None:
             params["uris"] = [self._synced.uri_of(path) for path in paths]
-        told = self._ask("editor/diagnostics", params, DiagnosticsResult, timeout_s, cancel)
+        answer = self._ask("editor/diagnostics", params, DiagnosticsResult, timeout_s, cancel)
         return [
             (item.uri, tuple(d for d in item.diagnostics if (d.severity or 1) <= min_severity))
-            for item in told.items
+            for item in answer.items
             if paths is None or item.uri in params["uris"]
         ]
 
@@ -249,9 +253,9 @@ class ClientServers:
         cancel: CancelToken,
     ) -> Any:
         document = {"textDocument": {"uri": self._synced.uri_of(about)}} if about else {}
-        asked = {"method": method, "params": {**document, **params}}
-        wanted = LanguageRequestResult
-        return self._ask("editor/languageRequest", asked, wanted, timeout_s, cancel).result
+        request = {"method": method, "params": {**document, **params}}
+        result_type = LanguageRequestResult
+        return self._ask("editor/languageRequest", request, result_type, timeout_s, cancel).result
 
     def offsets(self, text: str) -> Offsets:
         # pygls takes 0.3 s to import, so it is loaded only when needed.
@@ -289,9 +293,9 @@ class EditorContext:
         Until the client has sent the notification, that is what its documents say.
         """
         context = self._context
-        opened = (context and context.open_uris) or self._documents.uris()
+        uris = (context and context.open_uris) or self._documents.uris()
         lists = {
-            "open": _open_names(folders, opened),
+            "open": _open_names(folders, uris),
             "unsaved": _open_names(folders, self._documents.unsaved_uris()),
         }
         if context is None:
@@ -325,10 +329,10 @@ def _selection(folders: Folders, selection: ShownSelection, masker: Masker) -> s
     if name is None or _is_empty(span):
         return NOTHING
     text = selection.text or ""
-    cut = len(text) - _MAX_SELECTED_CHARS
-    if cut > 0:
+    n_cut = len(text) - _MAX_SELECTED_CHARS
+    if n_cut > 0:
         start = masker.mask_start(text[:_MAX_SELECTED_CHARS])
-        text = f"{start}\n[cut, {cut:,} characters more]"
+        text = f"{start}\n[cut, {n_cut:,} characters more]"
     return f"{name} lines {span.start.line + 1}-{span.end.line + 1}\n{text}"
 
 

@@ -77,9 +77,11 @@ def conversation_start(  # noqa: PLR0913 - a handler names each part that it tak
 ) -> Any:
     check_options(params.options)
     if params.folders is not None:
-        chosen = list(dict.fromkeys(parse_folder(name, "folders") for name in params.folders))
-        _require_open_or_trusted(trust, chosen, folders)
-        folders = chosen
+        start_folders = list(
+            dict.fromkeys(parse_folder(name, "folders") for name in params.folders)
+        )
+        _require_open_or_trusted(trust, start_folders, folders)
+        folders = start_folders
     client_tools.take(conversation_id, params.client_tools)
     publisher.subscribed.add(conversation_id)
 
@@ -122,11 +124,11 @@ def conversation_start(  # noqa: PLR0913 - a handler names each part that it tak
 
 
 def _require_open_or_trusted(
-    trust: TrustBook, chosen: Sequence[Path], opened: Sequence[Path]
+    trust: TrustBook, start_folders: Sequence[Path], open_folders: Sequence[Path]
 ) -> None:
     """Refuse any other folder, since a start writes there and the agent may read there."""
-    real = [folder.resolve() for folder in opened]
-    for folder in chosen:
+    real = [folder.resolve() for folder in open_folders]
+    for folder in start_folders:
         is_open = any(folder.resolve().is_relative_to(each) for each in real)
         # What is no folder is refused as such, whoever starts there.
         if folder.is_dir() and not is_open and trust.of(folder) != "full":
@@ -165,11 +167,11 @@ def conversation_open(  # noqa: PLR0913 - a handler names each part that it take
         if conversations.find_live(followed.id) is None:
             publisher.on_over(followed)
 
-    def on_over(followed: Followed) -> None:
-        serial.run(conversation_id, partial(on_closed_elsewhere, followed))
+    def on_over(followed_log: Followed) -> None:
+        serial.run(conversation_id, partial(on_closed_elsewhere, followed_log))
 
-    opened = conversations.open_or_follow(conversation_id, folders, on_over)
-    history = opened.conversation.journal if isinstance(opened, Live) else opened
+    conversation = conversations.open_or_follow(conversation_id, folders, on_over)
+    history = conversation.conversation.journal if isinstance(conversation, Live) else conversation
     asking = [history, *sub_agents_of(conversations, conversation_id)]
     with history.changed:
         result = {
@@ -178,7 +180,7 @@ def conversation_open(  # noqa: PLR0913 - a handler names each part that it take
             **replay(history, params),
             "pending": [each for own in asking for each in own.state.pending.values()],
             "queue": history.state.queue,
-            "repaired": opened.repaired,
+            "repaired": conversation.repaired,
         }
         # Encode now, under the lock: the state's own dicts change later.
         answer = context.in_order(conversation_id, encode(result))
@@ -209,13 +211,13 @@ def conversation_close(
         )
     # A halted conversation is at rest already, and its log could not record an interrupt.
     interrupts = params.if_running == "interrupt" and conversation.journal.halted is None
-    interrupted = conversation.interrupt() if interrupts else None
+    interruption = conversation.interrupt() if interrupts else None
 
     def close() -> Json:
         # Awaited here, so that an open that comes meanwhile does not find what is about to close.
         with suppress(TimeoutError):
-            if interrupted is not None:
-                interrupted.result(_INTERRUPT_ANSWER_S)
+            if interruption is not None:
+                interruption.result(_INTERRUPT_ANSWER_S)
         conversations.close(history.id)
         publisher.unsubscribe(history)
         return {}
@@ -236,9 +238,9 @@ def conversation_delete(
     folders: Sequence[Path],
 ) -> Json:
     """Delete a conversation; one that does not exist counts as deleted."""
-    gone = conversations.delete(params.conversation_id, folders, permanent=params.permanent)
-    if gone is not None:
-        publisher.on_deleted(gone.journal)
+    deletion = conversations.delete(params.conversation_id, folders, permanent=params.permanent)
+    if deletion is not None:
+        publisher.on_deleted(deletion.journal)
     return {}
 
 
@@ -274,12 +276,12 @@ def conversation_send_message(
     )
 
 
-def _finished(turn: plain.Turn, sent: Json, context: RequestContext) -> Json:
+def _finished(turn: plain.Turn, receipt: Json, context: RequestContext) -> Json:
     if context.cancel.is_cancelled:
         raise RequestCancelledError("cancelled by the client; the turn was interrupted")
     final_text = turn.get("finalText")
     text = {"finalText": final_text} if final_text else {}
-    return {**sent, "turnId": turn["id"], "turn": turn, **text}
+    return {**receipt, "turnId": turn["id"], "turn": turn, **text}
 
 
 def conversation_pause(
@@ -301,10 +303,10 @@ def conversation_resume(
         content = resolve(params.message)
         # A message that waits for the end of an interrupted turn has no turn yet.
         with conversation.journal.changed, speaking(conversation.id):
-            sent = conversation.send(
+            receipt = conversation.send(
                 content, cause=lambda result: request.cause(_only(result, "turnId"))
             )
-    return _only(sent, "turnId")
+    return _only(receipt, "turnId")
 
 
 def conversation_condense(
@@ -318,15 +320,15 @@ def conversation_interrupt(conversation: Conversation, params: m.InterruptParams
         turn_id = conversation.state.turn_id
         if params.turn_id not in (None, turn_id):
             return {"turnId": params.turn_id, "status": conversation.state.status}
-    ended = conversation.interrupt(clear_queue=params.clear_queue)
-    if ended.done():
-        return ended
-    return on_own_thread("late-answer", partial(_interrupted, ended, turn_id))
+    interruption = conversation.interrupt(clear_queue=params.clear_queue)
+    if interruption.done():
+        return interruption
+    return on_own_thread("late-answer", partial(_interrupted, interruption, turn_id))
 
 
-def _interrupted(ended: Future[Json], turn_id: str | None) -> Json:
+def _interrupted(interruption: Future[Json], turn_id: str | None) -> Json:
     try:
-        return ended.result(_INTERRUPT_ANSWER_S)
+        return interruption.result(_INTERRUPT_ANSWER_S)
     except TimeoutError:
         return {"turnId": turn_id, "status": "interrupting"}
 
@@ -366,11 +368,11 @@ def conversation_set_option(
     params: m.SetOptionParams,
     request: Repeatable,
 ) -> Json:
-    named, is_known = params.option_id, params.option_id in {*CHOICES, "effort", "model"}
-    with InvalidParamsError.naming(**{f"options.{named}": "value" if is_known else "optionId"}):
-        values = check_options({named: params.value})
+    option_id, is_known = params.option_id, params.option_id in {*CHOICES, "effort", "model"}
+    with InvalidParamsError.naming(**{f"options.{option_id}": "value" if is_known else "optionId"}):
+        values = check_options({option_id: params.value})
     earlier, journal = request.earlier(conversation), conversation.journal
-    if named == "effort" and params.value != "default":
+    if option_id == "effort" and params.value != "default":
         efforts = conversations.context.user.models.efforts_of(journal.state.options["model"])
         if params.value not in efforts:
             what = f"cannot be {params.value!r} with this model: {', '.join(('default', *efforts))}"

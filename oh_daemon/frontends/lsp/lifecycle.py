@@ -70,8 +70,8 @@ class Waiting:
 
     def take(self) -> list[Frame | Stop]:
         """Return all; nothing waits any more."""
-        taken, self._entries = self._entries, []
-        return taken
+        entries, self._entries = self._entries, []
+        return entries
 
     def cancel(self, params: object) -> RequestId | None:
         """Forget the request that `$/cancelRequest` names; return its id if it waited."""
@@ -101,8 +101,8 @@ class Server:
         """
         inbound, outbound = stdio
         opening = opening or Opening()
-        received = recording.received if recording else unrecorded
-        self._frames = read_frames(inbound, ContentLength(), received, unread=opening.unread)
+        on_message = recording.received if recording else unrecorded
+        self._frames = read_frames(inbound, ContentLength(), on_message, unread=opening.unread)
         self._is_answered = opening.is_answered
         """Whether the next frame is an `initialize` that `boot` has answered."""
         self._make_services = make_services
@@ -136,8 +136,8 @@ class Server:
         self._loop.start(self._frames)
         for entry in self._entries():
             if isinstance(entry, Stop):
-                waiting = self._waiting.take()
-                return self._loop.end(entry, [e for e in waiting if not isinstance(e, Stop)])
+                entries = self._waiting.take()
+                return self._loop.end(entry, [e for e in entries if not isinstance(e, Stop)])
             self._loop.handle(entry)
         raise AssertionError("the entries never end")
 
@@ -157,8 +157,8 @@ class Server:
                 self._loop.handle(entry)
                 if self._recording is not None and entry.is_complete:
                     self._recording.mask = entry.mask
-                waiting = self._waiting.take()
-                yield from (each for each in waiting if not self._waits(each))
+                entries = self._waiting.take()
+                yield from (each for each in entries if not self._waits(each))
             elif self._is_answered and not isinstance(entry, Stop):
                 self._is_answered = False
                 self._loop.make_room()
@@ -178,10 +178,12 @@ class Server:
             return entry.awaits_answers and self._waiting.has_request
         message = message_of(entry)
         if message.get("method") == OUTGOING.cancel:
-            cancelled = self._waiting.cancel(message.get("params"))
-            if cancelled is not None:
+            was_cancelled = self._waiting.cancel(message.get("params"))
+            if was_cancelled is not None:
                 self._loop.make_room()
-                self._dispatcher.refuse(cancelled, RequestCancelledError("cancelled by the client"))
+                self._dispatcher.refuse(
+                    was_cancelled, RequestCancelledError("cancelled by the client")
+                )
             return False
         if message.get("method") in {"shutdown", "exit"}:
             return self._waiting.has_request

@@ -164,9 +164,9 @@ class MethodCalls:
         """Return the conversation; `failure` is the error of the last attempt to open it."""
         conversations = self._daemon.conversations
         if needs.conversation == "history":
-            followed = conversations.find_followed(conversation_id)
-            if followed is not None:
-                return followed
+            followed_log = conversations.find_followed(conversation_id)
+            if followed_log is not None:
+                return followed_log
         live = conversations.find_live(conversation_id)
         if live is None and failure is not None:
             raise failure

@@ -56,8 +56,8 @@ def changed(text: str, changes: Sequence[dict[str, Any]], encoding: str) -> str:
     document = _Text("", text, position_codec=Codec(encoding))
     for change in changes:
         if change.get("range") is None:
-            whole = types.TextDocumentContentChangeWholeDocument(text=change["text"])
-            document.apply_change(whole)
+            change_event = types.TextDocumentContentChangeWholeDocument(text=change["text"])
+            document.apply_change(change_event)
             continue
         start, end = (types.Position(**change["range"][side]) for side in ("start", "end"))
         span = types.Range(start, end)
@@ -87,8 +87,8 @@ class Offsets:
         return {"line": position.line, "character": position.character}
 
     def offset(self, position: Position) -> int:
-        asked = types.Position(position.line, position.character)
-        place = self._codec.position_from_client_units(self._lines, asked)
+        lsp_position = types.Position(position.line, position.character)
+        place = self._codec.position_from_client_units(self._lines, lsp_position)
         return self._starts[place.line] + place.character
 
     def is_inside_line_end(self, offset: int) -> bool:

@@ -80,8 +80,8 @@ class Publisher:
 
     def on_deleted(self, history: History) -> None:
         self.unsubscribe(history)
-        gone = describe_state(history.state, lock={"mine": False})
-        body = encode({"conversation": gone, "change": "deleted"})
+        state = describe_state(history.state, lock={"mine": False})
+        body = encode({"conversation": state, "change": "deleted"})
         self._outbox.notify("conversation/changed", body)
 
     def on_record(self, history: History, line: bytes, record: plain.Record) -> None:
@@ -109,10 +109,10 @@ class Publisher:
                 self._tell(_ERROR, event["error"]["message"])
             case "turn.completed" if event["turn"]["status"] == "completed":
                 turn = event["turn"]
-                said = (
+                final_text = (
                     None if conversation_id in self.asker.shown_in_chat else turn.get("finalText")
                 )
-                self._tell(_INFO, said or f"The turn ended: {turn.get('stopReason')}")
+                self._tell(_INFO, final_text or f"The turn ended: {turn.get('stopReason')}")
             case _:
                 pass
 
@@ -130,8 +130,8 @@ class Publisher:
     def on_halted(self, history: History, error: StorageError) -> None:
         if self._facts.is_plain:
             self._tell(_ERROR, error.message)
-        told = {"kind": "error", "message": error.message, "conversationId": history.id}
-        body = encode({**told, "error": ErrorInfo.of(error)})
+        params = {"kind": "error", "message": error.message, "conversationId": history.id}
+        body = encode({**params, "error": ErrorInfo.of(error)})
         self._outbox.notify("daemon/statusChanged", body)
         self._tell_lists(history, "updated")
 

@@ -83,5 +83,5 @@ class Recording:
 def _without_fields(text: str) -> str:
     """Hide the values that are secret by their place in a message."""
     text = _FIELD.sub(_HIDDEN, text)
-    text = _VARIABLES.sub(lambda found: _VARIABLE.sub(_HIDDEN, found[0]), text)
+    text = _VARIABLES.sub(lambda match: _VARIABLE.sub(_HIDDEN, match[0]), text)
     return _LENT.sub(_HIDDEN, text) if _LENDING.search(text) else text

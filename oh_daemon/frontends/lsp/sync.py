@@ -69,8 +69,8 @@ class OpenDocuments:
 
     def document(self, path: Path) -> OpenDocument | None:
         """Return the newest state of an open document, under whatever name it was opened."""
-        found = self._find(os.path.realpath(path))
-        return found[1] if found else None
+        document = self._find(os.path.realpath(path))
+        return document[1] if document else None
 
     def documents(self) -> tuple[OpenDocument, ...]:
         with self._changed:
@@ -84,8 +84,10 @@ class OpenDocuments:
     def unsaved_uris(self) -> tuple[str, ...]:
         """Return those whose text is no longer the one that was opened or saved."""
         with self._changed:
-            opened = self._open.items()
-            return tuple(uri for uri, (_, now) in opened if now.text != self._clean_texts.get(uri))
+            open_items = self._open.items()
+            return tuple(
+                uri for uri, (_, now) in open_items if now.text != self._clean_texts.get(uri)
+            )
 
     def is_unsaved(self, path: Path) -> bool:
         return self.uri_of(path) in self.unsaved_uris()
@@ -95,14 +97,14 @@ class OpenDocuments:
 
         The returned function ends that and returns the saved texts by real path.
         """
-        noted: dict[Path, str] = {}
+        save_notes: dict[Path, str] = {}
         with self._changed:
-            self._notes.append(noted)
+            self._notes.append(save_notes)
 
         def ended() -> Mapping[Path, str]:
             with self._changed:
-                self._notes = [other for other in self._notes if other is not noted]
-            return noted
+                self._notes = [note for note in self._notes if note is not save_notes]
+            return save_notes
 
         return ended
 
@@ -126,8 +128,8 @@ class OpenDocuments:
 
     def uri_of(self, path: Path) -> str:
         """Return the URI exactly as the client opened this document, else the usual one."""
-        found = self._find(os.path.realpath(path))
-        return found[0] if found else uri_from_path(path)
+        document = self._find(os.path.realpath(path))
+        return document[0] if document else uri_from_path(path)
 
     def lost_uri(self, path: Path) -> str | None:
         """Return the URI of a document that is open, but whose text we no longer know."""
@@ -144,8 +146,8 @@ class OpenDocuments:
         real_path = os.path.realpath(path)
 
         def arrived() -> OpenDocument | None:
-            found = self._find(real_path)
-            return found[1] if found and sha256_of(found[1].text) == sha256 else None
+            document = self._find(real_path)
+            return document[1] if document and sha256_of(document[1].text) == sha256 else None
 
         with cancel.notifying(self._changed), self._changed:
             self._changed.wait_for(lambda: cancel.is_cancelled or arrived(), timeout_s)
@@ -154,17 +156,19 @@ class OpenDocuments:
 
     def on_lost_frame(self, head: bytes) -> None:
         """Lose the document named in a message that was too large, or all if none is named."""
-        named = _URI.search(head)
-        uri = named[1].decode("utf-8", "replace").replace("\\/", "/") if named else ""
-        for lost in [uri] if uri in self._open else list(self._open):
-            log.warning("%s is not followed any more: a message about it was too large", lost)
-            self._lose(lost)
+        match = _URI.search(head)
+        uri = match[1].decode("utf-8", "replace").replace("\\/", "/") if match else ""
+        for lost_uri in [uri] if uri in self._open else list(self._open):
+            log.warning("%s is not followed any more: a message about it was too large", lost_uri)
+            self._lose(lost_uri)
 
     def follow(self, uri: str, version: int, text: str | None) -> None:
         """Follow the document from this text on; stop following if `text` is None or too large."""
         path = path_from_uri(uri)
         with self._changed:
-            self._strays = {real: lost for real, lost in self._strays.items() if lost != uri}
+            self._strays = {
+                real: stray_uri for real, stray_uri in self._strays.items() if stray_uri != uri
+            }
             if path is None or text is None or _is_too_large(text):
                 self._open.pop(uri, None)
                 self._clean_texts.pop(uri, None)
@@ -199,13 +203,15 @@ class OpenDocuments:
         if not self._is_warm:
             # pygls takes 0.3 s and 15 MB, which a window without documents never pays for.
             self._is_warm = True
-            needed = ("oh_daemon.frontends.lsp.positions",)
-            threading.Thread(target=import_module, args=needed, name="warm-up", daemon=True).start()
-        opened = params["textDocument"]
-        self.follow(opened["uri"], 0, None)
-        self._adopted.pop(opened["uri"], None)
-        self._clean_texts[opened["uri"]] = opened["text"]
-        self.follow(opened["uri"], opened.get("version", 0), opened["text"])
+            modules = ("oh_daemon.frontends.lsp.positions",)
+            threading.Thread(
+                target=import_module, args=modules, name="warm-up", daemon=True
+            ).start()
+        document = params["textDocument"]
+        self.follow(document["uri"], 0, None)
+        self._adopted.pop(document["uri"], None)
+        self._clean_texts[document["uri"]] = document["text"]
+        self.follow(document["uri"], document.get("version", 0), document["text"])
 
     def _did_change(self, params: Json) -> None:
         from oh_daemon.frontends.lsp.positions import changed  # noqa: PLC0415 - see `_did_open`.
@@ -225,19 +231,23 @@ class OpenDocuments:
 
     def _did_save(self, params: Json) -> None:
         with self._changed:
-            if saved := self._open.get(params["textDocument"]["uri"]):
-                real_path, document = saved
+            if saved_document := self._open.get(params["textDocument"]["uri"]):
+                real_path, document = saved_document
                 self._clean_texts[params["textDocument"]["uri"]] = document.text
-                for noted in self._notes:
-                    noted[Path(real_path)] = document.text
+                for note in self._notes:
+                    note[Path(real_path)] = document.text
         self._tell(path_from_uri(params["textDocument"]["uri"]))
 
     def _did_change_folders(self, params: Json) -> None:
-        removed = {folder["uri"] for folder in params["event"]["removed"]}
-        added = [folder["uri"] for folder in params["event"]["added"]]
+        removed_uris = {folder["uri"] for folder in params["event"]["removed"]}
+        added_uris = [folder["uri"] for folder in params["event"]["added"]]
         with self._changed:
-            kept = [uri for uri in self._folder_uris if uri not in removed and uri not in added]
-            self._folder_uris = kept + added
+            uris = [
+                uri
+                for uri in self._folder_uris
+                if uri not in removed_uris and uri not in added_uris
+            ]
+            self._folder_uris = uris + added_uris
 
 
 def _is_too_large(text: str) -> bool:

@@ -64,11 +64,11 @@ class ServedTools:
 
     def call(self, name: str, args: Json, cancel: CancelToken) -> ToolResult:
         """Run a tool and return its result, masked."""
-        parsed = parse_call(ToolCall(new_id(), name, json.dumps(args)), self._tools)
-        if parsed.tool is None or parsed.error is not None:
-            return ToolResult.of(parsed.error or "", is_error=True)
+        tool_call = parse_call(ToolCall(new_id(), name, json.dumps(args)), self._tools)
+        if tool_call.tool is None or tool_call.error is not None:
+            return ToolResult.of(tool_call.error or "", is_error=True)
         with self._lock:
-            result = self._run(parsed.tool, parsed.args, cancel)
+            result = self._run(tool_call.tool, tool_call.args, cancel)
         text = self._masker.mask(json.dumps(result.content))
         return ToolResult(tuple(json.loads(text)), result.is_error)
 
@@ -124,8 +124,8 @@ class ToolSocket:
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(TimeoutError, ConnectionError, ValueError):
             line = await asyncio.wait_for(reader.readline(), _PATIENCE_S)
-            wanted, folders = Path(line.decode().rstrip("\n")), self._folders()
-            if any(wanted.is_relative_to(folder.resolve()) for folder in folders):
+            asked_folder, folders = Path(line.decode().rstrip("\n")), self._folders()
+            if any(asked_folder.is_relative_to(folder.resolve()) for folder in folders):
                 writer.write(_LET_IN)
                 await serve(reader, writer, ServedTools(self._context, folders))
         writer.close()

@@ -110,8 +110,8 @@ class Carrier(Child):
 
     def _pass_errors_on(self, descriptor: int) -> None:
         with open(descriptor, "rb", buffering=0) as errors:
-            while said := errors.read(1 << 16):
-                text = said.decode("utf-8", "replace")
+            while chunk := errors.read(1 << 16):
+                text = chunk.decode("utf-8", "replace")
                 self._tail = (self._tail + text)[-_TAIL_CHARS:]
                 with suppress(OSError, ValueError):
                     sys.stderr.write(text)

@@ -19,7 +19,7 @@ from oh_daemon.protocol.settings import Settings
 def connect(
     carrier: Carrier,
     models: Models,
-    here: Settings,
+    settings: Settings,
     params: Json,
     methods: Mapping[str, Method] | None = None,
 ) -> DaemonClient:
@@ -32,15 +32,15 @@ def connect(
         undo.callback(carrier.kill)
         unread = carrier.begin()
 
-        def tell(method: str, said: Json) -> None:
-            client.notify(method, said)
+        def tell(method: str, notification: Json) -> None:
+            client.notify(method, notification)
 
         own = ModelsHere(models, tell)
         client = DaemonClient(carrier, {**own.methods, **(methods or {})}, unread=unread)
         undo.callback(client.close)
         # The daemon there may hold the output open for longer than its carrier lives.
         carrier.on_end(lambda: carrier.end(client.hang_up))
-        answer = client.greet(opened(params, own.offer, here))
+        answer = client.greet(opened(params, own.offer, settings))
         problem = problem_of({"result": answer}, version("oh-daemon"), carrier.target.text)
         if problem is not None:
             raise problem

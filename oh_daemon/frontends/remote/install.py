@@ -60,11 +60,11 @@ def install(target: Target) -> str:
     """Copy this installation there; return what the copy says of itself. Raises `UserError`."""
     spawner = Spawner()
     try:
-        found = _run(spawner, target, _ASK, b"", _ASK_S)
-        there, here = found.stdout.decode("utf-8", "replace").split(), _binaries()
-        if here not in there:
+        result = _run(spawner, target, _ASK, b"", _ASK_S)
+        facts, builds = result.stdout.decode("utf-8", "replace").split(), _binaries()
+        if builds not in facts:
             raise UserError(
-                f"the Python at {target.text} is {' '.join(there) or 'not there'}, here {here}: "
+                f"the Python at {target.text} is {' '.join(facts) or 'not there'}, here {builds}: "
                 "this copy would not run there",
                 hint=f"install oh-daemon {version('oh-daemon')} there, for instance with pipx",
             )
@@ -97,11 +97,11 @@ def _binaries() -> str:
 
 
 def _archive() -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as archive:
         for path, name in sorted(_files()):
             archive.add(path, name, recursive=False)
-    return packed.getvalue()
+    return buffer.getvalue()
 
 
 def _files() -> Iterator[tuple[Path, str]]:
@@ -124,12 +124,12 @@ def _files() -> Iterator[tuple[Path, str]]:
 
 def _needed(name: str) -> Iterator[Distribution]:
     """Yield the distribution and, once each, what it needs of what is installed here."""
-    waiting, done = [name], set(_LEFT_OUT)
-    while waiting:
-        name = waiting.pop().lower().replace("_", "-")
-        if name in done:
+    queue, visited = [name], set(_LEFT_OUT)
+    while queue:
+        name = queue.pop().lower().replace("_", "-")
+        if name in visited:
             continue
-        done.add(name)
+        visited.add(name)
         try:
             each = distribution(name)
         except PackageNotFoundError:
@@ -138,4 +138,4 @@ def _needed(name: str) -> Iterator[Distribution]:
         for requirement in each.requires or ():
             match = _NAME.match(requirement)
             if match and "extra ==" not in requirement:
-                waiting.append(match[0])
+                queue.append(match[0])

@@ -50,11 +50,11 @@ class ModelsHere:
     @property
     def offer(self) -> Json:
         """What may be chosen there, a `ModelOffer`."""
-        offered = (
+        models = (
             OfferedModel(**dict(info), edits_by_patch=self._edits_by_patch(info.id))
             for info in self._models.listed()
         )
-        offer = ModelOffer(default=self._models.default_name(), listed=tuple(offered))
+        offer = ModelOffer(default=self._models.default_name(), listed=tuple(models))
         return plain(offer)
 
     def forget_key(self, name: object) -> None:
@@ -83,8 +83,8 @@ class ModelsHere:
             call.messages, call.tools, call.tool_choice, call.cache_key, call.purpose
         )
 
-        def tell(**said: Any) -> None:
-            self._notify("model/progress", {"callId": call.call_id, **said})
+        def tell(**value: Any) -> None:
+            self._notify("model/progress", {"callId": call.call_id, **value})
 
         def on_delta(delta: ModelDelta) -> None:
             tell(delta={"channel": delta.channel, "text": delta.text})

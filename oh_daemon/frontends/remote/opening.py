@@ -25,21 +25,25 @@ _HERE_ONLY = ("mcpServers", "shareTools")
 _LIMITS = ("maxSteps", "maxCostUsd", "maxCostUsdPerConversation", "maxCostUsdPerDay", "maxMinutes")
 
 
-def opened(params: Json, offer: Json, here: Settings) -> Json:
+def opened(params: Json, offer: Json, settings: Settings) -> Json:
     """Return the params of `initialize` for there; `offer` has the models of here."""
     options = object_in(params, "initializationOptions")
     block = block_of(params)
-    ours = block or {}
-    untrusted = [each for each in _list(ours.get("trust")) if field_in(each, "trusted") is False]
-    changed = {
-        **ours,
+    block_fields = block or {}
+    untrusted_folders = [
+        each for each in _list(block_fields.get("trust")) if field_in(each, "trusted") is False
+    ]
+    new_block = {
+        **block_fields,
         **({"plain": True} if block is None else {}),
-        "features": {**object_in(ours, "features"), "modelRequests": True},
+        "features": {**object_in(block_fields, "features"), "modelRequests": True},
         "models": offer,
-        "trust": untrusted,
-        "settings": settings_there(object_in(ours, "settings"), offer.get("default"), here),
+        "trust": untrusted_folders,
+        "settings": settings_there(
+            object_in(block_fields, "settings"), offer.get("default"), settings
+        ),
     }
-    options = {**options, "ohDaemon": changed}
+    options = {**options, "ohDaemon": new_block}
     return {**params, "processId": None, "initializationOptions": options}
 
 
@@ -51,14 +55,19 @@ def block_of(params: Json) -> Json | None:
     return None if block is None else object_in(block)
 
 
-def settings_there(settings: Json, model: str | None, here: Settings) -> Json:
+def settings_there(settings: Json, model: str | None, local_settings: Settings) -> Json:
     """Return what goes there of the editor's settings, with what the user's own protect.
 
     Without a `model`, a name in the settings there would mean another model here, or none.
     """
-    passed = {n: v for n, v in settings.items() if n not in {*ABOUT_MODELS, *_HERE_ONLY}}
-    chosen = {} if model is None else {"model": model}
-    return {**_protection(here), **chosen, **passed, **_rules(here, settings)}
+    remote_values = {n: v for n, v in settings.items() if n not in {*ABOUT_MODELS, *_HERE_ONLY}}
+    model_values = {} if model is None else {"model": model}
+    return {
+        **_protection(local_settings),
+        **model_values,
+        **remote_values,
+        **_rules(local_settings, settings),
+    }
 
 
 def problem_of(answer: Json, version_here: str, target: str) -> UserError | None:
@@ -66,8 +75,8 @@ def problem_of(answer: Json, version_here: str, target: str) -> UserError | None
     if "result" not in answer:
         return None
     result = object_in(answer["result"])
-    ours = object_in(result, "capabilities", "experimental", "ohDaemon")
-    features = _list(field_in(ours, "understood", "features"))
+    server_block = object_in(result, "capabilities", "experimental", "ohDaemon")
+    features = _list(field_in(server_block, "understood", "features"))
     if "modelRequests" in features:
         return None
     there = field_in(result, "serverInfo", "version")
@@ -83,18 +92,18 @@ def plain(model: Contract) -> Json:
     return orjson.loads(encode(model))
 
 
-def _protection(here: Settings) -> Json:
+def _protection(settings: Settings) -> Json:
     """Return what the user's settings here limit, for where the daemon cannot read them."""
-    usual, values = plain(Settings()), plain(here)
+    usual, values = plain(Settings()), plain(settings)
     strict = {"approval": "askAlways", "mode": "plan"}
-    chosen = {n: v for n, v in values.items() if v != usual.get(n)}
-    return {n: v for n, v in chosen.items() if n in _LIMITS or strict.get(n) == v}
+    changed_values = {n: v for n, v in values.items() if v != usual.get(n)}
+    return {n: v for n, v in changed_values.items() if n in _LIMITS or strict.get(n) == v}
 
 
-def _rules(here: Settings, settings: Json) -> Json:
+def _rules(local_settings: Settings, settings: Json) -> Json:
     own = [
         {name: value for name, value in plain(rule).items() if name != "scope"}
-        for rule in here.rules
+        for rule in local_settings.rules
         if rule.decision != "allow"
     ]
     return {"rules": [*own, *_list(settings.get("rules"))]} if own else {}

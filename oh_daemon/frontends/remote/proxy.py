@@ -73,7 +73,9 @@ class Proxy:
         self._uris = UriMap({})
         self._editor = Outbox(outbound, ContentLength(), OUTGOING, on_gone=self._stop)
         self._there = Outbox(carrier.outbound, ContentLength(), OUTGOING)
-        self._models = ModelsHere(models, lambda name, said: self._there.notify(name, encode(said)))
+        self._models = ModelsHere(
+            models, lambda name, params: self._there.notify(name, encode(params))
+        )
         self._for_there = _dispatcher(self._there, self._models.methods)
         self._for_editor = _dispatcher(self._editor, self._models.of_editor)
         self._initialize: RequestId | None = None
@@ -99,8 +101,8 @@ class Proxy:
                 self._on_daemon(frame, body)
         except UserError as exc:
             return self._fail(exc)
-        except FramingLost as lost:
-            return self._fail(UserError(f"{self._carrier.target.text} sent no message: {lost}"))
+        except FramingLost as error:
+            return self._fail(UserError(f"{self._carrier.target.text} sent no message: {error}"))
         if self._is_wanted:
             return self._fail(self._carrier.failure())
         code = self._carrier.exit_code()
@@ -155,8 +157,8 @@ class Proxy:
             case "secret/remove":
                 self._models.forget_key(params.get("name"))
             case "workspace/didChangeWorkspaceFolders":
-                added = paths_of(field_in(params, "event", "added"))
-                self._uris.add(alike(added))
+                added_paths = paths_of(field_in(params, "event", "added"))
+                self._uris.add(alike(added_paths))
             case "exit":
                 self._is_wanted = False
             case None if message.get("id") in self._asks_settings and "result" in message:
@@ -184,10 +186,10 @@ class Proxy:
         """Return the settings for there; those about models are used here."""
         if not isinstance(settings, dict):
             return settings
-        found = cast("Json", settings)
-        self._use(found)
+        settings_values = cast("Json", settings)
+        self._use(settings_values)
         default = self._models.offer.get("default")
-        return settings_there(found, default, self._sources.merged().settings)
+        return settings_there(settings_values, default, self._sources.merged().settings)
 
     def _on_daemon(self, frame: Frame, body: bytes) -> None:
         message = message_of(frame)

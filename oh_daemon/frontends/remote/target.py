@@ -64,8 +64,8 @@ def parse_target(text: str) -> Target:
         raise InvalidParamsError(f"{text!r} is no target: {exc}") from None
     unknown = options.keys() - _OPTIONS[scheme]
     if unknown:
-        known = ", ".join(sorted(_OPTIONS[scheme])) or "none"
-        raise InvalidParamsError(f"{text!r}: unknown {', '.join(unknown)}; known: {known}")
+        names = ", ".join(sorted(_OPTIONS[scheme])) or "none"
+        raise InvalidParamsError(f"{text!r}: unknown {', '.join(unknown)}; known: {names}")
     for name in (parts.netloc, *options.values()):
         if not _NAME.fullmatch(name.replace("@[", "@").replace("]", "")):
             raise InvalidParamsError(f"{text!r}: {name!r} is no name; a target is {FORMS}")

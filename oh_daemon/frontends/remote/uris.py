@@ -46,11 +46,11 @@ class UriMap:
 
     def add(self, folders: Mapping[Path, Path]) -> None:
         """Add folders, where they are in none that is known."""
-        known = dict(self._there)
-        inside = [path for path in folders if any(map(path.is_relative_to, known))]
-        pairs = known | {path: folders[path] for path in folders if path not in inside}
+        earlier_pairs = dict(self._there)
+        inside = [path for path in folders if any(map(path.is_relative_to, earlier_pairs))]
+        pairs = earlier_pairs | {path: folders[path] for path in folders if path not in inside}
         by_depth = sorted(pairs.items(), key=lambda pair: -len(pair[0].parts))
-        self._here = tuple((there, here) for here, there in by_depth)
+        self._here = tuple((remote_path, local_path) for local_path, remote_path in by_depth)
         self._there = tuple(by_depth)
 
     def there(self, message: Json) -> Json:
@@ -80,36 +80,36 @@ class UriMap:
         path = Path(uri) if is_path else path_from_uri(uri)
         if path is None:
             return uri
-        other = next(
+        mapped_path = next(
             (to / path.relative_to(of) for of, to in pairs if path.is_relative_to(of)), None
         )
         if is_path:
-            return uri if other is None else str(other)
-        if other is None:
+            return uri if mapped_path is None else str(mapped_path)
+        if mapped_path is None:
             return _ELSEWHERE + uri.removeprefix("file:")
-        ours = uri_from_path(other)
+        mapped_uri = uri_from_path(mapped_path)
         if pairs is self._here:
-            return self._as_written.get(ours, ours)
+            return self._as_written.get(mapped_uri, mapped_uri)
         if uri != uri_from_path(path):
             self._as_written[uri_from_path(path)] = uri
-        return ours
+        return mapped_uri
 
 
 def parse_folders(words: list[str]) -> dict[Path, Path]:
     """Return the folders of `--map HERE=THERE`. Raises `InvalidParamsError`."""
     folders: dict[Path, Path] = {}
     for word in words:
-        here, equals, there = word.partition("=")
-        if not (here and equals and there.startswith("/")):
+        local_part, equals, remote_part = word.partition("=")
+        if not (local_part and equals and remote_part.startswith("/")):
             raise InvalidParamsError(f"--map {word}: write HERE=THERE, with an absolute path there")
-        folders[Path(here).expanduser().absolute()] = Path(there)
+        folders[Path(local_part).expanduser().absolute()] = Path(remote_part)
     return folders
 
 
 def folders_of(params: Json, folder_there: str, pairs: Mapping[Path, Path]) -> dict[Path, Path]:
     """Return, for what an `initialize` opens, the paths there; by default they are the same."""
-    listed = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
-    paths = paths_of(listed)
+    entries = params.get("workspaceFolders") or [{"uri": params.get("rootUri")}]
+    paths = paths_of(entries)
     folders = alike(paths)
     if folder_there and paths:
         folders[paths[0]] = Path(folder_there)
@@ -123,5 +123,5 @@ def alike(paths: list[Path]) -> dict[Path, Path]:
 
 def paths_of(folders: object) -> list[Path]:
     """Return the paths of folders as LSP lists them; of anything else there are none."""
-    listed = cast("list[object]", folders) if isinstance(folders, list) else []
-    return paths_from_uris(str(field_in(each, "uri")) for each in listed)
+    entries = cast("list[object]", folders) if isinstance(folders, list) else []
+    return paths_from_uris(str(field_in(each, "uri")) for each in entries)

@@ -94,8 +94,8 @@ class Acting(ClientConnection):
     def _taking_part(self) -> list[Window]:
         """Return the clients that have it open and the one that acts, which is the first."""
         windows = (w for w in self._present.windows() if w is not self.window)
-        others = [each for each in windows if each.is_watched(self._id)]
-        return [self.window, *others] if self.window in self._present.windows() else others
+        watchers = [each for each in windows if each.is_watched(self._id)]
+        return [self.window, *watchers] if self.window in self._present.windows() else watchers
 
     def _any_can(self, can: Callable[[Window], bool]) -> bool:
         # Whoever comes back is asked, so what a client that left began goes on to wait.

@@ -52,8 +52,8 @@ class ClientConversations(Conversations):
         return live if live and sees(self._window, live.conversation.journal) else None
 
     def find_followed(self, conversation_id: str) -> Followed | None:
-        followed = super().find_followed(conversation_id)
-        return followed if followed and sees(self._window, followed) else None
+        followed_log = super().find_followed(conversation_id)
+        return followed_log if followed_log and sees(self._window, followed_log) else None
 
     def all_live(self) -> list[Live]:
         return [
@@ -87,8 +87,8 @@ class ClientConversations(Conversations):
         )
 
     def listed(self, folders: Sequence[Path], parent_id: str | None = None) -> list[Json]:
-        opened = self._window.documents.folders()
-        return super().listed([each for each in folders if _is_in(each, opened)], parent_id)
+        folders_open = self._window.documents.folders()
+        return super().listed([each for each in folders if _is_in(each, folders_open)], parent_id)
 
     def open_or_follow(
         self,
@@ -101,10 +101,10 @@ class ClientConversations(Conversations):
     def delete(
         self, conversation_id: str, folders: Sequence[Path], *, permanent: bool
     ) -> Conversation | None:
-        gone = super().delete(conversation_id, folders, permanent=permanent)
-        if gone is not None:
-            self._host.on_deleted(gone.journal, but=self._window)
-        return gone
+        is_deleted = super().delete(conversation_id, folders, permanent=permanent)
+        if is_deleted is not None:
+            self._host.on_deleted(is_deleted.journal, but=self._window)
+        return is_deleted
 
     def _make(
         self, state: State, log: EventLog, epoch: str, folders: Sequence[Path], recipe: Recipe
@@ -124,11 +124,11 @@ def sees(window: Window, history: History) -> bool:
 
 
 @lru_cache(4096)
-def _is_open(folders: tuple[str, ...], opened: tuple[Path, ...]) -> bool:
+def _is_open(folders: tuple[str, ...], open_folders: tuple[Path, ...]) -> bool:
     paths = [path for uri in folders if (path := path_from_uri(uri)) is not None]
-    return not folders or any(_is_in(path, opened) for path in paths)
+    return not folders or any(_is_in(path, open_folders) for path in paths)
 
 
-def _is_in(path: Path, opened: Sequence[Path]) -> bool:
+def _is_in(path: Path, open_folders: Sequence[Path]) -> bool:
     real = Path(os.path.realpath(path))
-    return any(real.is_relative_to(os.path.realpath(folder)) for folder in opened)
+    return any(real.is_relative_to(os.path.realpath(folder)) for folder in open_folders)

@@ -82,17 +82,19 @@ class EditorOfMany:
         document = next(filter(None, (each.document(path) for each in self._editors())), None)
         if document is None:
             return None
-        unsaved = (
+        texts = (
             each.text
             for window in self._present.windows()
             if (each := window.documents.document(path)) and window.documents.is_unsaved(path)
         )
-        rivals = sorted({sha256_of(text) for text in unsaved if text != document.text})
+        rivals = sorted({sha256_of(text) for text in texts if text != document.text})
         return replace(document, rival=" ".join(rivals) or None)
 
     def documents(self) -> tuple[OpenDocument, ...]:
-        shown = {doc.path: doc for each in reversed(self._editors()) for doc in each.documents()}
-        return tuple(shown.values())
+        documents_by_path = {
+            doc.path: doc for each in reversed(self._editors()) for doc in each.documents()
+        }
+        return tuple(documents_by_path.values())
 
     def apply_edit(
         self,
@@ -124,11 +126,13 @@ class EditorOfMany:
         return lambda: {path: text for end in ends for path, text in end().items()}
 
     def save(self, paths: Sequence[Path], *, cancel: CancelToken) -> tuple[Path, ...]:
-        done = set[Path]()
+        saved_paths = set[Path]()
         for editor in self._editors():
-            shown = [path for path in paths if path not in done and editor.document(path)]
-            done |= {*editor.save(shown, cancel=cancel)} if shown else set()
-        return tuple(path for path in paths if path in done)
+            open_paths = [
+                path for path in paths if path not in saved_paths and editor.document(path)
+            ]
+            saved_paths |= {*editor.save(open_paths, cancel=cancel)} if open_paths else set()
+        return tuple(path for path in paths if path in saved_paths)
 
 
 class ServersOfMany:

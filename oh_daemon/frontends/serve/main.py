@@ -43,16 +43,16 @@ def serve(environment: Mapping[str, str], idle_s: float, page: Page | None = Non
     if web is not None:
         sys.stdout.write(f"and a page; whoever has this link can use your agent:\n{web.link}\n")
     sys.stdout.flush()
-    came = False
+    had_client = False
     while True:
-        wait_s = max(idle_s, _LOOK_S) if came and hub.is_quiet else None
+        wait_s = max(idle_s, _LOOK_S) if had_client and hub.is_quiet else None
         ready, _, _ = select.select([signals, changes], [], [], wait_s)
         if signals in ready:
             why = signal.Signals(os.read(signals, 1)[0]).name
             break
         if changes in ready:
             os.read(changes, 1 << 16)
-            came = True
+            had_client = True
         elif hub.is_quiet and not hub.is_at_work:
             why = "nobody is there"
             break

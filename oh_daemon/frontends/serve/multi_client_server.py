@@ -103,8 +103,10 @@ class Hub(ClientConnection, Listener):
             with self._lock:
                 del self._servers[server]
                 self._windows = tuple(each for each in self._windows if each.server is not server)
-            for closed in [each for each in self._acting if not self.conversations.find_live(each)]:
-                self._acting.pop(closed, None)
+            for closed_id in [
+                each for each in self._acting if not self.conversations.find_live(each)
+            ]:
+                self._acting.pop(closed_id, None)
             server.join()
             peer.close()
             log.info("a client has left")
@@ -161,8 +163,8 @@ class Hub(ClientConnection, Listener):
         return any(each.is_watched(conversation_id) for each in self.windows())
 
     def _has_others(self, window: Window, conversation_id: str) -> bool:
-        others = (each for each in self.windows() if each is not window)
-        return any(each.is_watched(conversation_id) for each in others)
+        other_windows = (each for each in self.windows() if each is not window)
+        return any(each.is_watched(conversation_id) for each in other_windows)
 
     # Who is there
 

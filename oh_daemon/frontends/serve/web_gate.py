@@ -82,8 +82,8 @@ class Gate:
         if head.method != "GET":
             return _refusal(405, "There are only pages to be read.")
         if url.path == "/":
-            given = parse_qs(url.query).get("token", [""])
-            return self._first(head.host) if self._is_token(given[0]) else _without_token()
+            tokens = parse_qs(url.query).get("token", [""])
+            return self._first(head.host) if self._is_token(tokens[0]) else _without_token()
         if not self._is_token(_cookie_in(head.cookies)):
             return _without_token()
         if url.path == f"/{self.room}/":

@@ -112,15 +112,17 @@ class WebDoor:
         """Give the daemon what a browser writes, until one of them is gone."""
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - as above.
 
-        ours, theirs = socket.socketpair()
-        with ours:
+        near_end, far_end = socket.socketpair()
+        with near_end:
             try:
-                self._hub.connect(theirs, "the web")
+                self._hub.connect(far_end, "the web")
             except OverloadedError as exc:
-                theirs.close()
+                far_end.close()
                 browser.close(_TRY_AGAIN, str(exc))
                 return
-            answers = threading.Thread(target=_pass_back, args=(ours, browser), name="web-answers")
+            answers = threading.Thread(
+                target=_pass_back, args=(near_end, browser), name="web-answers"
+            )
             answers.start()
             framing = ContentLength()
             with suppress(ConnectionClosed, OSError):
@@ -128,19 +130,21 @@ class WebDoor:
                     if not isinstance(text, str):
                         browser.close(_NO_TEXT)
                         break
-                    ours.sendall(framing.framed(text.encode()))
+                    near_end.sendall(framing.framed(text.encode()))
             with suppress(OSError):
-                ours.shutdown(socket.SHUT_RDWR)
+                near_end.shutdown(socket.SHUT_RDWR)
             answers.join()
 
 
-def _pass_back(ours: socket.socket, browser: ServerConnection) -> None:
+def _pass_back(client_socket: socket.socket, browser: ServerConnection) -> None:
     """Give the browser what the daemon writes, until one of them is gone."""
     from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - as above.
 
     with suppress(ConnectionClosed, OSError):
         for _frame in read_frames(
-            ours.fileno(), ContentLength(), lambda body, _why: browser.send(body, text=True)
+            client_socket.fileno(),
+            ContentLength(),
+            lambda body, _why: browser.send(body, text=True),
         ):
             pass
     browser.close()

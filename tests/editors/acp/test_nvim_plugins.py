@@ -94,8 +94,10 @@ def start(desk: Desk, tmp_path: Path) -> Start:
     program = tmp_path / "bin/oh-daemon"
     program.parent.mkdir()
     # One of the plugins starts agents without any variable but the PATH.
-    ours = {k: v for k, v in {**os.environ, **desk.environment}.items() if k.startswith("OH_")}
-    command = ["env", *(f"{k}={v}" for k, v in ours.items()), *forked_daemons.REAL]
+    actual_variables = {
+        k: v for k, v in {**os.environ, **desk.environment}.items() if k.startswith("OH_")
+    }
+    command = ["env", *(f"{k}={v}" for k, v in actual_variables.items()), *forked_daemons.REAL]
     program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
     program.chmod(0o755)
     variables = {**desk.environment, "PATH": f"{program.parent}:{os.environ['PATH']}"}
@@ -166,13 +168,13 @@ def test_codecompanion_does_a_whole_task(desk: Desk, start: Start) -> None:
         assert editor.exec_lua(CONNECTED)
         send("Mend it")
         # The folder, an edit of each file, and the command.
-        for asked in (
+        for prompt_start in (
             "Edit: Trust ",
             "edits for `calc.py`",
             "edits for `rule.md`",
             "Execute: Run ",
         ):
-            shown(editor, "codecompanion", asked)
+            shown(editor, "codecompanion", prompt_start)
             editor.input("g2")
         shown(editor, "codecompanion", "It is mended.")
         assert is_done(desk)
@@ -212,8 +214,8 @@ def test_agentic_does_a_whole_task(desk: Desk, start: Start) -> None:
         session = editor.exec_lua(SESSION)
         send("Mend it")
         # The folder, the edits and the command; the file with unsaved text is not edited at all.
-        for asked, key in (("Trust for now", "1"), ("Allow once", "2"), ("Run touch", "1")):
-            shown(editor, "AgenticChat", asked)
+        for prompt_start, key in (("Trust for now", "1"), ("Allow once", "2"), ("Run touch", "1")):
+            shown(editor, "AgenticChat", prompt_start)
             shown(editor, "AgenticChat", "Waiting for your response")
             editor.exec_lua(TO_CHAT, "AgenticChat")
             editor.input(f"<Esc>{key}")

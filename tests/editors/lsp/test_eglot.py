@@ -46,8 +46,8 @@ def test_a_task_with_approval_and_review_is_done_in_emacs(tmp_path: Path) -> Non
         )
         answers = "Trust this folder\nAllow once\nKeep this change\n"
         threading.Thread(target=open_when, args=(desk.project / "typed", gate), daemon=True).start()
-        said, _ = emacs.communicate(answers, timeout=180)
-        assert emacs.returncode == 0, said
+        output, _ = emacs.communicate(answers, timeout=180)
+        assert emacs.returncode == 0, output
         chat = (desk.project / "chat.txt").read_text("utf-8")
         review = (desk.project / "review.txt").read_text("utf-8")
     assert "Let me look.\n\n- " in chat, chat

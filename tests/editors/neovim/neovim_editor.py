@@ -70,8 +70,8 @@ return table.concat(rows, "\\n")
 
 def find_nvim() -> str | None:
     """Return the Neovim to test: `OH_TEST_NVIM`, that of the tests' environment, or any other."""
-    beside = Path(sys.executable).with_name("nvim")
-    return os.environ.get("OH_TEST_NVIM") or shutil.which(str(beside)) or shutil.which("nvim")
+    neovim = Path(sys.executable).with_name("nvim")
+    return os.environ.get("OH_TEST_NVIM") or shutil.which(str(neovim)) or shutil.which("nvim")
 
 
 class Neovim:
@@ -99,8 +99,8 @@ class Neovim:
 
     def options(self, **options: Any) -> None:
         """Lay these over `vim.g.oh`."""
-        known = self.nvim.vars.get("oh", {"cmd": DAEMON})
-        self.nvim.vars["oh"] = {**known, **options}
+        actual_options = self.nvim.vars.get("oh", {"cmd": DAEMON})
+        self.nvim.vars["oh"] = {**actual_options, **options}
 
     def set(self, **options: Any) -> None:
         for name, value in options.items():
@@ -161,8 +161,8 @@ class Neovim:
           local found = vim.tbl_filter(function(e) return e.name == name end, _G.events)
           return found[nth]
         end)(...)"""
-        found: Json = self.wait(count, "Oh" + name, nth)
-        return found.get("data", {})
+        event: Json = self.wait(count, "Oh" + name, nth)
+        return event.get("data", {})
 
     def wait_for_status(self, status: str) -> None:
         self.wait("(require('oh').status_table() or {}).status == ...", status)
@@ -217,15 +217,15 @@ class Neovim:
 
     def processes(self) -> list[psutil.Process]:
         """Return all processes that this editor has started, directly or not."""
-        started = psutil.Process(self.pid).children(recursive=True)
-        forked = [daemon for each in started if (daemon := forked_daemons.daemon_of(each))]
-        return started + [p for each in forked for p in (each, *each.children(recursive=True))]
+        children = psutil.Process(self.pid).children(recursive=True)
+        daemons = [daemon for each in children if (daemon := forked_daemons.daemon_of(each))]
+        return children + [p for each in daemons for p in (each, *each.children(recursive=True))]
 
     def daemon(self) -> psutil.Process:
         # Only Neovim's own children: for a moment, a child of the daemon looks like the daemon.
-        started = psutil.Process(self.pid).children()
-        real = [p for p in started if "oh_daemon" in argv(p)]
-        [daemon] = real + [p for each in started if (p := forked_daemons.daemon_of(each))]
+        children = psutil.Process(self.pid).children()
+        real = [p for p in children if "oh_daemon" in argv(p)]
+        [daemon] = real + [p for each in children if (p := forked_daemons.daemon_of(each))]
         return daemon
 
     def quit(self) -> None:

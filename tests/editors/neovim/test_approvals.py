@@ -25,11 +25,11 @@ def test_an_approval_shows_exactly_what_would_happen_and_nothing_happens_before(
     assert not (desk.project / "other.py").exists()
 
     editor.command("Oh approve")
-    asked = editor.wait_for_event("ApprovalRequested", nth=2)
+    approval_event = editor.wait_for_event("ApprovalRequested", nth=2)
     assert (desk.project / "other.py").read_text("utf-8") == "x = 1\n"
     assert editor.lua("return vim.fn.bufexists('other.py')") == 0, "no hidden buffer is left"
     editor.wait_for_chat(f"```sh\n{DELETE['command']}\n```")
-    assert asked["approval"]["subject"]["command"] == DELETE["command"]
+    assert approval_event["approval"]["subject"]["command"] == DELETE["command"]
 
     editor.command("Oh reject it deletes my build")
     editor.wait_for_event("TurnFinished")
@@ -140,8 +140,8 @@ def test_an_approval_outlives_a_killed_daemon(desk: Desk) -> None:
 
 
 def test_a_command_is_edited_before_it_is_allowed(desk: Desk) -> None:
-    asked = {"command": "touch wrong", "security_risk": "medium"}
-    desk.script(call("edit", **OTHER), call("terminal", **asked), say("Made."))
+    arguments = {"command": "touch wrong", "security_risk": "medium"}
+    desk.script(call("edit", **OTHER), call("terminal", **arguments), say("Made."))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh make it")

@@ -50,10 +50,10 @@ def test_a_conversation_branches_where_the_cursor_is_and_is_given_away_as_text(d
     editor.command("Oh mend it")
     editor.wait_for_chat("It adds now.")
     editor.wait_for_status("idle")
-    asked = [
+    texts = [
         str(m["content"]) for m in desk.llm.requests[-1].body["messages"] if m["role"] == "user"
     ]
-    assert ["wrong" in asked[0], "mend it" in asked[-1], len(asked)] == [True, True, 2]
+    assert ["wrong" in texts[0], "mend it" in texts[-1], len(texts)] == [True, True, 2]
     assert editor.lua("return require('oh').conversation().id") != first
 
     editor.command("Oh export")
@@ -121,8 +121,8 @@ def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(d
     editor.command("Oh mend it")
     editor.wait_for_event("TurnFinished")
     editor.wait_for_status("idle")
-    other = desk.project / "other.py"
-    other.write_text("x = 'mine'\n", "utf-8")
+    other_file = desk.project / "other.py"
+    other_file.write_text("x = 'mine'\n", "utf-8")
     editor.lua(_CHOOSE_WANTED, "Create other.py  1 file", "Leave the files")
     editor.lua("""
     local select = vim.ui.select
@@ -142,7 +142,7 @@ def test_files_go_back_to_a_moment_that_is_chosen_around_what_the_user_changed(d
     editor.command("Oh checkpoints")
     editor.wait_for_message("files go back")
     assert desk.file.read_text("utf-8") == was
-    assert other.read_text("utf-8") == "x = 'mine'\n"
+    assert other_file.read_text("utf-8") == "x = 'mine'\n"
     assert "Mended." in editor.chat(), "the conversation goes on"
 
 
@@ -180,8 +180,8 @@ def test_a_question_beside_the_conversation_is_answered_and_leaves_no_trace(desk
 
 
 def test_what_a_conversation_took_is_shown(desk: Desk) -> None:
-    cached = {"prompt_tokens_details": {"cached_tokens": 1500}}
-    usage = {"prompt_tokens": 2000, "completion_tokens": 10, "total_tokens": 2010, **cached}
+    actual_usage = {"prompt_tokens_details": {"cached_tokens": 1500}}
+    usage = {"prompt_tokens": 2000, "completion_tokens": 10, "total_tokens": 2010, **actual_usage}
     desk.script(with_usage(say("Done."), usage))
     editor = desk.start(settings={"llm": {"inputCostPerToken": 1e-5, "outputCostPerToken": 0}})
     editor.edit(desk.file)

@@ -103,14 +103,14 @@ def test_the_agent_does_not_see_buffers_that_are_disabled(desk: Desk) -> None:
     editor.wait("(require('oh').status_table() or {}).status == 'ready'")
     is_seen = "return #vim.lsp.get_clients({ name = 'oh', bufnr = 0 }) == 1"
     assert editor.lua(is_seen)
-    for name, global_value, seen in (
+    for name, global_value, expected in (
         ("private.py", False, False),
         ("one.py", True, False),
         ("two.py", False, True),
     ):
         editor.nvim.vars["oh_disable"] = global_value
         editor.edit(desk.project / name)
-        assert editor.lua(is_seen) is seen, name
+        assert editor.lua(is_seen) is expected, name
 
 
 def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> None:
@@ -150,15 +150,15 @@ def test_an_edit_waits_for_the_command_that_the_user_is_typing(desk: Desk) -> No
 
 
 def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(desk: Desk) -> None:
-    gone, made = desk.project / "gone.txt", desk.project / "made.txt"
-    gone.write_text("still here\n", "utf-8")
+    deleted_file, created_file = desk.project / "gone.txt", desk.project / "made.txt"
+    deleted_file.write_text("still here\n", "utf-8")
     desk.script(
         call("terminal", command="rm gone.txt; echo new > made.txt", security_risk="medium"),
         call("edit", command="view", path="named.py"),
         say("Done."),
     )
     editor = desk.start(settings={"approval": "askNever"})
-    of_gone, of_made = editor.edit(gone), editor.edit(made)
+    deletion, creation = editor.edit(deleted_file), editor.edit(created_file)
     picture = desk.project / "picture.dat"
     picture.write_bytes(b"\xff\xfe\x00")
     editor.command(f"edit ++bin {picture}")
@@ -167,7 +167,7 @@ def test_files_that_come_and_go_while_they_are_open_are_followed_in_silence(desk
     editor.command("wincmd t | stopinsert | file named.py")
     editor.command("Oh make and remove files")
     editor.wait_for_event("TurnFinished")
-    assert (of_gone[:], of_made[:], buffer[2]) == (["still here"], ["new"], "    return a - b")
+    assert (deletion[:], creation[:], buffer[2]) == (["still here"], ["new"], "    return a - b")
     # Neovim halts for a second after this kind of warning.
     assert editor.lua("return vim.v.warningmsg") == ""
     assert "INVALID_SERVER_MESSAGE" not in editor.messages(), "bytes are not sent as text"
@@ -266,14 +266,14 @@ def test_a_shortened_output_is_shown_whole(desk: Desk) -> None:
 
 
 def test_of_several_projects_the_one_that_has_a_document_is_asked_for_it(desk: Desk) -> None:
-    other = desk.project.parent / "other"
-    (other / ".git").mkdir(parents=True)
+    other_folder = desk.project.parent / "other"
+    (other_folder / ".git").mkdir(parents=True)
     desk.script(say("Here I am."))
     editor = desk.start()
     editor.edit(desk.file)
     editor.command("Oh where are you?")
     conversation = editor.wait_for_event("TurnFinished")["conversation"]
-    editor.command(f"tabedit {other}/other.py | lcd {other} | Oh toggle")
+    editor.command(f"tabedit {other_folder}/other.py | lcd {other_folder} | Oh toggle")
     editor.wait_for_event("Started", nth=2)
     editor.command(f"tabedit oh-log:/{conversation}")
     editor.wait("vim.fn.search('Here I am.', 'nw') > 0")

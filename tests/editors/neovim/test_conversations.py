@@ -309,9 +309,9 @@ def test_another_editor_goes_on_with_all_of_the_history(desk: Desk) -> None:
 
     info = {"title": "T", "status": "idle", "messageCount": 1, "pendingCount": 0}
     info |= {"updatedAt": "2026-07-31T20:15:00.1Z", "fileCount": 2}
-    listed = editor.lua("return require('oh.conversations').format(...)", info)
+    lines = editor.lua("return require('oh.conversations').format(...)", info)
     expected = "T  · idle · 1 message · 2 files · 2026-08-01 01:45"
-    assert listed == expected, "the time is that of the user"
+    assert lines == expected, "the time is that of the user"
 
 
 def test_a_conversation_is_renamed_put_away_brought_back_and_deleted(desk: Desk) -> None:

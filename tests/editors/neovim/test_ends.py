@@ -21,10 +21,10 @@ def test_quitting_leaves_no_process(desk: Desk) -> None:
     editor.edit(desk.file)
     editor.command("Oh sleep")
     editor.wait_for_chat("```console\nbegun")
-    started = editor.processes()
-    assert len(started) > 3
+    processes = editor.processes()
+    assert len(processes) > 3
     editor.quit()
-    _, survivors = psutil.wait_procs(started, timeout=60)
+    _, survivors = psutil.wait_procs(processes, timeout=60)
     assert survivors == []
 
 
@@ -41,8 +41,8 @@ def test_a_daemon_that_cannot_start_says_why_and_what_to_do(desk: Desk) -> None:
     assert "the daemon ended (exit code 1); `:Oh restart`" in editor.messages()
     assert editor.lua("return require('oh').status()") == "oh: stopped"
     assert f"WARNING {desk.project}: stopped" in _health(editor)
-    followed = editor.lua("return vim.api.nvim_get_autocmds({ event = 'CursorMoved' })")
-    assert [a for a in followed if a.get("desc", "").startswith("oh: ")] == []
+    autocommands = editor.lua("return vim.api.nvim_get_autocmds({ event = 'CursorMoved' })")
+    assert [a for a in autocommands if a.get("desc", "").startswith("oh: ")] == []
 
 
 def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_it(
@@ -52,8 +52,8 @@ def test_a_message_to_a_daemon_that_never_answers_goes_to_the_one_that_replaces_
     editor = desk.start(cmd=[sys.executable, "-c", "import sys; sys.stdin.read()"])
     editor.edit(desk.file)
     editor.command("Oh hello")
-    shown = [line.partition("│")[2].strip() for line in editor.screen().splitlines()]
-    assert shown[:4] == ["starting", "You (sending)", "", "hello"], "it is shown at once"
+    screen_lines = [line.partition("│")[2].strip() for line in editor.screen().splitlines()]
+    assert screen_lines[:4] == ["starting", "You (sending)", "", "hello"], "it is shown at once"
     editor.options(cmd=DAEMON)
     editor.command("Oh restart")
     editor.wait_for_chat("## You\n\nhello\n\n## Oh\n\nHere I am.")
@@ -86,8 +86,8 @@ def test_a_daemon_that_hangs_is_replaced_and_what_was_written_to_it_is_a_draft_a
     assert "the daemon does not end, so it is killed" in editor.messages()
     assert "ended before it answered; what you wrote is in the input again" in editor.messages()
     editor.type(" on")
-    returned = ["@calc.py:2-3", "are you there?", *"1234"]
-    assert editor.draft() == ["hold on", *returned], "in order, and not where the user writes"
+    lines_expected = ["@calc.py:2-3", "are you there?", *"1234"]
+    assert editor.draft() == ["hold on", *lines_expected], "in order, and not where the user writes"
     editor.type("<Esc>")
     editor.wait("not _G.chat_text():find('(sending)', 1, true)")
     editor.wait_for_status("idle")
@@ -113,13 +113,15 @@ def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(desk: Desk) ->
     editor.wait_for_chat("● Run echo begun; sleep 300\n```console\nbegun")
     wait_until_kept(desk.project, "begun\n")
     editor.daemon().kill()
-    ended = "⊘ Run echo begun; sleep 300  the daemon ended; the outcome is unknown"
-    editor.wait_for_chat(ended + "\n```console\nbegun")
-    told = "oh: the daemon ended (signal 9); `:Oh restart` goes on where it was"
-    assert [line for line in editor.messages().splitlines() if line] == [told], "and no more lines"
+    ended_line = "⊘ Run echo begun; sleep 300  the daemon ended; the outcome is unknown"
+    editor.wait_for_chat(ended_line + "\n```console\nbegun")
+    message = "oh: the daemon ended (signal 9); `:Oh restart` goes on where it was"
+    assert [line for line in editor.messages().splitlines() if line] == [message], (
+        "and no more lines"
+    )
     editor.command("Oh restart")
     editor.wait_for_chat("> Interrupted: the daemon was restarted; `:Oh resume` goes on.")
-    assert f"{ended}\n```console\n" in editor.chat()
+    assert f"{ended_line}\n```console\n" in editor.chat()
     assert "\nbegun\n" in editor.chat(), "also once the log is all there is"
     assert "daemonRestarted" not in editor.screen()
     editor.command("Oh! instead tell me")
@@ -211,8 +213,8 @@ def test_the_agent_works_on_another_machine_and_here_again(desk: Desk) -> None:
     editor.edit(desk.file)
     path = f"PATH={Path(sys.executable).parent}:/usr/bin:/bin"
     namespace = "unshare --user --map-root-user --uts --pid --fork --kill-child"
-    named = f"sh -c 'hostname elsewhere; exec env {path} \"$@\"' -"
-    editor.command(f"Oh remote cmd:{namespace} {named}")
+    command = f"sh -c 'hostname elsewhere; exec env {path} \"$@\"' -"
+    editor.command(f"Oh remote cmd:{namespace} {command}")
     editor.wait_for_event("Started")
     assert "the agent works on cmd:unshare" in editor.messages()
     editor.command("Oh trust full")

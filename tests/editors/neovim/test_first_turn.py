@@ -42,10 +42,10 @@ def test_a_message_starts_the_daemon_and_edits_the_unsaved_buffer_as_one_undo_st
     editor.wait("_G.progress[#_G.progress] == 'end'")
     assert editor.lua("return _G.progress")[0] == "begin"
 
-    applied = editor.wait_for_event("EditApplied")
-    assert (applied["uri"], applied["saved"]) == (desk.file.as_uri(), False)
-    [changed] = editor.wait_for_event("FileChanged")["changes"]
-    assert (changed["uri"], changed["added"], changed["removed"]) == (desk.file.as_uri(), 1, 1)
+    edit_event = editor.wait_for_event("EditApplied")
+    assert (edit_event["uri"], edit_event["saved"]) == (desk.file.as_uri(), False)
+    [change] = editor.wait_for_event("FileChanged")["changes"]
+    assert (change["uri"], change["added"], change["removed"]) == (desk.file.as_uri(), 1, 1)
     for name in ("Started", "StateChanged", "TurnStarted", "Event"):
         editor.wait_for_event(name)
 

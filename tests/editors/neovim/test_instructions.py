@@ -28,15 +28,15 @@ def test_lines_are_changed_as_told_and_only_more_than_that_is_asked(desk: Desk) 
     editor.wait_for_chat("Hello.")
     editor.wait_for_status("idle")
     editor.command("1,3Oh edit make it add")
-    [[first, last, said]] = editor.lua(_MARKS)
+    [[first, last, mark_text]] = editor.lua(_MARKS)
     assert (first, last) == (0, 3)
-    assert "`:Oh stop` ends it" in said
+    assert "`:Oh stop` ends it" in mark_text
     editor.wait(f"(function() {_MARKS} end)()[1][3]:find('the agent asks you', 1, true)")
     assert "a + b" in editor.nvim.current.buffer[2], "that was the instruction"
     assert not (desk.project / "other.py").exists()
     assert "make it add" not in editor.chat(), "the chat shows another conversation"
-    asked = [r["data"]["approval"]["title"] for r in _events(editor, "OhApprovalRequested")]
-    assert asked == ["Edit calc.py", "Create other.py"]
+    titles = [r["data"]["approval"]["title"] for r in _events(editor, "OhApprovalRequested")]
+    assert titles == ["Edit calc.py", "Create other.py"]
 
     editor.command("Oh visit")
     editor.wait_for_chat("? Allow: Create other.py")

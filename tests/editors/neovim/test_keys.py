@@ -115,9 +115,15 @@ def test_a_message_of_several_lines_is_sent_and_recalled_as_it_was_typed(desk: D
 
 
 def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:
-    made, rejected, sleep = _commands("touch made", "touch other", "echo begun; sleep 300")
+    made_command, rejected_command, sleep = _commands(
+        "touch made", "touch other", "echo begun; sleep 300"
+    )
     create = {"command": "create", "path": "new.py", "text": "x = 1\n"}
-    desk.script(call("terminal", **made), call("terminal", **rejected), call("edit", **create))
+    desk.script(
+        call("terminal", **made_command),
+        call("terminal", **rejected_command),
+        call("edit", **create),
+    )
     desk.script(say("Done."), call("terminal", **sleep))
     editor = desk.start()
     editor.edit(desk.file)
@@ -152,8 +158,8 @@ def test_every_plug_map_does_what_its_command_does(desk: Desk) -> None:
 
 
 def test_other_keys_are_used_and_named_and_keys_that_are_off_are_not_mapped(desk: Desk) -> None:
-    [made] = _commands("touch made")
-    desk.script(call("terminal", **made), say("Made."))
+    [made_command] = _commands("touch made")
+    desk.script(call("terminal", **made_command), say("Made."))
     editor = desk.start(keys={"chat": {"approve": "<F9>", "hide": False}})
     editor.edit(desk.file)
     editor.command("Oh make it")

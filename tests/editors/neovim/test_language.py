@@ -53,12 +53,12 @@ def test_the_agent_learns_what_the_language_servers_of_the_user_know(desk: Desk)
     editor.wait("#vim.diagnostic.get(0) == 1")
     editor.command("Oh what is wrong?")
     editor.wait_for_event("TurnFinished")
-    problems, references, hover, hover_closed = desk.tool_results()
+    problems, references, hover, hover_when_closed = desk.tool_results()
     assert "uses.py:2:27 error 'oops' is not defined" in problems
     assert "uses.py:2: " in references
     assert "y = add(2, 3)" in references
     assert hover == "`add`, a name"
-    assert hover_closed == "`add`, a name", "a file that is not open is shown to it meanwhile"
+    assert hover_when_closed == "`add`, a name", "a file that is not open is shown to it meanwhile"
     assert editor.lua("return vim.fn.bufloaded('calc.py')") == 0
 
 
@@ -78,10 +78,10 @@ def test_symbols_are_found_and_renamed_where_the_users_server_says(desk: Desk) -
     editor.wait("#vim.lsp.get_clients({ name = 'toy', bufnr = 0 }) == 1")
     editor.command("Oh call it plus")
     editor.wait_for_event("ApprovalRequested")
-    definition, outline, found = desk.tool_results()
+    definition, outline, search_result = desk.tool_results()
     assert "calc.py:1: def add(a, b):" in definition
     assert "function add" in outline
-    assert "calc.py:1" in found
+    assert "calc.py:1" in search_result
     editor.command("Oh approve")
     editor.wait_for_event("TurnFinished")
     assert (buffer[0], buffer[5]) == ("def plus(a, b):", 'x = "😀😀"; print(plus(2, 3))')
@@ -204,8 +204,8 @@ def test_changes_are_shown_where_a_command_asks_for_them(desk: Desk) -> None:
     """)
     editor.wait("vim.fn.tabpagenr('$') == 2")
     line = "vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(win), 2, 3, false)[1]"
-    shown = f"vim.tbl_map(function(win) return {line} end, vim.api.nvim_tabpage_list_wins(0))"
-    editor.wait(f"vim.deep_equal({shown}, {{ '    return a - b', '    return a + b' }})")
+    buffers_lua = f"vim.tbl_map(function(win) return {line} end, vim.api.nvim_tabpage_list_wins(0))"
+    editor.wait(f"vim.deep_equal({buffers_lua}, {{ '    return a - b', '    return a + b' }})")
     assert editor.lua("return vim.bo.modified") is False
-    listed = "#vim.fn.getbufinfo({ buflisted = 1 })"
-    assert editor.lua(f"return {listed}") == 1, "the tab leaves no buffer without a name behind"
+    count_lua = "#vim.fn.getbufinfo({ buflisted = 1 })"
+    assert editor.lua(f"return {count_lua}") == 1, "the tab leaves no buffer without a name behind"

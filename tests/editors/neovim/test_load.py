@@ -20,9 +20,9 @@ def test_twenty_thousand_events_are_shown_and_the_conversation_goes_on(desk: Des
     editor.edit(desk.file)
     editor.command("Oh begin")
     editor.wait_for_event("TurnFinished")
-    started = editor.processes()
+    processes = editor.processes()
     editor.quit()
-    _, survivors = psutil.wait_procs(started, timeout=60)
+    _, survivors = psutil.wait_procs(processes, timeout=60)
     assert survivors == []
     [log] = (desk.project / ".openhands/conversations").glob("*/events.jsonl")
     grow(log, N_EVENTS)

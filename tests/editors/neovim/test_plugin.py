@@ -21,18 +21,18 @@ TAGS = set(re.findall(r"\*(\S+)\*(?=\s|$)", HELP))
 
 
 def _all(pattern: str) -> set[str]:
-    return {found for text in LUA.values() for found in re.findall(pattern, text, re.MULTILINE)}
+    return {words for text in LUA.values() for words in re.findall(pattern, text, re.MULTILINE)}
 
 
 def test_nothing_is_loaded_or_started_before_the_first_command(desk: Desk) -> None:
     editor = desk.start()
     editor.edit(desk.file)
-    loaded = (
+    modules_lua = (
         "return vim.tbl_filter(function(n) return n:find('^oh') end, vim.tbl_keys(package.loaded))"
     )
-    assert editor.lua(loaded) == []
+    assert editor.lua(modules_lua) == []
     assert editor.lua("return require('oh').status()") == ""
-    assert editor.lua(loaded) == ["oh"]
+    assert editor.lua(modules_lua) == ["oh"]
     assert editor.processes() == []
 
 
@@ -144,14 +144,16 @@ def test_everything_that_can_be_used_has_a_help_tag(desk: Desk) -> None:
     plugs = _all(r'^  (\w+) = "Oh ') | _all(r'^  (?:\[")?([\w-]+)(?:"\])? = \{ "(?:go|decide)"')
     highlights = _all(r"^  (Oh\w+) = \"")
     assert (len(names) > 30, len(events), len(plugs), len(highlights)) == (True, 12, 15, 15)
-    wanted = {f":Oh-{name}" for name in names} | {"Oh" + name for name in events} | highlights
-    wanted |= {f"<Plug>(oh-{name})" for name in plugs}
-    wanted |= {
+    expected_tags = (
+        {f":Oh-{name}" for name in names} | {"Oh" + name for name in events} | highlights
+    )
+    expected_tags |= {f"<Plug>(oh-{name})" for name in plugs}
+    expected_tags |= {
         f"oh.{name}()"
         for name in re.findall(r"^function M\.(\w+)", LUA[PLUGIN / "lua/oh/init.lua"], re.MULTILINE)
         if name != "conversation"
     }
-    assert wanted - TAGS == set()
+    assert expected_tags - TAGS == set()
     links = set(re.findall(r"\|(\S+?)\|", HELP))
     unknown = [
         tag
@@ -179,23 +181,25 @@ def test_the_help_opens_and_names_all_options_and_keys(desk: Desk) -> None:
     groups = {"chat", "input"}
     names = {name for name in options if name not in groups} | {"root", "trust"}
     names |= {f"{group}.{name}" for group in groups for name in options[group]}
-    described = set(re.findall(r"^([a-z][\w.]+) {2,}\S", HELP, re.MULTILINE))
-    described |= set(re.findall(r"^(keys\.\w+) ", HELP, re.MULTILINE))
-    assert described == names | {f"keys.{place}" for place in keys}
-    for place, known in keys.items():
-        listed = re.findall(rf"^keys\.{place} +([^.]+)\.", HELP, re.MULTILINE)[0].partition(": ")[2]
-        in_words = set(re.findall(r"\w+", listed.replace("false for no key", "")))
-        assert in_words == set(known)
-        assert [key for key in known.values() if f"`{key}`" not in HELP] == []
+    documented_names = set(re.findall(r"^([a-z][\w.]+) {2,}\S", HELP, re.MULTILINE))
+    documented_names |= set(re.findall(r"^(keys\.\w+) ", HELP, re.MULTILINE))
+    assert documented_names == names | {f"keys.{place}" for place in keys}
+    for place, keys_in_place in keys.items():
+        documented_keys = re.findall(rf"^keys\.{place} +([^.]+)\.", HELP, re.MULTILINE)[
+            0
+        ].partition(": ")[2]
+        in_words = set(re.findall(r"\w+", documented_keys.replace("false for no key", "")))
+        assert in_words == set(keys_in_place)
+        assert [key for key in keys_in_place.values() if f"`{key}`" not in HELP] == []
 
 
 def test_every_method_that_the_plugin_names_is_in_the_protocol() -> None:
-    known = {method.name for method in protocol.METHODS}
-    nouns = "|".join({name.partition("/")[0] for name in known})
+    method_names = {method.name for method in protocol.METHODS}
+    nouns = "|".join({name.partition("/")[0] for name in method_names})
     of_lsp = {"workspace/executeCommand", "workspace/textDocumentContent"}
-    named = _all(rf'"((?:{nouns})/\w+)"') - of_lsp
-    assert len(named) > 15
-    assert named - known == set()
+    methods_in_lua = _all(rf'"((?:{nouns})/\w+)"') - of_lsp
+    assert len(methods_in_lua) > 15
+    assert methods_in_lua - method_names == set()
 
 
 @pytest.mark.parametrize(
@@ -234,11 +238,11 @@ def test_wrong_options_are_reported(
 def test_the_lua_code_is_clean() -> None:
     if shutil.which("luacheck") is None:
         pytest.skip("no luacheck; the Debian package is lua-check")
-    checked = subprocess.run(
+    outcome = subprocess.run(
         ["luacheck", "--quiet", "--no-color", "."],
         cwd=PLUGIN,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert checked.returncode == 0, checked.stdout
+    assert outcome.returncode == 0, outcome.stdout

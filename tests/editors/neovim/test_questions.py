@@ -91,8 +91,8 @@ def test_a_prompt_closes_when_what_it_asks_about_is_decided_meanwhile(desk: Desk
     editor.wait_for_event("ApprovalRequested")
     editor.wait(is_closed)
     assert editor.draft() == ["80 "], "what was being written is not lost"
-    followed = editor.lua("return vim.api.nvim_get_autocmds({ pattern = 'OhInputResolved' })")
-    assert followed == []
+    autocommands = editor.lua("return vim.api.nvim_get_autocmds({ pattern = 'OhInputResolved' })")
+    assert autocommands == []
 
     editor.wait_for_chat("touch made")
     editor.type("r")
@@ -118,6 +118,8 @@ def test_a_question_is_told_where_no_chat_shows_it(desk: Desk) -> None:
     assert "oh: the agent asks: Which port? (`:Oh` shows it)" in editor.messages()
     editor.command("Oh answer 8080")
     editor.wait_for_event("InputRequested", nth=2)
-    told = editor.messages().splitlines()[-1]
-    assert told.endswith("very… (`:Oh` shows it)"), "it fits a line, so no key has to be pressed"
-    assert len(told) < 90
+    last_message = editor.messages().splitlines()[-1]
+    assert last_message.endswith("very… (`:Oh` shows it)"), (
+        "it fits a line, so no key has to be pressed"
+    )
+    assert len(last_message) < 90

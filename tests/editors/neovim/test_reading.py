@@ -73,14 +73,14 @@ def _todo(*states: str) -> Step:
 
 
 def test_every_reason_for_an_end_has_words(desk: Desk) -> None:
-    known = desk.start().lua("""
+    words_table = desk.start().lua("""
     local words = require("oh.words")
     return { vim.tbl_keys(words.STOPS), vim.tbl_keys(words.PAUSES) }
     """)
     # The first two end a turn well; the others are told by the turn's status.
-    told = {"endTurn", "finished", "cancelled", "error"}
-    assert set(get_args(StopReason)) - told == set(known[0])
-    assert set(get_args(PauseReason)) == set(known[1])
+    reasons = {"endTurn", "finished", "cancelled", "error"}
+    assert set(get_args(StopReason)) - reasons == set(words_table[0])
+    assert set(get_args(PauseReason)) == set(words_table[1])
 
 
 _CLOSED = "vim.fn.foldclosed(vim.fn.search(..., 'nw'))"
@@ -107,8 +107,8 @@ def test_a_turn_has_one_plan_and_its_work_folds_into_one_line_when_it_is_done(de
     assert editor.chat().count("Task 0") == 1
     editor.wait(_CLOSED + " > 0", "^I look")
     screen = [line.partition("│")[2] for line in editor.screen().splitlines()]
-    [folded] = [line for line in screen if line.startswith("▸ Worked ")]
-    assert folded.endswith(" s · 5 steps")
+    [folded_line] = [line for line in screen if line.startswith("▸ Worked ")]
+    assert folded_line.endswith(" s · 5 steps")
     assert "I look." not in screen
     assert "All done." in screen
 
@@ -135,8 +135,8 @@ def test_what_is_drawn_while_the_user_writes_is_folded_afterwards(desk: Desk) ->
     editor.wait_for_chat("Done.")
     window = "require('oh.windows').window_of('oh-chat')"
     chat = f"vim.api.nvim_win_call({window}, function() return %s end)"
-    closed = chat % "vim.fn.foldclosed(vim.fn.search('^15$', 'nw'))"
-    assert editor.lua("return " + closed) == -1
+    fold_lua = chat % "vim.fn.foldclosed(vim.fn.search('^15$', 'nw'))"
+    assert editor.lua("return " + fold_lua) == -1
     editor.type("<Esc>")
-    editor.wait(closed + " > 0")
+    editor.wait(fold_lua + " > 0")
     assert editor.lua("return " + chat % "vim.fn.line('.') == vim.fn.line('$')")

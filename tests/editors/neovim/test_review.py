@@ -28,8 +28,8 @@ def _patch(*numbers: int, more: tuple[str, ...] = ()) -> Step:
     return call("apply_patch", input="\n".join(lines))
 
 
-def _lines(**changed: str) -> list[str]:
-    return [changed.get(f"l{n}", line) for n, line in enumerate(LINES)]
+def _lines(**new_text: str) -> list[str]:
+    return [new_text.get(f"l{n}", line) for n, line in enumerate(LINES)]
 
 
 def _after_a_turn(desk: Desk, *steps: Step) -> tuple[Neovim, Any]:
@@ -105,11 +105,13 @@ def test_hunks_and_files_are_kept_or_taken_back_around_the_users_own_changes(des
     )
     editor.command("tabonly")
     editor.type("q")
-    fixed = editor.lua("return { vim.bo.filetype, vim.wo.winfixbuf, vim.wo.winfixheight }")
-    assert fixed == ["text", False, False], "the last window is the user's"
+    window_options = editor.lua("return { vim.bo.filetype, vim.wo.winfixbuf, vim.wo.winfixheight }")
+    assert window_options == ["text", False, False], "the last window is the user's"
     assert (buffer[2], buffer[7]) == ("agent 2", "typed by the user")
-    left = "#vim.tbl_filter(function(b) return vim.bo[b].filetype == 'oh-review' end, ...) == 0"
-    assert editor.lua(f"return {left}", editor.lua("return vim.api.nvim_list_bufs()"))
+    windows_lua = (
+        "#vim.tbl_filter(function(b) return vim.bo[b].filetype == 'oh-review' end, ...) == 0"
+    )
+    assert editor.lua(f"return {windows_lua}", editor.lua("return vim.api.nvim_list_bufs()"))
 
 
 def test_an_edit_is_seen_side_by_side_before_it_is_written(desk: Desk) -> None:
@@ -298,8 +300,8 @@ def _wait_for_marks(editor: Neovim, buffer: Any, *marks: list[Any]) -> None:
 def test_what_the_agent_changed_is_seen_kept_and_undone_in_the_file_itself(desk: Desk) -> None:
     editor, buffer = _after_a_turn(desk, _edit(2, 12, 22))
     editor.lua(_PLUGS)
-    changed = [[n, n + 1, "OhInlineChange", [f"line {n}"], ""] for n in (2, 12, 22)]
-    _wait_for_marks(editor, buffer, *changed)
+    marks = [[n, n + 1, "OhInlineChange", [f"line {n}"], ""] for n in (2, 12, 22)]
+    _wait_for_marks(editor, buffer, *marks)
     assert buffer[:] == _lines(l2="agent 2", l12="agent 12", l22="agent 22"), "and nothing else"
     assert editor.lua("return require('oh').status()") == "oh: idle, +3 -3 to review"
     assert editor.lua("return vim.b[...].oh_changes", buffer.number) == {
@@ -316,11 +318,11 @@ def test_what_the_agent_changed_is_seen_kept_and_undone_in_the_file_itself(desk:
     editor.type("gg]h]h")
     assert editor.nvim.current.line == "agent 12"
     editor.type("gu")
-    moved = [[2, 3, *changed[0][2:]], [23, 24, *changed[2][2:]]]
-    _wait_for_marks(editor, buffer, *moved)
+    moved_marks = [[2, 3, *marks[0][2:]], [23, 24, *marks[2][2:]]]
+    _wait_for_marks(editor, buffer, *moved_marks)
     assert (buffer[5], buffer[13], buffer[23]) == ("typed by the user", "line 12", "agent 22")
     editor.type("]hgk")
-    _wait_for_marks(editor, buffer, moved[0])
+    _wait_for_marks(editor, buffer, moved_marks[0])
     editor.type("gu")
     assert "no change of the agent under the cursor" in editor.messages()
     editor.type("[hgk")

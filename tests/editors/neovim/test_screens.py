@@ -13,17 +13,17 @@ TASKS = [{"text": "Fix the sign", "status": "in_progress"}, {"text": "Run the te
 
 
 def _compare(editor: Neovim, name: str) -> None:
-    kept = ROOT / f"docs/img/neovim-{name}.txt"
+    picture = ROOT / f"docs/img/neovim-{name}.txt"
     screen = re.sub(r"Worked \d+ s", "Worked 5 s", editor.screen().rstrip() + "\n")
     if os.environ.get("OH_TEST_UPDATE") == "1":
-        kept.write_text(screen, "utf-8")
-    assert screen == kept.read_text("utf-8")
+        picture.write_text(screen, "utf-8")
+    assert screen == picture.read_text("utf-8")
 
 
 def test_the_page_shows_the_kept_screen() -> None:
-    kept = (ROOT / "docs/img/neovim-approval.txt").read_text("utf-8")
+    picture_text = (ROOT / "docs/img/neovim-approval.txt").read_text("utf-8")
     page = (ROOT / "docs/neovim.md").read_text("utf-8")
-    assert f"<!-- screen: neovim-approval -->\n```\n{kept}```\n<!-- end: screen -->" in page
+    assert f"<!-- screen: neovim-approval -->\n```\n{picture_text}```\n<!-- end: screen -->" in page
 
 
 def test_the_screens_are_those_of_the_documentation(desk: Desk) -> None:

@@ -43,18 +43,20 @@ class Terminal:
         """Wait until the screen shows this text; return the screen."""
         return self.wait_until(lambda screen: text in screen, text)
 
-    def wait_until(self, holds: Callable[[str], bool], meaning: str) -> str:
+    def wait_until(self, condition: Callable[[str], bool], meaning: str) -> str:
         deadline = time.monotonic() + _DEADLINE_S
         screen = ""
         while time.monotonic() < deadline:
             screen = self._run("capture-pane", "-p")
-            if holds(screen):
+            if condition(screen):
                 return screen
         raise AssertionError(f"never came: {meaning}\n{screen}")
 
     def _run(self, *arguments: str) -> str:
-        done = subprocess.run([*self._tmux, *arguments], check=True, capture_output=True, text=True)
-        return done.stdout
+        outcome = subprocess.run(
+            [*self._tmux, *arguments], check=True, capture_output=True, text=True
+        )
+        return outcome.stdout
 
 
 def separators(screen: str) -> set[int]:

@@ -57,8 +57,8 @@ def test_the_chat_survives_whatever_happens_to_its_windows(desk: Desk) -> None:
     editor.command("Oh new")
     editor.command("Oh six")
     editor.wait_for_chat("Answer 6.")
-    shown = "vim.api.nvim_win_get_buf(require('oh.windows').window_of('oh-chat'))"
-    assert editor.lua(f"return vim.fn.bufname({shown})") == "oh://chat", "it does not count up"
+    buffer_lua = "vim.api.nvim_win_get_buf(require('oh.windows').window_of('oh-chat'))"
+    assert editor.lua(f"return vim.fn.bufname({buffer_lua})") == "oh://chat", "it does not count up"
 
 
 def test_what_a_session_says_of_our_windows_is_dropped(desk: Desk) -> None:
@@ -144,20 +144,20 @@ def test_the_input_keeps_its_height_when_another_window_closes(desk: Desk) -> No
         editor.command("close")
         editor.wait(set_height, *before)
     editor.lua("vim.api.nvim_win_set_height(require('oh.windows').window_of('oh-input'), 9)")
-    chosen = editor.lua(heights)
+    heights_shown = editor.lua(heights)
     editor.command("botright 3split | close")
-    editor.wait(set_height, *chosen)
+    editor.wait(set_height, *heights_shown)
 
     # In a column of its own, the input is as high as the other windows, and Neovim's command line
     # keeps its height.
     editor.focus("oh-input")
     editor.command("wincmd L")
-    alone = editor.lua(heights)
+    single_height = editor.lua(heights)
     editor.command("botright copen | cclose")
     # What the plugin does after the window has closed is done before this.
     editor.lua("vim.schedule(function() _G.is_done = true end)")
     editor.wait("_G.is_done")
-    assert (editor.lua(heights), editor.nvim.options["cmdheight"]) == (alone, 1)
+    assert (editor.lua(heights), editor.nvim.options["cmdheight"]) == (single_height, 1)
 
 
 def test_a_layout_plugin_puts_the_windows_where_it_likes(desk: Desk) -> None:

@@ -30,11 +30,11 @@ def _word_at(text: str, position: lsp.Position) -> str:
 
 def _publish(uri: str) -> None:
     text = server.workspace.get_text_document(uri).source
-    found = [
+    diagnostics = [
         lsp.Diagnostic(_range(text, match), f"{match[0]!r} is not defined", source="toy")
         for match in re.finditer(r"\boops\b", text)
     ]
-    server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found))
+    server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, diagnostics))
 
 
 @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)

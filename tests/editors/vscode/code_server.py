@@ -131,11 +131,11 @@ class Server:
         )
         assert self.process.stdout
         for line in self.process.stdout:
-            if found := re.search(r"HTTP server listening on http://(127\.0\.0\.1:\d+)", line):
+            if match := re.search(r"HTTP server listening on http://(127\.0\.0\.1:\d+)", line):
                 # The server goes on writing, and would block if nobody read its output.
                 self._reader = threading.Thread(target=self.process.stdout.read, daemon=True)
                 self._reader.start()
-                return found[1]
+                return match[1]
         raise AssertionError("code-server ended before it listened")
 
     def write_settings(self, settings: dict[str, object]) -> None:
@@ -145,12 +145,12 @@ class Server:
             (self.home / scope).mkdir(parents=True, exist_ok=True)
             (self.home / scope / "settings.json").write_text(json.dumps(SETTINGS | settings))
 
-    async def change_settings(self, settings: Mapping[str, object], seen: Locator) -> None:
+    async def change_settings(self, settings: Mapping[str, object], locator: Locator) -> None:
         """Lay settings over those of the server until they are seen: VS Code may miss a change."""
         for _ in range(N_CHANGES):
             self.write_settings({**self.settings, **settings})
             with contextlib.suppress(WaitedTooLongError):
-                await seen.wait_for(state="attached", timeout=WAIT_MS / N_CHANGES)
+                await locator.wait_for(state="attached", timeout=WAIT_MS / N_CHANGES)
                 return
         raise AssertionError(f"VS Code did not hear of {settings}")
 
@@ -161,8 +161,8 @@ class Server:
             with contextlib.suppress(psutil.Error):
                 if is_daemon(argv(each)):
                     parents[each] = each.ppid()
-                elif forked := forked_daemons.daemon_of(each):
-                    parents[forked] = forked.ppid()
+                elif daemon := forked_daemons.daemon_of(each):
+                    parents[daemon] = daemon.ppid()
         pids = {each.pid for each in parents}
         # A child of a daemon has the daemon's own name until it becomes the other program.
         daemons = [each for each, parent in parents.items() if parent not in pids]
@@ -202,5 +202,7 @@ def code_server(home: Path, extensions: Path, *options: str) -> list[str]:
 
 def host_environment(home: Path) -> dict[str, str]:
     """Return an environment without an extension gallery, so that nothing is looked up."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("VSCODE_", "NODE_OPTIONS"))}
-    return kept | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "EXTENSIONS_GALLERY": "{}"}
+    variables = {
+        k: v for k, v in os.environ.items() if not k.startswith(("VSCODE_", "NODE_OPTIONS"))
+    }
+    return variables | {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "EXTENSIONS_GALLERY": "{}"}

@@ -79,8 +79,8 @@ class CommonWindow:
                 COMMAND: forked_daemons.command(),
                 "oh.notify": "system",
             }
-            opened = opened_window(server, make_project(folder), llm)
-            self.vscode = await self.stack.enter_async_context(opened)
+            window = opened_window(server, make_project(folder), llm)
+            self.vscode = await self.stack.enter_async_context(window)
             await self.vscode.open()
             self.width = await self.vscode.width()
         return self.vscode
@@ -157,12 +157,12 @@ def install_python(server: Server) -> None:
     # VS Code goes by what a person's shell says.
     path = f'export PATH="{notifier.parent}:$PATH:{Path(sys.executable).parent}"\n'
     (server.home / ".profile").write_text(path)
-    chosen = server.home / PYTHON_CHOSEN
-    chosen.touch()
+    interpreter_file = server.home / PYTHON_CHOSEN
+    interpreter_file.touch()
     package = server.home.with_name("python.vsix")
     with zipfile.ZipFile(package, "w") as file:
         file.writestr("extension/package.json", json.dumps(PYTHON_EXTENSION))
-        file.writestr("extension/extension.js", PYTHON_API % json.dumps(str(chosen)))
+        file.writestr("extension/extension.js", PYTHON_API % json.dumps(str(interpreter_file)))
     extensions = server.home.with_name("extensions")
     shutil.copytree(server.extensions, extensions)
     server.extensions = extensions
@@ -220,17 +220,17 @@ async def clear(vscode: VSCode) -> None:
 async def clear_workbench(vscode: VSCode) -> None:
     """Close all editors, terminals and notifications, whatever VS Code itself has shown."""
     await expect(vscode.page.locator(".quick-input-widget")).to_be_hidden()
-    left = vscode.page.locator(".tab, .xterm, .notification-toast")
-    if await left.count() == 0:
+    leftovers = vscode.page.locator(".tab, .xterm, .notification-toast")
+    if await leftovers.count() == 0:
         return
     await vscode.page.keyboard.press(CLEAR_KEY)
     await vscode.page.locator(".tab", has_text="keybindings.json").wait_for()
     for _ in range(N_CLEARINGS):
         await vscode.page.keyboard.press(CLEARED_KEY)
         with contextlib.suppress(AssertionError):
-            await expect(left).to_have_count(0, timeout=WAIT_MS / N_CLEARINGS)
+            await expect(leftovers).to_have_count(0, timeout=WAIT_MS / N_CLEARINGS)
             return
-    raise AssertionError(f"still there: {await left.all_text_contents()}")
+    raise AssertionError(f"still there: {await leftovers.all_text_contents()}")
 
 
 async def stop_turn(vscode: VSCode) -> None:
@@ -249,26 +249,26 @@ async def delete_conversations(vscode: VSCode) -> None:
     await vscode.page.get_by_role("button", name="Show Conversations").click()
     # The rows may be out of date until the list has answered twice.
     search = vscode.panel.get_by_label("Search conversations")
-    found = vscode.panel.locator(".conversations")
+    conversation_list = vscode.panel.locator(".conversations")
     await search.fill(NAME_OF_NONE)
-    await expect(found).to_have_text("Nothing found.")
+    await expect(conversation_list).to_have_text("Nothing found.")
     await search.fill("")
-    await expect(found).not_to_have_text("Nothing found.")
+    await expect(conversation_list).not_to_have_text("Nothing found.")
     rows = vscode.panel.locator(".conversation")
-    for left in reversed(range(await rows.count())):
-        await delete_first(vscode, rows, left)
-    await expect(found).to_have_text("No conversations yet.")
+    for position in reversed(range(await rows.count())):
+        await delete_first(vscode, rows, position)
+    await expect(conversation_list).to_have_text("No conversations yet.")
     idle = vscode.page.get_by_role("button", name="Open the agent panel.")
     await expect(idle).to_be_visible()
 
 
-async def delete_first(vscode: VSCode, rows: Locator, left: int) -> None:
+async def delete_first(vscode: VSCode, rows: Locator, n_left: int) -> None:
     """Delete the first of the rows, also if the daemon from before a reload still holds it."""
     for _ in range(N_CLEARINGS):
         await rows.first.locator(".row").press("Delete")
         await vscode.panel.get_by_role("button", name="Delete", exact=True).press("Enter")
         with contextlib.suppress(AssertionError):
-            await expect(rows).to_have_count(left, timeout=WAIT_MS / N_CLEARINGS)
+            await expect(rows).to_have_count(n_left, timeout=WAIT_MS / N_CLEARINGS)
             return
     raise AssertionError(f"still there: {await rows.all_text_contents()}")
 
@@ -276,13 +276,13 @@ async def delete_first(vscode: VSCode, rows: Locator, left: int) -> None:
 async def clear_draft(vscode: VSCode) -> None:
     await vscode.start_anew()
     for option, value in FIRST_OPTIONS.items():
-        chosen = vscode.panel.locator(f'[data-option="{option}"]')
-        if await chosen.get_attribute("data-value") != value:
+        option_button = vscode.panel.locator(f'[data-option="{option}"]')
+        if await option_button.get_attribute("data-value") != value:
             await vscode.choose(option, value)
-    attached = vscode.panel.locator(".attached").get_by_role("button", name="Remove", exact=True)
-    for left in reversed(range(await attached.count())):
-        await attached.first.click()
-        await expect(attached).to_have_count(left)
+    attachments = vscode.panel.locator(".attached").get_by_role("button", name="Remove", exact=True)
+    for position in reversed(range(await attachments.count())):
+        await attachments.first.click()
+        await expect(attachments).to_have_count(position)
     await vscode.input.fill("")
 
 

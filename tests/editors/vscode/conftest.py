@@ -67,14 +67,14 @@ async def vscode(
     """Yield the common window, or one of the test's own, which is not open yet."""
     if request.node.get_closest_marker("one_window"):
         n_failed = request.session.testsfailed
-        lent = await common.lend()
-        yield lent
-        await keep_last_sight(lent, tmp_path.name)
+        lease = await common.lend()
+        yield lease
+        await keep_last_sight(lease, tmp_path.name)
         await common.take_back(has_passed=request.session.testsfailed == n_failed)
         return
     server, project, llm = map(request.getfixturevalue, ("server", "project", "llm"))
-    async with opened_window(server, project, llm) as opened:
-        yield opened
+    async with opened_window(server, project, llm) as window:
+        yield window
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -84,5 +84,5 @@ async def vscode_without_model(
     home = str(server.home / "oh")
     addresses = dict.fromkeys(("OPENAI_BASE_URL", "OLLAMA_API_BASE"), llm.url)
     server.environment = {"OH_DAEMON_HOME": home, **addresses}
-    async with opened_window(server, project, llm) as opened:
-        yield opened
+    async with opened_window(server, project, llm) as window:
+        yield window

@@ -40,17 +40,17 @@ async def look(vscode: VSCode, state: str, themes: tuple[str, ...] = ("dark", "l
 
     If pictures are asked for, take them in all themes, and check all rules in each.
     """
-    found: list[str] = []
+    complaints_found: list[str] = []
     for theme in THEMES if PICTURES else themes:
         kind = THEME_KINDS.get(theme, f"vscode-{theme}")
-        seen = vscode.panel.locator(f'body[data-vscode-theme-kind="{kind}"]')
-        await vscode.server.change_settings({"workbench.colorTheme": THEMES[theme]}, seen)
+        themed_body = vscode.panel.locator(f'body[data-vscode-theme-kind="{kind}"]')
+        await vscode.server.change_settings({"workbench.colorTheme": THEMES[theme]}, themed_body)
         rules = () if PICTURES or theme == themes[0] else RULES_OF_COLOR
-        found += [f"{state} {theme}: {each}" for each in await violations(vscode, rules)]
+        complaints_found += [f"{state} {theme}: {each}" for each in await violations(vscode, rules)]
         assert await overflow(vscode) == 0
         if PICTURES:
             await vscode.page.screenshot(path=Path(PICTURES) / f"vscode-{state}-{theme}.png")
-    assert found == [], "\n".join(found)
+    assert complaints_found == [], "\n".join(complaints_found)
 
 
 async def violations(vscode: VSCode, rules: Sequence[str] = ()) -> list[str]:

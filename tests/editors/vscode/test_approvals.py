@@ -179,8 +179,8 @@ async def test_several_edits_are_allowed_together_but_none_of_high_risk(vscode: 
     await note.press("Enter")
     await vscode.expect_answers("Written.")
     assert "not there" in str(vscode.llm.requests[-1].body["messages"][-4:])
-    made = {path for path in paths if (vscode.project / path).exists()}
-    assert made == {"one.txt", "src/two.txt", "three.txt"}
+    created_paths = {path for path in paths if (vscode.project / path).exists()}
+    assert created_paths == {"one.txt", "src/two.txt", "three.txt"}
 
 
 async def test_a_diff_that_is_cut_is_not_opened_by_half(vscode: VSCode) -> None:
@@ -217,16 +217,16 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await expect(vscode.approval.locator('[data-option="allow-conversation"]')).to_be_hidden()
 
     await vscode.approval.get_by_role("button", name="Open diff").click()
-    proposed = vscode.page.locator(
+    proposed_editor = vscode.page.locator(
         ".monaco-diff-editor .editor.modified .lines-content > .view-lines"
     )
-    await expect(proposed).to_contain_text("agent\u00a03")
-    await expect(proposed).not_to_contain_text("agent\u00a029")
+    await expect(proposed_editor).to_contain_text("agent\u00a03")
+    await expect(proposed_editor).not_to_contain_text("agent\u00a029")
     await change(vscode, "Leave out change 1 of 3").press("Enter")
     await expect(allow).to_have_text("Allow 1 of 3 changes Ctrl+Alt+↵")
-    await expect(proposed).not_to_contain_text("agent\u00a03")
+    await expect(proposed_editor).not_to_contain_text("agent\u00a03")
     await change(vscode, "Take change 3 of 3").press("Enter")
-    await expect(proposed).to_contain_text("agent\u00a029")
+    await expect(proposed_editor).to_contain_text("agent\u00a029")
 
     approval_id = await vscode.approval.get_attribute("data-id")
     await vscode.expect_kept(f'"{approval_id}":{{"leftOut":[0]}}')
@@ -235,7 +235,7 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     # The choice also applies to an answer in the diff, while the panel is out of sight.
     await expect(allow).to_be_enabled()
     await vscode.approval.get_by_role("button", name="Open diff").click()
-    await expect(proposed).to_contain_text("agent\u00a029")
+    await expect(proposed_editor).to_contain_text("agent\u00a029")
     await vscode.page.keyboard.press("Control+b")
     await expect(vscode.approval).to_have_count(0)
     await vscode.page.get_by_role("button", name="Allow Once").click()
@@ -244,8 +244,8 @@ async def test_single_changes_are_left_out_of_an_edit_before_it_is_written(vscod
     await vscode.show_agent()
     await vscode.panel.get_by_role("button", name="Resume").click()
     await expect(vscode.panel.locator(".agent")).to_have_text("As you wish.")
-    changed = LINES.replace("line 11\n", "agent 11\n").replace("line 29\n", "agent 29\n")
-    assert lines.read_text() == changed
+    new_text = LINES.replace("line 11\n", "agent 11\n").replace("line 29\n", "agent 29\n")
+    assert lines.read_text() == new_text
     assert "-line 3\\n+agent 3" in left_out(vscode)
     assert allowed_lines(vscode) == [10, 28]
 
@@ -293,8 +293,8 @@ def change(vscode: VSCode, name: str) -> Locator:
 
 def left_out(vscode: VSCode) -> str:
     """Return what the model was told about changes that were left out."""
-    told = str(vscode.llm.requests[-1].body["messages"][-1])
-    return told.partition("The user left this out of your edit")[2]
+    last_message = str(vscode.llm.requests[-1].body["messages"][-1])
+    return last_message.partition("The user left this out of your edit")[2]
 
 
 def allowed_lines(vscode: VSCode) -> list[int]:

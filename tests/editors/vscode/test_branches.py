@@ -27,20 +27,20 @@ async def test_a_late_answer_to_a_side_question_is_not_taken_for_that_to_the_nex
     await vscode.open()
     await vscode.say("first")
     await vscode.expect_answers("One.")
-    aside = vscode.panel.get_by_role("region", name="Side question")
+    side_question = vscode.panel.get_by_role("region", name="Side question")
     for n in range(len(gates)):
         await vscode.page.get_by_role("tab", name="Explorer").first.click()
         await expect(vscode.input).to_be_hidden()
         await vscode.show_agent()
         await vscode.expect_answers("One.")
         await vscode.say(f"/ask why {n}?")
-        await expect(aside).to_contain_text(f"why {n}?")
+        await expect(side_question).to_contain_text(f"why {n}?")
         await asyncio.to_thread(vscode.llm.wait_for_requests, n + 2)
     await vscode.frame().evaluate(NOTE_ANSWER)
     gates[0].set()
     await vscode.frame().evaluate("() => window.answered")
     gates[1].set()
-    await expect(aside).to_contain_text("Right.")
+    await expect(side_question).to_contain_text("Right.")
 
 
 async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_files(
@@ -53,9 +53,9 @@ async def test_a_conversation_forks_before_a_message_and_goes_back_with_its_file
     await vscode.expect_answers("One.")
     # A side question is answered, and leaves nothing behind.
     await vscode.say("/ask why one?")
-    aside = vscode.panel.get_by_role("region", name="Side question")
-    await expect(aside).to_contain_text("Because.")
-    await aside.get_by_role("button", name="Close").click()
+    side_question = vscode.panel.get_by_role("region", name="Side question")
+    await expect(side_question).to_contain_text("Because.")
+    await side_question.get_by_role("button", name="Close").click()
     await vscode.say("second")
     await vscode.expect_answers("One.", "Two.")
     assert "why one?" not in str(vscode.llm.requests[-1].body["messages"])

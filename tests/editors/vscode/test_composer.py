@@ -67,13 +67,13 @@ async def attach_problems_images_and_commands(vscode: VSCode) -> None:
     await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("Fixed.")
     await expect(vscode.panel.locator(".user code")).to_have_text("/fix")
-    sent = str(vscode.llm.requests[0].body["messages"])
-    assert "Find the cause" in sent
-    assert "Value expected" in sent
-    assert "In whole cents." in sent
+    messages_text = str(vscode.llm.requests[0].body["messages"])
+    assert "Find the cause" in messages_text
+    assert "Value expected" in messages_text
+    assert "In whole cents." in messages_text
     await expect(vscode.panel.locator(".divider")).to_have_text("Used the skill money")
-    assert sent.count("data:image/png;base64," + PIXEL) == 1
-    assert sent.count("data:image/png;base64,") == 2
+    assert messages_text.count("data:image/png;base64," + PIXEL) == 1
+    assert messages_text.count("data:image/png;base64,") == 2
     await expect_pictures(vscode)
 
 
@@ -122,8 +122,8 @@ async def answer_by_a_choice(vscode: VSCode) -> None:
 
 async def expect_pictures(vscode: VSCode) -> None:
     for n in range(2):
-        shown = vscode.panel.locator(".user img").nth(n)
-        await expect(shown).to_have_js_property("naturalWidth", 1)
+        picture = vscode.panel.locator(".user img").nth(n)
+        await expect(picture).to_have_js_property("naturalWidth", 1)
 
 
 async def test_how_much_a_model_thinks_is_chosen_before_the_conversation(vscode: VSCode) -> None:
@@ -173,15 +173,15 @@ async def test_a_waiting_message_is_changed_removed_or_sent_now(vscode: VSCode) 
     await expect(vscode.panel.locator(".agent")).to_contain_text("Working")
     for text in ("two", "three"):
         await vscode.say(text, key="Alt+Enter")
-    queued = vscode.panel.locator(".queued")
-    await expect(queued).to_have_text(["two", "three"])
+    queue_rows = vscode.panel.locator(".queued")
+    await expect(queue_rows).to_have_text(["two", "three"])
     await vscode.panel.get_by_role("button", name="Edit: three").click()
     await vscode.panel.get_by_label("Queued message", exact=True).fill("three and a half")
     await vscode.panel.get_by_label("Queued message", exact=True).press("Enter")
-    await expect(queued).to_have_text(["two", "three and a half"])
+    await expect(queue_rows).to_have_text(["two", "three and a half"])
     await expect(vscode.input).to_be_focused()
     await vscode.panel.get_by_role("button", name="Remove: two").click()
-    await expect(queued).to_have_text(["three and a half"])
+    await expect(queue_rows).to_have_text(["three and a half"])
     await vscode.panel.get_by_role("button", name="Send now: three and a half").click()
     await expect(vscode.panel.locator(".when")).to_have_text("Soon")
     gate.set()

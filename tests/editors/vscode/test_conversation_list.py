@@ -19,8 +19,8 @@ CHOOSE_AND_SAY = """([title, text]) => {
 async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
     vscode: VSCode,
 ) -> None:
-    made = [call("edit", command="create", path=path, text="x\n") for path in ("a", "b")]
-    vscode.script(calls(*made), say("One."), say("Two."))
+    create_calls = [call("edit", command="create", path=path, text="x\n") for path in ("a", "b")]
+    vscode.script(calls(*create_calls), say("One."), say("Two."))
     await vscode.open()
     await vscode.choose("mode", "autoEdit")
     await vscode.hold(("first", "One."), ("second", "Two."))
@@ -50,12 +50,12 @@ async def test_a_conversation_is_renamed_archived_and_deleted_with_the_keyboard(
 
     await vscode.panel.get_by_role("button", name="Archive: the second").press("Enter")
     await expect(titles).to_have_text(["first"])
-    archived = vscode.panel.get_by_role("button", name="Archived", exact=True)
-    await archived.press("Enter")
+    archived_button = vscode.panel.get_by_role("button", name="Archived", exact=True)
+    await archived_button.press("Enter")
     await expect(titles).to_have_text(["the second"])
     await vscode.panel.get_by_role("button", name="Unarchive: the second").press("Enter")
     await expect(titles).to_have_count(0)
-    await archived.press("Enter")
+    await archived_button.press("Enter")
     await expect(titles).to_have_text(["the second", "first"])
 
     await vscode.panel.locator(".row").first.focus()

@@ -34,9 +34,9 @@ async def test_an_older_conversation_is_found_and_comes_back_with_its_history(
     await vscode.input.press("Enter")
     await vscode.expect_answers("First answer.", "Third answer.")
     await expect(vscode.panel.locator(".usage")).to_contain_text("330 tokens")
-    sent = str(vscode.llm.requests[-1].body["messages"])
-    assert "First answer." in sent
-    assert "Second answer." in sent
+    messages_text = str(vscode.llm.requests[-1].body["messages"])
+    assert "First answer." in messages_text
+    assert "Second answer." in messages_text
 
     # Both open beside the panel: the conversation that was mentioned, and the output as a whole.
     await vscode.panel.locator(".user .chip").click()

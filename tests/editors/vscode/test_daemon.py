@@ -105,15 +105,15 @@ async def test_a_daemon_that_is_there_already_is_found_without_a_setting(vscode:
     impostor.write_text("raise SystemExit('I am the project.')\n")
     module, script = ["-P", "-m", "oh_daemon"], [str(Path(sys.executable).with_name("oh-daemon"))]
     window = {"python.defaultInterpreterPath": sys.executable}
-    for chosen, settings, found in (
+    for interpreter, settings, actual_module in (
         (sys.executable, {}, module),
         ("", window, module),
         ("", {}, script),
     ):
         await be_without_daemon(vscode)
-        (vscode.server.home / PYTHON_CHOSEN).write_text(chosen)
+        (vscode.server.home / PYTHON_CHOSEN).write_text(interpreter)
         await vscode.server.change_settings({COMMAND: [], **settings}, welcome(vscode))
-        assert argv(vscode.server.daemon())[1:] == [*found, "--stdio"]
+        assert argv(vscode.server.daemon())[1:] == [*actual_module, "--stdio"]
     impostor.unlink()
     await be_without_daemon(vscode)
     await vscode.server.change_settings({}, welcome(vscode))

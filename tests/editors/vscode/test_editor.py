@@ -46,15 +46,15 @@ async def test_the_agent_asks_the_language_extensions_of_the_window(vscode: VSCo
     await expect(vscode.page.locator(".squiggly-error").first).to_be_attached()
     await vscode.say("what is wrong here?")
     await expect(vscode.panel.locator(".agent")).to_have_text("Understood.")
-    said = [m["content"] for m in vscode.llm.requests[-1].body["messages"] if m["role"] == "tool"]
-    problem, definition, references, hover, outline, found = said
+    texts = [m["content"] for m in vscode.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    problem, definition, references, hover, outline, search_result = texts
     assert re.search(r"app\.ts:6:5 error .*not assignable.* \[ts 2345\]", problem)
     assert "app.ts:2: export function add" in definition
     assert "app.ts:2: export function add" in references
     assert 'app.ts:6: add("one", 2);' in references
     assert "Adds two numbers." in hover
     assert re.search("function add", outline)
-    assert "app.ts:2" in found
+    assert "app.ts:2" in search_result
 
 
 async def test_after_an_edit_the_agent_is_told_what_it_broke(vscode: VSCode) -> None:
@@ -68,10 +68,10 @@ async def test_after_an_edit_the_agent_is_told_what_it_broke(vscode: VSCode) -> 
     await vscode.choose("mode", "full")
     await vscode.say("call it sum")
     await vscode.expect_answers("I see.")
-    told = vscode.llm.requests[-1].body["messages"][-1]["content"]
-    assert "new problems since this edit:\napp.ts:6:1 error Cannot find name 'add'" in told
+    content = vscode.llm.requests[-1].body["messages"][-1]["content"]
+    assert "new problems since this edit:\napp.ts:6:1 error Cannot find name 'add'" in content
     # The problem that was there before is not repeated.
-    assert "not assignable" not in told
+    assert "not assignable" not in content
 
 
 async def test_the_agent_renames_by_what_the_language_extension_says(vscode: VSCode) -> None:
@@ -98,18 +98,22 @@ async def test_the_agent_is_told_what_the_user_looks_at(vscode: VSCode) -> None:
     await expect(vscode.page.locator(".statusbar")).to_contain_text("selected")
     await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("One.")
-    told = json.dumps(vscode.llm.requests[0].body["messages"][-1])
-    assert "app.ts lines 2-3" in told
-    assert "export function add" in told
-    assert "errors 1, warnings 0" in told
+    last_message = json.dumps(vscode.llm.requests[0].body["messages"][-1])
+    assert "app.ts lines 2-3" in last_message
+    assert "export function add" in last_message
+    assert "errors 1, warnings 0" in last_message
     daemon = vscode.server.daemon()
     without = vscode.panel.locator(".composer:not(:has(.looking))")
     settings = {"oh.shareEditor": False, "oh.daemon.other": "no other command"}
     await vscode.server.change_settings(settings, without)
     await vscode.say("and this?")
     await vscode.expect_answers("One.", "Two.")
-    told = json.dumps(vscode.llm.requests[1].body["messages"][-1])
-    assert ("and this?" in told, "app.ts" in told, "errors" in told) == (True, False, False)
+    last_message = json.dumps(vscode.llm.requests[1].body["messages"][-1])
+    assert ("and this?" in last_message, "app.ts" in last_message, "errors" in last_message) == (
+        True,
+        False,
+        False,
+    )
     assert vscode.server.daemon() == daemon
     await vscode.server.change_settings({}, vscode.panel.locator(".looking"))
 
@@ -137,15 +141,15 @@ async def test_the_light_bulb_offers_the_agent_and_the_panel_shows_what_it_does(
     await expect(bulb).to_be_hidden()
     await line.filter(has_text="return").click(click_count=3)
     await expect(bulb).to_be_visible()
-    offered = vscode.page.locator(".action-widget", has_text="Explain")
+    action_menu = vscode.page.locator(".action-widget", has_text="Explain")
     for _ in range(N_TRIES):
         # VS Code drops what is asked while the answer for the bulb is on its way.
         await vscode.page.keyboard.press("Control+.")
         with contextlib.suppress(AssertionError):
-            await expect(offered).to_be_visible(timeout=WAIT_MS / N_TRIES)
+            await expect(action_menu).to_be_visible(timeout=WAIT_MS / N_TRIES)
             break
-    await expect(offered).to_contain_text("Write a test")
-    await offered.get_by_text("Explain", exact=True).hover()
+    await expect(action_menu).to_contain_text("Write a test")
+    await action_menu.get_by_text("Explain", exact=True).hover()
     await vscode.page.keyboard.press("Enter")
     await vscode.expect_answers("I will mend it.", "It adds.")
     assert "return a + b" in json.dumps(vscode.llm.requests[1].body["messages"][-1])
@@ -174,8 +178,8 @@ async def test_the_changes_of_the_agent_are_shown_and_settled_in_the_editors_own
     await vscode.expect_answers("Fixed.", "Again.")
     await vscode.fold.last.click()
     await vscode.panel.get_by_role("button", name="Open diff").last.click()
-    keep = vscode.page.get_by_role("button", name="Keep the Agent's Changes of This File")
-    await expect(keep).to_be_visible()
+    keep_button = vscode.page.get_by_role("button", name="Keep the Agent's Changes of This File")
+    await expect(keep_button).to_be_visible()
     await vscode.page.keyboard.press("Control+Alt+Enter")
     await expect(tabs).to_have_count(0)
     await expect(vscode.panel.locator(".file").last).to_have_attribute("data-state", "accepted")
@@ -229,11 +233,11 @@ async def test_files_selections_and_terminal_text_are_added_from_context_menus(
     vscode.script(say("Read."))
     await vscode.say("look")
     await expect(vscode.panel.locator(".agent")).to_have_text("Read.")
-    sent = json.dumps(vscode.llm.requests[0].body["messages"])
-    assert "return a - b" in sent
-    assert "echo out" in sent
-    assert sent.count("terminal:/") == 2
-    assert "b.txt" in sent
+    messages_text = json.dumps(vscode.llm.requests[0].body["messages"])
+    assert "return a - b" in messages_text
+    assert "echo out" in messages_text
+    assert messages_text.count("terminal:/") == 2
+    assert "b.txt" in messages_text
 
 
 async def test_the_status_bar_tells_what_was_used_and_a_link_opens_a_conversation(
@@ -271,9 +275,9 @@ async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vsco
     await page.get_by_role("button", name="Write the Commit Message").click()
     await expect(page.locator(".scm-input .view-lines")).to_contain_text(shown("Add instead of"))
     [request] = vscode.llm.requests
-    asked = json.dumps(request.body["messages"])
-    assert "- Begin to calculate" in asked
-    assert "+    return a + b" in asked
+    messages_text = json.dumps(request.body["messages"])
+    assert "- Begin to calculate" in messages_text
+    assert "+    return a + b" in messages_text
     assert not request.body.get("tools")
     vscode.server.write_settings(vscode.server.settings)
 
@@ -285,8 +289,8 @@ async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vsco
     await test.hover()
     await test.get_by_role("button", name="Fix with the Agent").click()
     await vscode.expect_answers("It passes now.")
-    said = json.dumps(vscode.llm.requests[-1].body["messages"])
-    assert "test_calc \\u203a test_add" in said
+    actual_messages_text = json.dumps(vscode.llm.requests[-1].body["messages"])
+    assert "test_calc \\u203a test_add" in actual_messages_text
     vscode.script(say("It passes."))
     await vscode.run_command("Test Results: Focus on Test Results View")
     results = page.locator(".part.panel").get_by_role("treeitem")
@@ -296,8 +300,8 @@ async def test_the_agent_writes_the_commit_message_and_mends_a_failing_test(vsco
     await message.hover()
     await message.get_by_role("button", name="Fix with the Agent").click()
     await vscode.expect_answers("It passes.")
-    said = json.dumps(vscode.llm.requests[-1].body["messages"])
-    assert "assert add(2, 2) == 4\\nExpected: 4\\nActual: 0" in said
+    actual_messages_text = json.dumps(vscode.llm.requests[-1].body["messages"])
+    assert "assert add(2, 2) == 4\\nExpected: 4\\nActual: 0" in actual_messages_text
     await vscode.run_command("Python: Fail or Forget")
 
 

@@ -31,8 +31,8 @@ async def test_a_turn_of_a_killed_daemon_is_paused_and_goes_on(vscode: VSCode) -
     await expect(vscode.panel.locator(".agent")).to_have_text("On we go.")
     # Nobody has opened the other one since, but nobody works on it either.
     await vscode.page.get_by_role("button", name="Show Conversations").click()
-    other = vscode.panel.locator(".conversation", has_text="wait for the other")
-    await expect(other.locator(".row-meta")).to_have_text(re.compile("^paused · "))
+    other_row = vscode.panel.locator(".conversation", has_text="wait for the other")
+    await expect(other_row.locator(".row-meta")).to_have_text(re.compile("^paused · "))
     # The next daemon opens the conversation again, but the user stays in the list.
     before = vscode.server.daemons()
     await vscode.run_command("oh: Restart the Daemon")
@@ -42,7 +42,7 @@ async def test_a_turn_of_a_killed_daemon_is_paused_and_goes_on(vscode: VSCode) -
     await expect(vscode.panel.locator(".conversations")).to_have_text("Nothing found.")
     await expect(search).to_be_visible()
     await search.fill("")
-    await other.locator(".row").click()
+    await other_row.locator(".row").click()
     await vscode.expect_status("Paused: the daemon was restarted")
 
 
@@ -81,11 +81,11 @@ async def test_what_a_killed_daemon_was_writing_stands_there_as_cut_off(vscode: 
     wait_until_kept(vscode.project, "Half of it.")
     vscode.server.daemon().kill()
     await vscode.expect_status("Paused: the daemon was restarted")
-    cut = "Half of it.Cut off: the daemon ended while it wrote this answer"
-    await expect(vscode.panel.locator(".agent")).to_have_text(cut)
+    cut_text = "Half of it.Cut off: the daemon ended while it wrote this answer"
+    await expect(vscode.panel.locator(".agent")).to_have_text(cut_text)
     gate.set()
     await vscode.panel.get_by_role("button", name="Resume").click()
-    await vscode.expect_answers(cut, "All of it.")
+    await vscode.expect_answers(cut_text, "All of it.")
 
 
 async def test_a_reload_in_the_middle_of_a_turn_loses_neither_text_nor_draft(

@@ -116,8 +116,8 @@ async def test_what_the_user_wrote_since_is_never_reverted(task: VSCode) -> None
     await expect(row_of_new).to_have_attribute("data-state", "reverted")
     assert not (vscode.project / "made/new.txt").exists()
     await row_of_new.get_by_role("button").click()
-    gone = vscode.panel.locator(".problem p")
-    await expect(gone).to_have_text("made/new.txt does not exist any more.")
+    problem = vscode.panel.locator(".problem p")
+    await expect(problem).to_have_text("made/new.txt does not exist any more.")
 
 
 async def test_changes_are_seen_and_settled_in_the_open_buffer_by_click_and_by_key(
@@ -194,10 +194,10 @@ async def test_an_instruction_for_lines_changes_them_in_place(vscode: VSCode) ->
     await instruct(vscode, "make it add")
     lens = vscode.page.locator(".editor-instance .codelens-decoration")
     await expect(lens).to_have_text(re.compile("The agent edits this.*Stop"))
-    sent = json.dumps(vscode.llm.requests[0].body["messages"][-1])
-    assert "make it add" in sent
-    assert "calc.py" in sent
-    assert "return a - b" in sent
+    last_message = json.dumps(vscode.llm.requests[0].body["messages"][-1])
+    assert "make it add" in last_message
+    assert "calc.py" in last_message
+    assert "return a - b" in last_message
     gate.set()
     # The change is what the user has asked for; a command is not.
     await vscode.expect_editor("a + b")

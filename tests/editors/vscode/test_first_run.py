@@ -62,8 +62,8 @@ async def give_a_key(vscode: VSCode) -> None:
     await expect(message).to_contain_text("Incorrect API key provided")
     await secret.fill(KEY)
     await secret.press("Enter")
-    said = vscode.page.get_by_text("OpenAI answers: the key works.")
-    await expect(said.first).to_be_visible()
+    success_text = vscode.page.get_by_text("OpenAI answers: the key works.")
+    await expect(success_text.first).to_be_visible()
     await expect(vscode.model).to_have_attribute("data-value", "openai/gpt-6.1-sol")
 
 
@@ -147,9 +147,9 @@ async def test_from_the_first_start_to_a_landed_change_no_mouse_is_needed(
 async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_ticks_off_its_steps(
     vscode: VSCode,
 ) -> None:
-    other = vscode.project.parent / "docs"
-    other.mkdir()
-    (other / "RULES.md").write_text("Be brief.\n")
+    other_folder = vscode.project.parent / "docs"
+    other_folder.mkdir()
+    (other_folder / "RULES.md").write_text("Be brief.\n")
     workspace = vscode.project.parent / "both.code-workspace"
     settings = {"ohDaemon.instructions": "Speak softly."}
     folders = [{"path": "shop"}, {"path": "docs"}]
@@ -159,16 +159,16 @@ async def test_all_folders_of_a_workspace_are_the_agents_and_the_walkthrough_tic
     await vscode.run_command("oh: Get Started")
     steps = vscode.page.locator(".getting-started-step")
     await expect(steps).to_have_count(4)
-    done = vscode.page.locator(".getting-started-step .codicon-getting-started-step-checked")
+    done_steps = vscode.page.locator(".getting-started-step .codicon-getting-started-step-checked")
     # The daemon runs already, and has a model.
-    await expect(done.and_(vscode.page.locator(":visible"))).to_have_count(2)
+    await expect(done_steps.and_(vscode.page.locator(":visible"))).to_have_count(2)
     vscode.script(call("terminal", command="touch made", security_risk="low"), say("Made."))
     await vscode.say("make it")
     await vscode.answer("allow-once")
     await vscode.expect_answers("Made.")
-    await expect(done.and_(vscode.page.locator(":visible"))).to_have_count(4)
+    await expect(done_steps.and_(vscode.page.locator(":visible"))).to_have_count(4)
 
-    vscode.script(call("edit", command="view", path=str(other / "RULES.md")), say("Read."))
+    vscode.script(call("edit", command="view", path=str(other_folder / "RULES.md")), say("Read."))
     await vscode.say("what are the rules?")
     await vscode.expect_answers("Made.", "Read.")
     messages = vscode.llm.requests[-1].body["messages"]

@@ -24,10 +24,10 @@ async def test_an_answer_for_the_conversation_or_the_folder_is_not_asked_for_aga
     await vscode.open()
     await set_up(vscode, {})
     await vscode.say("one")
-    lasting = vscode.approval.locator('[data-option="allow-conversation"]')
+    lasting_option = vscode.approval.locator('[data-option="allow-conversation"]')
     # It says what exactly is allowed.
-    await expect(lasting).to_have_text("Allow this command in this conversation")
-    await expect(lasting).to_be_hidden()
+    await expect(lasting_option).to_have_text("Allow this command in this conversation")
+    await expect(lasting_option).to_be_hidden()
     await vscode.answer("allow-conversation")
     await vscode.expect_answers("Made 1.")
     await vscode.say("two")

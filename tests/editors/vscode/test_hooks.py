@@ -29,13 +29,16 @@ async def test_what_a_hook_refuses_or_stops_is_told_once_also_after_a_reload(
     await vscode.open()
     await set_up(vscode, {})
     await vscode.say("my password is hunter2")
-    told: list[str | re.Pattern[str]] = [LISTED, "A hook refused the message: it holds a password"]
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)
+    expected_texts: list[str | re.Pattern[str]] = [
+        LISTED,
+        "A hook refused the message: it holds a password",
+    ]
+    await expect(vscode.panel.locator(".notice")).to_have_text(expected_texts)
     await expect(vscode.panel.locator(".user")).to_have_attribute("data-status", "rejected")
     await vscode.expect_status("")
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)
+    await expect(vscode.panel.locator(".notice")).to_have_text(expected_texts)
     await vscode.say("print it")
-    told.append("Stopped by a hook: enough for today")
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)
+    expected_texts.append("Stopped by a hook: enough for today")
+    await expect(vscode.panel.locator(".notice")).to_have_text(expected_texts)
     await vscode.reload()
-    await expect(vscode.panel.locator(".notice")).to_have_text(told)
+    await expect(vscode.panel.locator(".notice")).to_have_text(expected_texts)

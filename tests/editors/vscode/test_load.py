@@ -71,8 +71,8 @@ async def test_twenty_thousand_events_are_at_hand_and_the_conversation_goes_on(
     await expect(vscode.panel.locator(".agent")).to_be_in_viewport()
 
     await vscode.panel.locator(".usage").click()
-    spent = vscode.panel.get_by_role("group", name="What this conversation took")
-    await expect(spent).to_contain_text("All today")
-    await expect(spent.get_by_role("button", name="Summarize now")).to_be_visible()
+    usage_group = vscode.panel.get_by_role("group", name="What this conversation took")
+    await expect(usage_group).to_contain_text("All today")
+    await expect(usage_group.get_by_role("button", name="Summarize now")).to_be_visible()
     await vscode.page.keyboard.press("Escape")
-    await expect(spent).to_be_hidden()
+    await expect(usage_group).to_be_hidden()

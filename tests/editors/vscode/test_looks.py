@@ -267,8 +267,8 @@ async def test_lists_questions_and_reviews_are_accessible_in_every_theme(vscode:
 
 async def test_a_screen_reader_reads_an_answer_when_it_is_complete(vscode: VSCode) -> None:
     gate = threading.Event()
-    thought = reason("Rules first.", say("Half of it. The rest.", n_chunks=2))
-    vscode.script(held(thought, gate, after=2))
+    thinking_step = reason("Rules first.", say("Half of it. The rest.", n_chunks=2))
+    vscode.script(held(thinking_step, gate, after=2))
     await vscode.open()
     await vscode.say("tell me")
     answer = vscode.panel.get_by_role("log").get_by_role("article", name="Agent")

@@ -18,19 +18,21 @@ METHOD = rf'"((?:{"|".join(NOUNS.split())}|checkpoint|output|usage)/\w+)"'
 
 def test_a_repository_cannot_set_what_keeps_the_user_safe() -> None:
     manifest = json.loads((EXTENSION / "package.json").read_text())
-    offered = manifest["contributes"]["configuration"]["properties"]
-    open_ones = {name for name, setting in offered.items() if setting["scope"] != "machine"}
+    properties = manifest["contributes"]["configuration"]["properties"]
+    open_ones = {name for name, setting in properties.items() if setting["scope"] != "machine"}
     names = ("maxSteps", "condenser", "instructions")
     assert open_ones == {f"ohDaemon.{name}" for name in names}
     # In a folder that is not trusted, not even those count.
-    restricted = manifest["capabilities"]["untrustedWorkspaces"]["restrictedConfigurations"]
-    assert open_ones < set(restricted)
+    restricted_settings = manifest["capabilities"]["untrustedWorkspaces"][
+        "restrictedConfigurations"
+    ]
+    assert open_ones < set(restricted_settings)
 
 
 def test_the_extension_names_only_methods_that_exist() -> None:
     sources = "".join(p.read_text() for p in EXTENSION.glob("[sw]*/*.ts"))
-    known = {method.name for method in METHODS}
-    assert set(re.findall(METHOD, sources)) <= known
+    method_names = {method.name for method in METHODS}
+    assert set(re.findall(METHOD, sources)) <= method_names
 
 
 def test_the_extension_itself_talks_to_nobody_but_the_daemon_and_models_on_this_machine() -> None:

@@ -21,9 +21,9 @@ SERVER = "mcp_server.py"
 
 @pytest.fixture
 def servers() -> Iterator[dict[str, Any]]:
-    broken = {"command": "oh-no-such-program"}
+    broken_server = {"command": "oh-no-such-program"}
     with vault() as far:
-        yield {"shop": mcp_server.settings(), "broken": broken, "vault": far}
+        yield {"shop": mcp_server.settings(), "broken": broken_server, "vault": far}
 
 
 def row(vscode: VSCode, name: str) -> Locator:
@@ -46,9 +46,9 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
         call("shop__order", item="sun " * 500 + "\u202e"), call("shop__show"), say("A picture.")
     )
     await vscode.say("what do they sell?")
-    asked = vscode.approval.locator(".exact")
-    await expect(asked).to_contain_text(r"sun \u{202e}")
-    assert await asked.evaluate("(shown) => shown.scrollHeight <= shown.clientHeight")
+    exact_action = vscode.approval.locator(".exact")
+    await expect(exact_action).to_contain_text(r"sun \u{202e}")
+    assert await exact_action.evaluate("(shown) => shown.scrollHeight <= shown.clientHeight")
     await vscode.choose("mode", "full")
     await vscode.expect_answers("Hello.", "A picture.")
     await vscode.fold.click()
@@ -62,21 +62,21 @@ async def test_mcp_servers_show_pictures_and_are_seen_with_their_reasons_and_swi
     await expect(row(vscode, "shop")).to_contain_text("tools")
     await expect(row(vscode, "broken")).to_contain_text("oh-no-such-program")
     await expect(row(vscode, "vault")).to_contain_text("wants you to sign in")
-    for action, seen in (("Disable", "disabled"), ("Enable", "tools")):
+    for action, state_text in (("Disable", "disabled"), ("Enable", "tools")):
         await press(vscode, action)
-        await expect(row(vscode, "shop")).to_contain_text(seen)
+        await expect(row(vscode, "shop")).to_contain_text(state_text)
     before = [each for each in vscode.server.daemon().children(True) if SERVER in str(argv(each))]
     assert before
     await press(vscode, "Restart")
     await expect_ended(*before)
     await expect(row(vscode, "shop")).to_contain_text("tools")
-    async with vscode.page.context.expect_page() as opened:
+    async with vscode.page.context.expect_page() as page_info:
         await press(vscode, "Sign in", "vault")
     # Of a page on this machine, code-server shows the one behind its own proxy, which is off here.
-    url = re.sub(r"/[^/]+/proxy/(\d+)/", r"/127.0.0.1:\1/", (await opened.value).url)
+    url = re.sub(r"/[^/]+/proxy/(\d+)/", r"/127.0.0.1:\1/", (await page_info.value).url)
     assert "go back to where you came from" in await asyncio.to_thread(browse, url)
     await expect(row(vscode, "vault")).to_contain_text("2 tools")
-    await (await opened.value).close()
+    await (await page_info.value).close()
     await vscode.page.locator('.quick-input-widget input[type="text"]').press("Escape")
 
 

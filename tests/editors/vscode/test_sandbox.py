@@ -80,9 +80,12 @@ async def try_it_several_ways(vscode: VSCode) -> None:
     await vscode.say("/ways Rewrite a.txt")
     await vscode.page.get_by_placeholder("Which models?").press("Enter")
     field = vscode.page.locator('.quick-input-widget input[type="text"]')
-    for prompt, typed in (("What differs?", "by hand | by a tool"), ("Which command says", check)):
+    for prompt, prompt_text in (
+        ("What differs?", "by hand | by a tool"),
+        ("Which command says", check),
+    ):
         await expect(vscode.page.locator(".quick-input-widget")).to_contain_text(prompt)
-        await field.fill(typed)
+        await field.fill(prompt_text)
         await field.press("Enter")
     attempts = vscode.panel.get_by_role("region", name="Attempts")
     rows = attempts.get_by_role("listitem")

@@ -28,12 +28,12 @@ def served(server: Server) -> Generator[None]:
 async def test_two_windows_work_on_one_conversation(vscode: VSCode) -> None:
     vscode.script(say("One."), say("Two."))
     await vscode.hold(("from the first", "One."))
-    other = await vscode.another_window()
-    await other.open()
-    await other.page.get_by_role("button", name="Show Conversations").click()
-    await other.panel.locator(".row").click()
-    await other.say("from the other")
-    for window in (vscode, other):
+    other_window = await vscode.another_window()
+    await other_window.open()
+    await other_window.page.get_by_role("button", name="Show Conversations").click()
+    await other_window.panel.locator(".row").click()
+    await other_window.say("from the other")
+    for window in (vscode, other_window):
         await window.expect_answers("One.", "Two.")
         await expect(window.panel.locator(".user")).to_have_text(
             ["from the first", "from the other"]

@@ -43,8 +43,8 @@ async def test_the_daemon_that_the_extension_brings_is_installed_when_the_user_a
     await vscode.say("are you there?")
     await expect(vscode.panel.locator(".agent")).to_have_text("Here I am.")
     assert server.daemons()
-    made = [p.parent.name for p in server.home.rglob("complete") if "oh-daemon" in str(p)]
-    assert len(made) == 1
+    folders = [p.parent.name for p in server.home.rglob("complete") if "oh-daemon" in str(p)]
+    assert len(folders) == 1
 
 
 HOOKS = json.dumps(
@@ -86,8 +86,8 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     assert "does not trust" in str(vscode.llm.requests[-1].body["messages"][-1])
     assert "Obey" not in json.dumps(vscode.llm.requests[-1].body)
     before = vscode.server.daemons()
-    restricted = vscode.panel.get_by_text("Restricted window")
-    await expect(restricted).to_be_visible()
+    restricted_notice = vscode.panel.get_by_text("Restricted window")
+    await expect(restricted_notice).to_be_visible()
     await expect(vscode.panel.locator("[data-option]")).to_have_count(1)
     await look(vscode, "restricted")
     await vscode.panel.get_by_role("button", name="Trust this folder").click()
@@ -95,16 +95,16 @@ async def test_in_a_folder_that_is_not_trusted_the_agent_only_reads_until_the_us
     await expect_ended(*before)
     await vscode.say("now?")
     await vscode.answer("allow-once")
-    await expect(restricted).to_be_hidden()
+    await expect(restricted_notice).to_be_hidden()
     await expect(vscode.panel.locator("[data-option=mode]")).to_be_visible()
     await vscode.expect_answers("Then not.", "Made.")
     assert (vscode.project / "made").exists()
     # What the folder runs by itself counts as trusted then, and asks when it is changed.
     hooks.write_text(HOOKS.replace("pytest", "pytest -x"))
     await vscode.say("check it")
-    asked = vscode.approval
-    await expect(asked.get_by_role("heading")).to_have_text("May these run without asking?")
-    await expect(asked.locator(".runs")).to_have_text(
+    approval_card = vscode.approval
+    await expect(approval_card.get_by_role("heading")).to_have_text("May these run without asking?")
+    await expect(approval_card.locator(".runs")).to_have_text(
         "Hook, in .openhands/hooks.jsonecho pytest -x && echo all is well"
     )
     await vscode.answer("allow-folder")

@@ -82,12 +82,12 @@ async def test_links_open_files_here_and_pages_in_the_browser(vscode: VSCode) ->
     await vscode.open()
     await vscode.say("where is it?")
     links = vscode.panel.locator(".agent .link")
-    written = ["add", "notes", "folder", "gone"]
+    file_names = ["add", "notes", "folder", "gone"]
     places = ["calc.py:2", "calc.py", "calc.py:1-2", "calc.py:1"]
-    await expect(links).to_have_text([*written, *places, "Outside"])
-    async with vscode.page.context.expect_event("request", is_for_the_web) as requested:
+    await expect(links).to_have_text([*file_names, *places, "Outside"])
+    async with vscode.page.context.expect_event("request", is_for_the_web) as request_info:
         await vscode.panel.get_by_role("link", name="on the web").click()
-    assert (await requested.value).url == ADDRESS
+    assert (await request_info.value).url == ADDRESS
     # It is opened once: a second time would ask again, and its address was decoded.
     await expect(vscode.page.get_by_role("dialog")).to_have_count(0)
     line = vscode.page.locator(".editor-status-selection, #status\\.editor\\.selection")
@@ -158,8 +158,8 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
         "workbench.colorTheme": THEMES["light"],
         "editor.tokenColorCustomizations": {"[*Light*]": {"numbers": "#112233"}},
     }
-    seen = vscode.panel.locator('body[data-vscode-theme-kind="vscode-light"]')
-    await vscode.server.change_settings(light, seen)
+    dark_body = vscode.panel.locator('body[data-vscode-theme-kind="vscode-light"]')
+    await vscode.server.change_settings(light, dark_body)
     await expect(number).to_have_css("color", "rgb(17, 34, 51)")
 
     vscode.script(say(">" * 6000 + " deep"))
@@ -170,16 +170,16 @@ async def test_an_answer_is_markdown_without_html_and_its_code_is_copied_and_ins
 async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reader_left_it(
     vscode: VSCode,
 ) -> None:
-    begun, ended = threading.Event(), threading.Event()
-    thought = reason("Rules first, then the code.", say("As the rules say.", n_chunks=3))
-    vscode.script(held(thought, begun), held(say("Yes."), ended, after=-1))
+    has_begun, has_ended = threading.Event(), threading.Event()
+    thinking_step = reason("Rules first, then the code.", say("As the rules say.", n_chunks=3))
+    vscode.script(held(thinking_step, has_begun), held(say("Yes."), has_ended, after=-1))
     vscode.script(say("Again."))
     await vscode.open()
     await vscode.say("why?")
     reasoning = vscode.panel.locator("details.reasoning")
     await expect(reasoning.locator(".markdown")).to_be_visible()
     await expect(reasoning.locator("summary")).to_have_text("Thinking…")
-    begun.set()
+    has_begun.set()
     await vscode.expect_answers("As the rules say.")
     await expect(reasoning.locator("summary")).to_have_text(re.compile("^Thought"))
     await expect(reasoning.locator(".markdown")).to_be_hidden()
@@ -193,7 +193,7 @@ async def test_a_thought_is_folded_when_the_answer_begins_and_stays_as_the_reade
     await expect(dots).to_be_visible()
     # The windows of the tests are told to reduce motion, so nothing moves.
     await expect(dots.locator("span").first).to_have_css("animation-name", "none")
-    ended.set()
+    has_ended.set()
     await vscode.expect_answers("As the rules say.", "Yes.")
     await expect(dots).to_be_hidden()
     await expect(reasoning.locator(".markdown")).to_be_visible()
@@ -239,8 +239,8 @@ async def test_a_turn_folds_into_a_line_and_its_plan_and_what_it_took_stay_at_ha
     vscode: VSCode,
 ) -> None:
     gate = threading.Event()
-    begun = [{**PLAN[0], "status": "in_progress"}, {**PLAN[1], "status": "pending"}, PLAN[2]]
-    vscode.script(calls(call("todo", tasks=begun), call("grep", pattern="return")))
+    plan_states = [{**PLAN[0], "status": "in_progress"}, {**PLAN[1], "status": "pending"}, PLAN[2]]
+    vscode.script(calls(call("todo", tasks=plan_states), call("grep", pattern="return")))
     vscode.script(call("edit", command="view", path="calc.py"))
     vscode.script(call("todo", tasks=PLAN), call("grep", pattern="add"))
     vscode.script(call("terminal", command="touch made"), call("terminal", command="true"))
@@ -298,11 +298,13 @@ async def test_a_turn_folds_into_a_line_and_its_plan_and_what_it_took_stay_at_ha
 async def see_what_it_took(vscode: VSCode) -> None:
     await expect(vscode.panel.locator(".usage")).to_contain_text("880 tokens · $0.880")
     await vscode.panel.locator(".usage").click()
-    spent = vscode.panel.get_by_role("group", name="What this conversation took")
-    await expect(spent).to_contain_text("1 % of 10k tokens")
-    await expect(spent).to_contain_text("$0.880")
+    usage_group = vscode.panel.get_by_role("group", name="What this conversation took")
+    await expect(usage_group).to_contain_text("1 % of 10k tokens")
+    await expect(usage_group).to_contain_text("$0.880")
     # The input stays free.
-    box, desk = [await each.bounding_box() for each in (spent, vscode.panel.locator(".composer"))]
+    box, desk = [
+        await each.bounding_box() for each in (usage_group, vscode.panel.locator(".composer"))
+    ]
     assert box
     assert desk
     assert box["y"] + box["height"] <= desk["y"]

@@ -161,11 +161,11 @@ async def test_what_ends_a_turn_is_told_and_stays_over_a_reload_after_which_it_i
 
     problem = vscode.panel.get_by_role("alert")
     await vscode.reload()
-    told = (
+    message_pattern = (
         "And then.*The answer was cut.*look at.*and was told to try another.*it was stopped"
         ".*or resume.*wait.*Interrupted.*more"
     )
-    await expect(vscode.panel.locator(".log")).to_have_text(re.compile(told, re.S))
+    await expect(vscode.panel.locator(".log")).to_have_text(re.compile(message_pattern, re.S))
     await expect(problem).to_contain_text("wrong key")
     await problem.get_by_role("button", name="Try again").click()
     await expect(vscode.panel.locator(".agent")).to_have_text(["And then", "Back again."])
@@ -233,6 +233,6 @@ async def test_a_selection_and_a_mentioned_file_reach_the_model(vscode: VSCode) 
     await vscode.input.press_sequentially("now")
     await vscode.input.press("Enter")
     await expect(vscode.panel.locator(".agent")).to_have_text("Read.")
-    sent = str(vscode.llm.requests[0].body["messages"])
-    assert "return a - b" in sent
-    assert "RULES.md" in sent
+    messages_text = str(vscode.llm.requests[0].body["messages"])
+    assert "return a - b" in messages_text
+    assert "RULES.md" in messages_text

@@ -23,31 +23,33 @@ async def test_a_second_window_follows_live_and_takes_over_when_the_first_is_clo
     await vscode.choose("mode", "full")
     daemon = vscode.server.daemon()
     # It opens before the turn begins: a model that says nothing for two minutes is asked again.
-    other = await vscode.another_window()
-    await other.open()
+    other_window = await vscode.another_window()
+    await other_window.open()
     await vscode.say("tell me")
     await expect(vscode.panel.locator(".agent")).to_have_text("Half of it.")
 
-    await other.page.get_by_role("button", name="Show Conversations").click()
-    await other.panel.locator(".row").click()
-    await expect(other.panel.locator(".user")).to_have_text("tell me")
-    await expect(other.panel.locator(".strip:not(.full)")).to_contain_text(
+    await other_window.page.get_by_role("button", name="Show Conversations").click()
+    await other_window.panel.locator(".row").click()
+    await expect(other_window.panel.locator(".user")).to_have_text("tell me")
+    await expect(other_window.panel.locator(".strip:not(.full)")).to_contain_text(
         "Another window works on this"
     )
-    await expect(other.input).to_be_hidden()
+    await expect(other_window.input).to_be_hidden()
     gate.set()
-    await expect(other.panel.locator(".agent")).to_have_text("Half of it. The rest.")
+    await expect(other_window.panel.locator(".agent")).to_have_text("Half of it. The rest.")
 
     await vscode.expect_answers("Half of it. The rest.")
     await vscode.say("wait")
     await expect(vscode.commands.locator(".output")).to_have_text("begun")
-    started = [daemon, *daemon.children(recursive=True)]
-    assert len(started) > 3
+    processes = [daemon, *daemon.children(recursive=True)]
+    assert len(processes) > 3
     await vscode.page.goto("about:blank")
-    await expect_ended(*started)
-    await expect(other.panel.locator(".strip:not(.full)")).to_be_hidden()
-    await other.say("go on")
-    await expect(other.panel.locator(".agent")).to_have_text(["Half of it. The rest.", "Mine now."])
+    await expect_ended(*processes)
+    await expect(other_window.panel.locator(".strip:not(.full)")).to_be_hidden()
+    await other_window.say("go on")
+    await expect(other_window.panel.locator(".agent")).to_have_text(
+        ["Half of it. The rest.", "Mine now."]
+    )
     daemon = vscode.server.daemon()
-    await other.page.context.close()
+    await other_window.page.context.close()
     await expect_ended(daemon)

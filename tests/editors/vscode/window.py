@@ -132,11 +132,11 @@ class VSCode:
 
         Over a slow connection, VS Code in a browser may take the workspace for empty, for good.
         """
-        shown = self.page.get_by_role("treeitem", name=folder)
+        tree_item = self.page.get_by_role("treeitem", name=folder)
         for _ in range(N_OPENINGS):
             await self.page.goto(f"http://{self.address}/?workspace={file}", wait_until="commit")
             with contextlib.suppress(WaitedTooLongError):
-                await shown.wait_for(timeout=WAIT_MS / N_OPENINGS)
+                await tree_item.wait_for(timeout=WAIT_MS / N_OPENINGS)
                 return await self.show_agent()
         raise AssertionError(await self.page.locator("body").aria_snapshot())
 
@@ -145,7 +145,7 @@ class VSCode:
         return self.page.url.startswith(f"http://{self.address}/")
 
     async def open_file(self, name: str) -> None:
-        await self._choose("Control+p", str(self.project / name), shown=name)
+        await self._choose("Control+p", str(self.project / name), expected_text=name)
         await self.tab(name).wait_for()
         await self._expect_editor_focused()
 
@@ -320,9 +320,9 @@ class VSCode:
         return box
 
     async def run_command(self, title: str) -> None:
-        await self._choose("F1", f">{title}", shown=title)
+        await self._choose("F1", f">{title}", expected_text=title)
 
-    async def _choose(self, key: str, typed: str, *, shown: str) -> None:
+    async def _choose(self, key: str, input_text: str, *, expected_text: str) -> None:
         """Choose from the list that the key opens.
 
         The key is lost while the focus goes elsewhere, and a panel that takes the focus late closes
@@ -330,11 +330,13 @@ class VSCode:
         """
         field = self.page.locator('.quick-input-widget input[type="text"]')
         # Enter takes the row that has the list's focus, which comes later than its text.
-        row = self.page.locator(".quick-input-list .monaco-list-row.focused", has_text=shown)
+        row = self.page.locator(
+            ".quick-input-list .monaco-list-row.focused", has_text=expected_text
+        )
         for _ in range(N_TRIES):
             await self.page.keyboard.press(key)
             with contextlib.suppress(WaitedTooLongError):
-                await field.fill(typed, timeout=WAIT_MS / N_TRIES)
+                await field.fill(input_text, timeout=WAIT_MS / N_TRIES)
                 await row.wait_for(timeout=WAIT_MS / N_TRIES)
                 return await field.press("Enter")
         raise AssertionError(await self.page.locator(".quick-input-widget").aria_snapshot())
@@ -375,11 +377,11 @@ async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGen
                 executable_path=CHROMIUM, args=list(browser_options())
             )
             page = await new_page(browser, complaints, width=1200, height=900)
-            opened = VSCode(project, llm, server, address, page, complaints)
+            window = VSCode(project, llm, server, address, page, complaints)
             try:
-                yield opened
+                yield window
             finally:
-                await keep_last_sight(opened, project.parent.name)
+                await keep_last_sight(window, project.parent.name)
                 await browser.close()
     finally:
         server.stop()
@@ -387,22 +389,24 @@ async def opened_window(server: Server, project: Path, llm: FakeLLM) -> AsyncGen
 
 
 async def expect_ended(*processes: psutil.Process) -> None:
-    _, left = await asyncio.to_thread(psutil.wait_procs, processes, WAIT_MS / 1000)
-    assert left == []
+    _, survivors = await asyncio.to_thread(psutil.wait_procs, processes, WAIT_MS / 1000)
+    assert survivors == []
 
 
 async def keep_last_sight(vscode: VSCode, name: str) -> None:
     """Write what the test has left to stderr, which pytest shows if the test has failed."""
     if LAST_SIGHT:
         await vscode.page.screenshot(path=Path(LAST_SIGHT) / f"{name}.png")
-    left = [str(each.body.get("messages", ())[-1:])[:N_SHOWN] for each in vscode.llm.requests]
+    last_messages = [
+        str(each.body.get("messages", ())[-1:])[:N_SHOWN] for each in vscode.llm.requests
+    ]
     with contextlib.suppress(PlaywrightError):
-        left.insert(0, await vscode.panel.locator("body").aria_snapshot(timeout=SIGHT_MS))
-    left += [
+        last_messages.insert(0, await vscode.panel.locator("body").aria_snapshot(timeout=SIGHT_MS))
+    last_messages += [
         each.read_text("utf-8", "replace")[-10 * N_SHOWN :]
         for each in vscode.server.home.glob("oh*/daemon.log")
     ]
-    sys.stderr.write("\n".join(left))
+    sys.stderr.write("\n".join(last_messages))
 
 
 async def new_page(browser: Browser, complaints: list[str], *, width: int, height: int) -> Page:

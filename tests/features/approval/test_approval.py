@@ -39,16 +39,16 @@ def _verdict(
     spec: ToolSpec = _TERMINAL,
     risk: Risk = "medium",
     *,
-    rated: Risk | None = None,
-    granted: bool = False,
+    actual_risk: Risk | None = None,
+    is_granted: bool = False,
     ruled: Ruling | None = None,
     floor: bool = False,
     footprint: Footprint | None = None,
     **options: str,
 ) -> tuple[str, str]:
     intent = Intent("make", _COMMAND, risk, footprint=footprint or Footprint(), outside_floor=floor)
-    ruling = Ruling("allow", "granted before", covers_high=True) if granted else ruled
-    verdict = decide(spec, intent, options, self_rating=rated, ruling=ruling)
+    ruling = Ruling("allow", "granted before", covers_high=True) if is_granted else ruled
+    verdict = decide(spec, intent, options, self_rating=actual_risk, ruling=ruling)
     return verdict.effect, verdict.rule
 
 
@@ -66,9 +66,9 @@ def _verdict(
         (_verdict(ruled=Ruling("allow", "r"), floor=True), ("ask", "protected place")),
         (_verdict(ruled=Ruling("ask", "r"), risk="low", mode="full"), ("ask", "r")),
         (_verdict(ruled=Ruling("reject", "r"), risk="low", mode="full"), ("reject", "r")),
-        (_verdict(risk="low", rated="high"), ("ask", "high risk")),
-        (_verdict(risk="high", rated="low"), ("ask", "high risk")),
-        (_verdict(_SEARCH, "low", rated="high"), ("allow", "low risk")),
+        (_verdict(risk="low", actual_risk="high"), ("ask", "high risk")),
+        (_verdict(risk="high", actual_risk="low"), ("ask", "high risk")),
+        (_verdict(_SEARCH, "low", actual_risk="high"), ("allow", "low risk")),
         (_verdict(risk="low", approval="askAlways"), ("ask", "you are asked about every action")),
         (_verdict(risk="high", approval="askNever"), ("allow", "approval askNever")),
         (_verdict(risk="high", mode="full"), ("allow", "mode full")),
@@ -76,8 +76,8 @@ def _verdict(
         (_verdict(_TERMINAL, "medium", mode="autoEdit"), ("ask", "medium risk")),
         (_verdict(_EDIT, "high", mode="autoEdit"), ("ask", "high risk")),
         (_verdict(_EDIT, "low", mode="plan"), ("reject", "mode plan is read-only")),
-        (_verdict(risk="high", granted=True), ("allow", "granted before")),
-        (_verdict(risk="low", granted=True, floor=True), ("ask", "protected place")),
+        (_verdict(risk="high", is_granted=True), ("allow", "granted before")),
+        (_verdict(risk="low", is_granted=True, floor=True), ("ask", "protected place")),
         (
             _verdict(risk="low", mode="full", floor=True),
             ("reject", "protected places are never touched without asking"),
@@ -86,7 +86,7 @@ def _verdict(
             _verdict(risk="low", footprint=NOTHING, approval="askAlways"),
             ("allow", "touches nothing"),
         ),
-        (_verdict(risk="low", footprint=NOTHING, rated="high"), ("allow", "touches nothing")),
+        (_verdict(risk="low", footprint=NOTHING, actual_risk="high"), ("allow", "touches nothing")),
         (_verdict(risk="medium", footprint=NOTHING), ("ask", "medium risk")),
         (_verdict(_FETCH, "medium", footprint=NOTHING), ("ask", "medium risk")),
     ],
@@ -142,24 +142,24 @@ def test_tool_that_only_talks_runs_without_approval_in_every_mode(tool: Tool, ar
 
 
 @pytest.mark.parametrize(
-    ("risk", "rated", "expected"),
+    ("risk", "actual_risk", "expected"),
     [("low", None, "low"), ("low", "medium", "medium"), ("high", "low", "high")],
 )
 def test_the_model_may_raise_a_rating_and_never_lower_it(
-    risk: Risk, rated: Risk | None, expected: Risk
+    risk: Risk, actual_risk: Risk | None, expected: Risk
 ) -> None:
-    assert highest_risk(risk, rated) == expected
+    assert highest_risk(risk, actual_risk) == expected
 
 
 def test_a_digest_covers_the_subject_and_all_that_must_not_change() -> None:
     digest = digest_of(_COMMAND, ["sha of the script"])
-    others = [
+    other_digests = [
         digest_of(_COMMAND, ["sha of another script"]),
         digest_of(_COMMAND),
         digest_of(CommandSubject(command="make ", cwd="/p"), ["sha of the script"]),
         digest_of(CommandSubject(command="make", cwd="/q"), ["sha of the script"]),
     ]
-    assert digest not in others
+    assert digest not in other_digests
     assert digest == digest_of(CommandSubject(command="make", cwd="/p"), ["sha of the script"])
 
 
@@ -175,8 +175,8 @@ def test_a_grant_covers_this_command_this_file_or_this_call_only() -> None:
     assert len({grant_key(subject) for subject in subjects}) == len(subjects)
     later: Any = {"kind": "fileChange", "changes": [{**change, "added": 9}]}
     assert grant_key(later) == grant_key(subjects[2])
-    others: Any = {"kind": "saveDocuments", "uris": ["file:///p/b"]}
-    assert grant_key(others) == grant_key(subjects[4])
+    other_subject: Any = {"kind": "saveDocuments", "uris": ["file:///p/b"]}
+    assert grant_key(other_subject) == grant_key(subjects[4])
 
 
 _CHANGE = FileChange(uri="file:///p/a", op="modify", added=1, removed=0)
@@ -200,8 +200,8 @@ _BY_COMMAND = FileChangeSubject(changes=(_CHANGE, _CHANGE), origin="command")
 def test_a_person_is_offered_no_wider_answer_than_is_safe(
     subject: Subject, risk: Risk, floor: bool, expected: list[str]
 ) -> None:
-    *allowed, reject = approval_options(subject, risk, floor=floor)
-    assert [option.scope for option in allowed] == expected
+    *allow_options, reject = approval_options(subject, risk, floor=floor)
+    assert [option.scope for option in allow_options] == expected
     assert (reject.id, reject.effect, reject.scope) == ("reject", "reject", "once")
 
 

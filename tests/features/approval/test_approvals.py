@@ -34,13 +34,13 @@ def resolutions(client: RawClient) -> list[Json]:
 
 def decisions(client: RawClient) -> list[tuple[str, str]]:
     """Return how the actions were decided, in order: by a rule, or by asking with a reason."""
-    found: list[tuple[str, str]] = []
+    actual_decisions: list[tuple[str, str]] = []
     for event in (e["event"] for e in client.events):
         if event["type"] == "action.decided":
-            found.append((event["effect"], event["rule"]))
+            actual_decisions.append((event["effect"], event["rule"]))
         elif event["type"] == "approval.requested":
-            found.append(("ask", event["approval"].get("reason", "")))
-    return found
+            actual_decisions.append(("ask", event["approval"].get("reason", "")))
+    return actual_decisions
 
 
 @pytest.mark.own_daemon
@@ -49,11 +49,11 @@ def test_an_answer_does_not_overtake_the_mode_that_was_set_before_it(world: Worl
     client = world.daemon()
     client.answer("approval/request", keep_waiting)
     conversation = world.start(client, **ASK)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     approval = asked(client)
     # The first request for the changes is one that imports its handler.
-    client.send_request("changes/list", named)
-    client.send_request("conversation/setOption", {**named, "optionId": "mode", "value": "ask"})
+    client.send_request("changes/list", params)
+    client.send_request("conversation/setOption", {**params, "optionId": "mode", "value": "ask"})
     respond(client, approval, "reject")
     world.turn(client)
     kinds = [e["event"]["type"] for e in client.events]
@@ -77,10 +77,10 @@ def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) 
     assert scopes == {"allow-once", "allow-conversation", "allow-folder", "reject"}
     assert client.request("approval/list")["pending"] == [approval]
     answer = {"approvalId": approval["id"], "optionId": "allow-once"}
-    stale = client.error("approval/respond", {**answer, "digest": "0" * 64})
-    assert (stale.code, stale.data["kind"]) == (-31027, "approvalStale")
-    forged = {**answer, "digest": approval["digest"], "optionId": "allow-user"}
-    assert client.error("approval/respond", forged).code == -32602
+    error = client.error("approval/respond", {**answer, "digest": "0" * 64})
+    assert (error.code, error.data["kind"]) == (-31027, "approvalStale")
+    forged_answer = {**answer, "digest": approval["digest"], "optionId": "allow-user"}
+    assert client.error("approval/respond", forged_answer).code == -32602
     wider = {
         "approvalId": approval["id"],
         "digest": approval["digest"],
@@ -95,8 +95,8 @@ def test_a_risky_command_waits_for_the_exact_answer_and_runs_once(world: World) 
     assert again["alreadyResolved"]["decision"]["effect"] == "allow"
     world.turn(client)
     assert (world.project / "made").exists()
-    named = {"conversationId": conversation}
-    assert client.request("approval/list", named)["pending"] == []
+    params = {"conversationId": conversation}
+    assert client.request("approval/list", params)["pending"] == []
     assert len(resolutions(client)) == 1
 
 
@@ -149,14 +149,14 @@ def test_the_client_is_asked_and_its_answer_counts_only_when_it_was_offered(worl
     world.script(touch("one"), touch("two"), say("Done."))
     client = world.daemon()
     client.answer("approval/request", keep_waiting)
-    named = {"conversationId": world.start(client, **ASK)}
+    params = {"conversationId": world.start(client, **ASK)}
     approval = asked(client)
     for n, answer in enumerate([{"optionId": "allow-user"}, {}, None, [], {"optionId": 7}], 1):
         request = request_of(client, nth=n)
         assert request["params"] == approval
         reply(client, request, answer)
         # Nothing is decided, so a client that subscribes again is asked again.
-        client.request("conversation/subscribe", named)
+        client.request("conversation/subscribe", params)
     reply(client, request_of(client, nth=6), {"optionId": "allow-once"})
     reply(client, request_of(client, nth=7), {"optionId": "reject", "feedback": "one is enough"})
     world.turn(client)
@@ -169,17 +169,17 @@ def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(worl
     world.script(touch("made"), say("Done."))
     client = world.daemon()
     client.answer("approval/request", keep_waiting)
-    named = {"conversationId": world.start(client, **ASK)}
+    params = {"conversationId": world.start(client, **ASK)}
     first = request_of(client)
     wait_for_status(client, "waiting")
-    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    client.request("conversation/close", {**params, "ifRunning": "pause"})
     taken_back = client.wait_for(lambda m: m.get("method") == "$/cancelRequest")
     assert taken_back["params"]["id"] == first["id"]
-    client.request("conversation/open", named)
+    client.request("conversation/open", params)
     second = request_of(client, nth=2)
     assert second["params"] == first["params"]
     reply(client, second, {"optionId": "allow-once"})
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", params)
     client.wait_for(
         lambda m: (m.get("params") or {}).get("event", {}).get("type") == "turn.completed", nth=2
     )
@@ -206,13 +206,13 @@ def test_an_edited_command_is_rated_again_and_asked_again_when_it_is_riskier(
     assert third["subject"]["command"] == "rm -rf ~"
     respond(client, third, "reject")
     world.turn(client)
-    ran, rejected = items(client, "command")
-    assert (ran["command"], ran["title"], ran["status"]) == (
+    run_command, rejected_command = items(client, "command")
+    assert (run_command["command"], run_command["title"], run_command["status"]) == (
         "touch other",
         "Run touch other",
         "completed",
     )
-    assert (rejected["command"], rejected["risk"], rejected["status"]) == (
+    assert (rejected_command["command"], rejected_command["risk"], rejected_command["status"]) == (
         "rm -rf ~",
         "high",
         "rejected",
@@ -229,11 +229,11 @@ def test_an_edited_answer_changes_the_command_only_and_allows_nothing_for_good(
     world.start(client, **ASK)
     first = asked(client)
     answer = {"approvalId": first["id"], "digest": first["digest"], "optionId": "allow-once"}
-    elsewhere = {**first["subject"], "cwd": "/"}
-    error = client.error("approval/respond", {**answer, "editedSubject": elsewhere})
+    other_subject = {**first["subject"], "cwd": "/"}
+    error = client.error("approval/respond", {**answer, "editedSubject": other_subject})
     assert (error.code, error.data["errors"][0]["path"]) == (-32602, "editedSubject")
-    other = {**first["subject"], "command": "touch other"}
-    respond(client, first, "allow-conversation", editedSubject=other)
+    actual_other_subject = {**first["subject"], "command": "touch other"}
+    respond(client, first, "allow-conversation", editedSubject=actual_other_subject)
     second = asked(client, nth=2)
     assert second["subject"] == first["subject"]
     respond(client, second, "reject")
@@ -243,8 +243,8 @@ def test_an_edited_answer_changes_the_command_only_and_allows_nothing_for_good(
     assert error.code == -32602
     respond(client, third, "allow-once")
     world.turn(client)
-    made = sorted(path.name for path in world.project.glob("*.txt"))
-    assert made == ["new.txt"]
+    file_names = sorted(path.name for path in world.project.glob("*.txt"))
+    assert file_names == ["new.txt"]
     assert (world.project / "other").exists()
     assert not (world.project / "one").exists()
 
@@ -258,11 +258,11 @@ def test_scopes_cover_the_same_command_for_as_long_as_they_say(world: World) -> 
     assert world.turn(client)["finalText"] == "One."
     world.send(client, conversation, "again", wait="completed")
     assert len([e for e in client.events if e["event"]["type"] == "approval.requested"]) == 1
-    decided = [e["event"]["rule"] for e in client.events if e["event"]["type"] == "action.decided"]
-    assert decided == ["granted before", "granted before"]
+    rules = [e["event"]["rule"] for e in client.events if e["event"]["type"] == "action.decided"]
+    assert rules == ["granted before", "granted before"]
     world.start(client, **ASK)
-    other = asked(client, nth=2)
-    respond(client, other, "allow-folder")
+    other_approval = asked(client, nth=2)
+    respond(client, other_approval, "allow-folder")
     assert world.turn(client, nth=3)["finalText"] == "Three."
 
 
@@ -293,18 +293,18 @@ def test_edits_of_any_file_are_allowed_for_the_conversation_but_not_where_it_is_
     )  # fmt: skip
     client = world.daemon()
     conversation = world.start(client, **ASK)
-    first, second, protected = (asked(client, nth=n) for n in (1, 2, 3))
+    first, second, protected_approval = (asked(client, nth=n) for n in (1, 2, 3))
     labels = {option["id"]: option["label"] for option in first["options"]}
     assert labels["allow-edits"] == "Allow edits of any file in this conversation"
-    assert "allow-edits" not in {option["id"] for option in protected["options"]}
+    assert "allow-edits" not in {option["id"] for option in protected_approval["options"]}
     respond(client, first, "allow-edits")
     # What waits and is covered waits no longer; what is not covered is answered by its own digest.
-    respond(client, protected, "reject")
+    respond(client, protected_approval, "reject")
     assert world.turn(client)["finalText"] == "One."
     assert (world.project / "sub/b.txt").exists()
     assert not (world.project / ".vscode/c.json").exists()
     by = {event["approvalId"]: event["by"] for event in resolutions(client)}
-    assert by == {first["id"]: "user", second["id"]: "policy", protected["id"]: "user"}
+    assert by == {first["id"]: "user", second["id"]: "policy", protected_approval["id"]: "user"}
     client.close()
     client = world.daemon()
     client.request("conversation/open", {"conversationId": conversation, "replay": "none"})
@@ -321,29 +321,31 @@ def test_edits_of_any_file_are_allowed_for_the_conversation_but_not_where_it_is_
 def test_a_change_of_mode_settles_what_waits_and_is_allowed_now(world: World) -> None:
     rated_high = call("edit", command="create", path="b.txt", text="x", security_risk="high")
     world.script(calls(edit("a.txt"), edit(".vscode/c.json"), rated_high), say("Done."))
-    client, other = world.daemon(), world.daemon()
+    client, other_client = world.daemon(), world.daemon()
     conversation = world.start(client, **ASK)
-    medium, protected, high = (asked(client, nth=n) for n in (1, 2, 3))
+    medium, protected_approval, high = (asked(client, nth=n) for n in (1, 2, 3))
     wait_for_status(client, "waiting")
-    other.request("conversation/open", {"conversationId": conversation})
+    other_client.request("conversation/open", {"conversationId": conversation})
 
     def settled(option: str, value: str, *, nth: int) -> list[Json]:
-        chosen = {"conversationId": conversation, "optionId": option, "value": value}
-        client.request("conversation/setOption", chosen)
-        for each in (client, other):
+        params = {"conversationId": conversation, "optionId": option, "value": value}
+        client.request("conversation/setOption", params)
+        for each in (client, other_client):
             each.wait_for_event("approval.resolved", nth=nth)
-        assert resolutions(client) == resolutions(other)
+        assert resolutions(client) == resolutions(other_client)
         return client.request("approval/list")["pending"]
 
-    assert settled("mode", "autoEdit", nth=1) == [protected, high]
-    assert settled("approval", "askNever", nth=2) == [protected]
-    assert [(r["approvalId"], r["by"], r["decision"]["effect"]) for r in resolutions(other)] == [
+    assert settled("mode", "autoEdit", nth=1) == [protected_approval, high]
+    assert settled("approval", "askNever", nth=2) == [protected_approval]
+    assert [
+        (r["approvalId"], r["by"], r["decision"]["effect"]) for r in resolutions(other_client)
+    ] == [
         (medium["id"], "policy", "allow"),
         (high["id"], "policy", "allow"),
     ]
-    rules = [rule for effect, rule in decisions(other) if effect == "allow"]
+    rules = [rule for effect, rule in decisions(other_client) if effect == "allow"]
     assert rules == ["mode autoEdit", "approval askNever"]
-    respond(client, protected, "reject")
+    respond(client, protected_approval, "reject")
     world.turn(client)
     assert (world.project / "b.txt").exists()
     assert not (world.project / ".vscode/c.json").exists()
@@ -368,9 +370,9 @@ def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
         raise NoAnswer
 
     second.answer("approval/request", on_asked)
-    opened = second.request("conversation/open", {"conversationId": conversation})
-    assert opened["pending"] == [approval]
-    assert opened["conversation"]["status"] == "paused"
+    open_result = second.request("conversation/open", {"conversationId": conversation})
+    assert open_result["pending"] == [approval]
+    assert open_result["conversation"]["status"] == "paused"
     asking.result(WITHIN_S)
     assert not (world.project / "made").exists()
     assert respond(second, approval, "allow-once") == {"resolved": True, "needsResume": True}
@@ -382,16 +384,16 @@ def test_a_pending_approval_outlives_the_daemon_with_its_id_and_digest(
 def test_an_interrupt_cancels_what_outlived_the_daemon(world: World) -> None:
     world.script(touch("made"), say("Done."))
     first = world.daemon()
-    named = {"conversationId": world.start(first, **ASK)}
+    params = {"conversationId": world.start(first, **ASK)}
     approval = asked(first)
     first.kill()
     second = world.daemon(features={"approvalRequests": False}, client={"kind": "panel"})
-    assert second.request("conversation/open", named)["pending"] == [approval]
-    assert second.request("conversation/interrupt", named) == {"status": "idle"}
-    assert second.request("conversation/interrupt", named) == {"status": "idle"}
+    assert second.request("conversation/open", params)["pending"] == [approval]
+    assert second.request("conversation/interrupt", params) == {"status": "idle"}
+    assert second.request("conversation/interrupt", params) == {"status": "idle"}
     assert [r["by"] for r in resolutions(second)] == ["interrupted"]
     assert [item["status"] for item in items(second, "command")] == ["cancelled"]
-    second.request("conversation/resume", named)
+    second.request("conversation/resume", params)
     assert world.turn(second)["finalText"] == "Done."
     assert not (world.project / "made").exists()
 
@@ -405,8 +407,8 @@ def test_an_edit_that_is_allowed_after_a_restart_is_made(world: World) -> None:
     first.wait_for_event("approval.requested")
     first.kill()
     second = world.daemon()
-    opened = second.request("conversation/open", {"conversationId": conversation})
-    respond(second, opened["pending"][0], "allow-once")
+    open_result = second.request("conversation/open", {"conversationId": conversation})
+    respond(second, open_result["pending"][0], "allow-once")
     second.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(second)["finalText"] == "Done."
     assert (world.project / "a.txt").read_text() == "two\n"
@@ -425,11 +427,11 @@ def test_a_new_message_takes_the_place_of_what_waits(world: World, delivery: str
     assert not list(world.project.glob("[a-z]*"))
     by = "interrupted" if delivery == "interrupt" else "superseded"
     assert {resolution["by"] for resolution in resolutions(client)} == {by}
-    stale = respond(client, approval, "allow-once")
-    assert stale["alreadyResolved"]["by"] == by
-    told = [m for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
-    assert len(told) == 2
-    assert all("Not run" in str(message["content"]) for message in told)
+    stale_result = respond(client, approval, "allow-once")
+    assert stale_result["alreadyResolved"]["by"] == by
+    tool_messages = [m for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
+    assert len(tool_messages) == 2
+    assert all("Not run" in str(message["content"]) for message in tool_messages)
 
 
 def test_a_queued_message_and_a_pause_leave_the_question_open(world: World) -> None:
@@ -461,14 +463,14 @@ def test_a_pause_at_once_leaves_the_question_open_that_waits_beside_an_edit(worl
     change = {"command": "replace", "old_text": "one", "new_text": "two"}
     edits = [call("edit", path=path.name, **change) for path in paths]
     world.script(calls(*views), calls(*edits), say("Done."))
-    named = {"conversationId": world.start(client, **ASK)}
+    params = {"conversationId": world.start(client, **ASK)}
     first, second = asked(client), asked(client, nth=2)
     respond(client, first, "allow-once")
     client.wait_for(lambda message: message.get("method") == "editor/applyEdit")
-    client.request("conversation/pause", {**named, "when": "now"})
+    client.request("conversation/pause", {**params, "when": "now"})
     client.wait_for_event("turn.paused")
-    assert client.request("approval/list", named)["pending"] == [second]
-    client.request("conversation/resume", named)
+    assert client.request("approval/list", params)["pending"] == [second]
+    client.request("conversation/resume", params)
     respond(client, second, "allow-once")
     assert world.turn(client)["finalText"] == "Done."
     assert [path.read_text() for path in paths] == ["one\n", "two\n"]
@@ -483,8 +485,8 @@ def test_an_interrupt_cancels_the_question_and_tells_the_client(world: World) ->
     approval = asked(client)
     request = client.wait_for(lambda message: message.get("method") == "approval/request")
     client.request("conversation/interrupt", {"conversationId": conversation})
-    cancelled = client.wait_for(lambda message: message.get("method") == "$/cancelRequest")
-    assert cancelled["params"]["id"] == request["id"]
+    cancel_request = client.wait_for(lambda message: message.get("method") == "$/cancelRequest")
+    assert cancel_request["params"]["id"] == request["id"]
     assert [(r["approvalId"], r["by"]) for r in resolutions(client)] == [
         (approval["id"], "interrupted")
     ]
@@ -515,12 +517,12 @@ _NEVER = "protected places are never touched without asking"
 def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World) -> None:
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
-    decided: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    decisions_by_case: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for n, (mode, approval) in enumerate(DECIDED):
         client.forget()
         for option, value in (("mode", mode), ("approval", approval)):
-            chosen = {"conversationId": conversation, "optionId": option, "value": value}
-            client.request("conversation/setOption", chosen)
+            params = {"conversationId": conversation, "optionId": option, "value": value}
+            client.request("conversation/setOption", params)
         client.answer("approval/request", lambda _asked: {"optionId": "reject"})
         commands = [call("terminal", command=c) for c in ("ls", "touch made", "python3 -c pass")]
         paths = f"{n}.txt", f".vscode/{n}.json"
@@ -529,38 +531,48 @@ def test_each_mode_decides_with_each_policy_as_it_says_and_says_why(world: World
         world.script(calls(*commands, *edits, rated_high), say("Done."))
         world.send(client, conversation, "go")
         world.turn(client)
-        decided[mode, approval] = decisions(client)
-        if ("reject", _NEVER) in decided[mode, approval]:
-            told = "\n".join(map(content_of, items(client, "fileChange")))
-            assert f"Not allowed: {_NEVER}. Say what you would change there; or the user" in told
-    signs = {each: "".join(SIGNS[how] for how, _ in found) for each, found in decided.items()}
+        decisions_by_case[mode, approval] = decisions(client)
+        if ("reject", _NEVER) in decisions_by_case[mode, approval]:
+            contents = "\n".join(map(content_of, items(client, "fileChange")))
+            assert (
+                f"Not allowed: {_NEVER}. Say what you would change there; or the user" in contents
+            )
+    signs = {
+        each: "".join(SIGNS[how] for how, _ in findings)
+        for each, findings in decisions_by_case.items()
+    }
     assert signs == DECIDED
-    rules = {rule for found in decided.values() for how, rule in found if how != "ask"}
+    rules = {
+        rule for findings in decisions_by_case.values() for how, rule in findings if how != "ask"
+    }
     assert rules == {
         *("low risk", "mode autoEdit", "mode full", "approval askNever", "mode plan is read-only"),
         _NEVER,
     }
-    assert decided["ask", "askAlways"][0][1] == "you are asked about every action; ls only reads"
-    assert decided["ask", "askRisky"][-1][1] == "the model rates it high; ls only reads"
+    assert (
+        decisions_by_case["ask", "askAlways"][0][1]
+        == "you are asked about every action; ls only reads"
+    )
+    assert decisions_by_case["ask", "askRisky"][-1][1] == "the model rates it high; ls only reads"
 
 
 @pytest.mark.parametrize(
-    ("options", "trusted"), [({"approval": "askAlways"}, None), ({"mode": "plan"}, True)]
+    ("options", "trust_value"), [({"approval": "askAlways"}, None), ({"mode": "plan"}, True)]
 )
 def test_tools_without_effect_never_ask_and_are_never_refused(
-    world: World, options: Json, trusted: bool | None
+    world: World, options: Json, trust_value: bool | None
 ) -> None:
     tasks = [{"text": "Look", "status": "completed"}]
     steps = (call("think", thought="Hm."), call("todo", tasks=tasks), call("finish", message="Ok."))
     world.script(calls(*steps))
-    client = world.daemon(trusted=trusted)
+    client = world.daemon(trust_value=trust_value)
     world.start(client, options=options)
     turn = world.turn(client)
     assert (turn["stopReason"], turn["finalText"]) == ("finished", "Ok.")
     events = [each["event"] for each in client.events]
     assert "approval.requested" not in [event["type"] for event in events]
-    ended = [event["item"] for event in events if event["type"] == "item.completed"]
-    tools = [(item["tool"], item["status"]) for item in ended if item.get("tool")]
+    items_ended = [event["item"] for event in events if event["type"] == "item.completed"]
+    tools = [(item["tool"], item["status"]) for item in items_ended if item.get("tool")]
     # The first two tools run side by side.
     names = (*sorted(name for name, _ in tools[:2]), tools[-1][0])
     assert (names, {status for _, status in tools}) == (("think", "todo", "finish"), {"completed"})
@@ -587,8 +599,8 @@ def test_ten_questions_stand_in_order_and_none_replaces_another(world: World) ->
         respond(client, approval, "allow-once" if n % 2 else "reject")
     world.turn(client)
     assert answers == [f"touch f{n}" for n in range(10)]
-    made = sorted(path.name for path in world.project.glob("f*"))
-    assert made == ["f0", "f2", "f4", "f6", "f8"]
+    file_names = sorted(path.name for path in world.project.glob("f*"))
+    assert file_names == ["f0", "f2", "f4", "f6", "f8"]
 
 
 def test_what_changed_while_it_waited_is_shown_again_before_it_runs(world: World) -> None:
@@ -644,14 +656,14 @@ def test_a_script_that_changed_while_it_waited_is_not_run_but_shown_again(
     assert "changed after you allowed it" in second["reason"]
     respond(client, second, "reject")
     world.turn(client)
-    made = {path.name for path in world.project.iterdir()}
-    assert not made & {"mine", "theirs"}
+    file_names = {path.name for path in world.project.iterdir()}
+    assert not file_names & {"mine", "theirs"}
 
 
 @pytest.mark.parametrize("way", ["answer", "method"])
 def test_a_folder_nobody_judged_is_read_only_until_it_is_trusted(world: World, way: str) -> None:
     world.script(touch("made"), say("Done."), touch("more"), say("Done."))
-    client = world.daemon(trusted=None)
+    client = world.daemon(trust_value=None)
     conversation = world.start(client)
     trust = asked(client)
     assert trust["subject"] == {"kind": "trust", "folder": world.project.as_uri()}
@@ -672,7 +684,7 @@ def test_trust_is_set_kept_and_lowered_by_method_and_withheld_by_the_editor(
     world: World,
 ) -> None:
     world.script(touch("made"), say("Refused."))
-    client = world.daemon(trusted=False)
+    client = world.daemon(trust_value=False)
     world.start(client)
     assert world.turn(client)["finalText"] == "Refused."
     assert "does not trust" in content_of(items(client, "command")[0])
@@ -685,7 +697,7 @@ def test_trust_is_set_kept_and_lowered_by_method_and_withheld_by_the_editor(
     assert (error.code, error.data["kind"]) == (-31001, "workspaceUntrusted")
     assert "workspace/setTrust" in error.message
     client.close()
-    second = world.daemon(trusted=None)
+    second = world.daemon(trust_value=None)
     assert second.error("conversation/start", {"content": text("go")}).code == -31001
     second.request("workspace/setTrust", {**folder, "trusted": "full"})
     assert second.request("conversation/start")["conversation"]["status"] == "idle"
@@ -703,12 +715,12 @@ def test_a_plain_lsp_client_is_asked_by_message_and_no_answer_leaves_it_open(
         say("Done."),
     )
     client = world.raw()
-    shown: list[Json] = []
+    messages_shown: list[Json] = []
     titles = ["Allow once", "Allow once", "Reject", None, "Allow once"]
 
     def answer(params: Json) -> Json | None:
-        shown.append(params)
-        title = titles[len(shown) - 1]
+        messages_shown.append(params)
+        title = titles[len(messages_shown) - 1]
         return {"title": title} if title else None
 
     client.answer("window/showMessageRequest", answer)
@@ -717,10 +729,10 @@ def test_a_plain_lsp_client_is_asked_by_message_and_no_answer_leaves_it_open(
     client.initialize([world.project], params={"capabilities": capabilities}, trust=trust)
     world.start(client, **ASK)
     second = asked(client, nth=4)
-    assert "touch one" in shown[0]["message"]
-    assert "touch tail" in shown[1]["message"]
-    assert [action["title"] for action in shown[2]["actions"]] == ["Reject"]
-    assert "too long" in shown[2]["message"]
+    assert "touch one" in messages_shown[0]["message"]
+    assert "touch tail" in messages_shown[1]["message"]
+    assert [action["title"] for action in messages_shown[2]["actions"]] == ["Reject"]
+    assert "too long" in messages_shown[2]["message"]
     assert (world.project / "one").exists()
     client.wait_for(lambda message: "touch two" in (message.get("params") or {}).get("message", ""))
     assert client.request("approval/list")["pending"][0]["id"] == second["id"]
@@ -749,8 +761,8 @@ def test_a_plain_client_that_cannot_show_messages_means_no(world: World) -> None
     assert world.turn(client)["finalText"] == "Both were refused."
     assert {resolution["by"] for resolution in resolutions(client)} == {"noClient"}
     # It answered once that it does not know the request.
-    asked = [m for m in client.messages if m.get("method") == "window/showMessageRequest"]
-    assert len(asked) == 1
+    prompts = [m for m in client.messages if m.get("method") == "window/showMessageRequest"]
+    assert len(prompts) == 1
     assert not (world.project / "one").exists()
 
 
@@ -772,8 +784,8 @@ def test_hunks_left_out_of_an_edit_are_not_written_and_the_model_is_told(world: 
         assert (error.code, error.data["errors"][0]["path"]) == (-32602, "editedSubject")
     assert "agent" not in notes.read_text()
 
-    kept = {**approval["subject"], "hunks": [first, third]}
-    respond(client, approval, "allow-once", editedSubject=kept)
+    kept_subject = {**approval["subject"], "hunks": [first, third]}
+    respond(client, approval, "allow-once", editedSubject=kept_subject)
     world.turn(client)
     assert notes.read_text().split("\n")[:8] == [
         *("line 0", "agent 1", "line 2", "line 3", "line 4", "line 5", "line 6", "agent 7")
@@ -783,6 +795,6 @@ def test_hunks_left_out_of_an_edit_are_not_written_and_the_model_is_told(world: 
         *("edited by the user", "completed"),
         2,
     )
-    told = json.dumps(world.llm.requests[-1].body["messages"][-1])
-    assert "The user left this out of your edit" in told
-    assert "agent 4" in told
+    last_message = json.dumps(world.llm.requests[-1].body["messages"][-1])
+    assert "The user left this out of your edit" in last_message
+    assert "agent 4" in last_message

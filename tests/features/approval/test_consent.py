@@ -125,9 +125,9 @@ def test_a_risky_action_waits_until_it_is_allowed() -> None:
 def test_a_harmless_action_runs_and_the_log_says_by_which_rule() -> None:
     world = World(make="low")
     assert isinstance(world.settle(), Intent)
-    *_, logged = world.conversation.journal.log.read_range(1, world.conversation.state.seq)
-    decided = orjson.loads(logged)["event"]
-    assert (decided["effect"], decided["rule"]) == ("allow", "low risk")
+    *_, last_line = world.conversation.journal.log.read_range(1, world.conversation.state.seq)
+    decision = orjson.loads(last_line)["event"]
+    assert (decision["effect"], decision["rule"]) == ("allow", "low risk")
     assert isinstance(world.settle(), Intent)
 
 
@@ -153,19 +153,19 @@ def test_what_waits_runs_under_looser_options_exactly_as_it_was_shown() -> None:
     assert len(world.pending) == 1
     assert isinstance(world.settle(again=True), Intent)
     assert not world.pending
-    decided, resolved = (orjson.loads(line)["event"] for line in world.log[-2:])
-    assert (decided["code"], decided["rule"]) == ("neverAsks", "approval askNever")
-    assert (resolved["by"], resolved["decision"]["effect"]) == ("policy", "allow")
+    decision_event, resolution_event = (orjson.loads(line)["event"] for line in world.log[-2:])
+    assert (decision_event["code"], decision_event["rule"]) == ("neverAsks", "approval askNever")
+    assert (resolution_event["by"], resolution_event["decision"]["effect"]) == ("policy", "allow")
 
 
 def _hooked(
-    said: Json, on_run: Callable[[], object] = lambda: None
+    answer: Json, on_run: Callable[[], object] = lambda: None
 ) -> tuple[World, list[HookCommand]]:
     """Return a world in which the action waits, and its hooks, as after a restart none has run."""
     hooks: list[HookCommand] = []
-    output = orjson.dumps({"hookSpecificOutput": said}).decode()
+    output = orjson.dumps({"hookSpecificOutput": answer}).decode()
 
-    def run(*_asked: object) -> list[HookRun]:
+    def run(*_request: object) -> list[HookRun]:
         on_run()
         return [HookRun("check", 0, output, "")]
 
@@ -185,8 +185,8 @@ def test_what_a_hook_asks_about_or_denies_runs_under_no_options(decision: str) -
     world, hooks = _hooked({"permissionDecision": decision})
     hooks.append(HookCommand(type="command", command="check"))
     world.conversation.state.options["mode"] = "full"
-    ended = world.settle(again=True)
-    assert isinstance(ended, Rejection) == (decision == "deny")
+    actual_decision = world.settle(again=True)
+    assert isinstance(actual_decision, Rejection) == (decision == "deny")
     assert len(world.pending) == 1
 
 
@@ -202,8 +202,8 @@ def test_what_a_hook_rewrites_while_it_waits_is_decided_as_what_it_became() -> N
     hooks.append(HookCommand(type="command", command="check"))
     world.conversation.state.options["approval"] = "askNever"
     assert world.settle(again=True) is None
-    [asked] = world.conversation.state.resolutions.values()
-    assert (asked["by"], world.pending) == ("changed", [])
+    [resolution] = world.conversation.state.resolutions.values()
+    assert (resolution["by"], world.pending) == ("changed", [])
     intent = world.settle()
     assert isinstance(intent, Intent)
     assert intent.title == "make -n"
@@ -212,11 +212,11 @@ def test_what_a_hook_rewrites_while_it_waits_is_decided_as_what_it_became() -> N
 def test_a_question_of_a_program_about_a_host_waits_for_its_own_answer() -> None:
     world = World()
     journal = world.conversation.journal
-    planned = LandingPlanned(changes=(), observed={})
-    journal.append(e.ItemUpdated(status="running"), planned, item_id="i1")
-    asked = Intent("Connect?", HostSubject(host="a.example", port=443), "medium")
-    options = approval_options(asked.subject, "medium", floor=False)
-    approval = new_approval(journal.state, journal.clock.now(), "i1", asked, options)
+    event = LandingPlanned(changes=(), observed={})
+    journal.append(e.ItemUpdated(status="running"), event, item_id="i1")
+    intent = Intent("Connect?", HostSubject(host="a.example", port=443), "medium")
+    options = approval_options(intent.subject, "medium", floor=False)
+    approval = new_approval(journal.state, journal.clock.now(), "i1", intent, options)
     journal.append(e.ApprovalRequested(approval=approval))
     assert world.settle() is None
     assert world.settle(again=True) is None
@@ -231,10 +231,10 @@ def test_a_question_of_a_program_about_a_host_waits_for_its_own_answer() -> None
 def test_the_mode_plan_rejects_without_asking() -> None:
     world = World()
     world.conversation.state.options["mode"] = "plan"
-    told = "Not allowed: mode plan is read-only. This is not: a reason. Tools that only read may"
+    message = "Not allowed: mode plan is read-only. This is not: a reason. Tools that only read may"
     answer = world.settle()
     assert isinstance(answer, Rejection)
-    assert answer.text.startswith(told)
+    assert answer.text.startswith(message)
     assert world.pending == []
 
 
@@ -301,9 +301,12 @@ def test_an_answer_for_the_conversation_covers_the_same_command_only() -> None:
 
 
 def test_an_answer_for_the_folder_is_kept_and_honored_later() -> None:
-    kept: set[str] = set()
+    keys_covered: set[str] = set()
     policy = replace(
-        NO_POLICY, is_granted=kept.__contains__, save_grant=kept.add, can_ask=lambda: True
+        NO_POLICY,
+        is_granted=keys_covered.__contains__,
+        save_grant=keys_covered.add,
+        can_ask=lambda: True,
     )
     world = World(policy)
     world.settle()
@@ -337,8 +340,8 @@ def test_an_edited_action_is_described_as_what_it_became() -> None:
     world.settle()
     world.answer(edited_subject=CommandSubject(command="make -n", cwd="/p"))
     world.settle()
-    described = {key: world.item[key] for key in ("title", "command", "risk", "summary")}
-    assert described == {
+    item_fields = {key: world.item[key] for key in ("title", "command", "risk", "summary")}
+    assert item_fields == {
         "title": "make -n",
         "command": "make -n",
         "risk": "low",
@@ -360,9 +363,9 @@ def test_an_edit_that_is_riskier_than_what_was_shown_is_asked_again() -> None:
     assert intent.title == "sudo"
 
 
-def _trusting(*, required: bool = True, refusal: str | None = None) -> tuple[Policy, list[str]]:
+def _trusting(*, is_required: bool = True, refusal: str | None = None) -> tuple[Policy, list[str]]:
     scopes: list[str] = []
-    gate = Gate(TrustSubject(folder="/p"), "Trust /p?", required, scopes.append, refusal)
+    gate = Gate(TrustSubject(folder="/p"), "Trust /p?", is_required, scopes.append, refusal)
     return replace(ATTENDED, gates=lambda _spec, _intent: [gate]), scopes
 
 
@@ -387,11 +390,11 @@ def test_an_action_behind_an_allowed_gate_is_asked_about_as_it_is() -> None:
     assert world.pending[0].get("reason") == "a reason"
 
 
-@pytest.mark.parametrize(("required", "outcome"), [(True, Rejection), (False, Intent)])
+@pytest.mark.parametrize(("is_required", "outcome"), [(True, Rejection), (False, Intent)])
 def test_only_a_required_gate_that_is_rejected_stops_the_action(
-    required: bool, outcome: type
+    is_required: bool, outcome: type
 ) -> None:
-    policy, scopes = _trusting(required=required)
+    policy, scopes = _trusting(is_required=is_required)
     world = World(policy, make="low")
     world.settle()
     world.answer("reject")

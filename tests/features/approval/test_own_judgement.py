@@ -20,11 +20,11 @@ pytestmark = [
 ECHO = tool("echo", lambda words: words, words={"type": "string"})
 
 
-def _broken(*_given: object) -> Any:
+def _broken(*_arguments: object) -> Any:
     raise RuntimeError("no idea")
 
 
-def _wrong(*_given: object) -> Any:
+def _wrong(*_arguments: object) -> Any:
     return "no idea"
 
 

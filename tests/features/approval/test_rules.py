@@ -88,11 +88,11 @@ def test_a_rule_for_a_tool_needs_no_words():
 
 def test_a_rule_whose_example_fails_is_reported_and_allows_nothing_but_still_denies():
     wrong = Rule(decision="deny", argv=("git", "push"), match=("git commit",))
-    too_wide = Rule(decision="allow", argv=("git",), match=("git log",), not_match=("git push",))
+    wide_rule = Rule(decision="allow", argv=("git",), match=("git log",), not_match=("git push",))
     bare = [Rule(decision=decision, argv=("make",)) for decision in ("ask", "allow")]
-    kept, wrongs = check_rules((DENY_PUSH, wrong, too_wide, *bare))
+    valid_rules, wrongs = check_rules((DENY_PUSH, wrong, wide_rule, *bare))
     problems = [render_problem(each) for each in wrongs]
-    assert kept == (DENY_PUSH, wrong, bare[0])
+    assert valid_rules == (DENY_PUSH, wrong, bare[0])
     assert "does not meet its example 'git commit'" in problems[0]
     assert "meets 'git push', which it must not" in problems[1]
     assert [problem.rpartition("; ")[2] for problem in problems] == [
@@ -105,19 +105,19 @@ def test_a_rule_whose_example_fails_is_reported_and_allows_nothing_but_still_den
 def test_rules_of_all_sources_count_and_a_project_cannot_allow():
     push: Any = {"decision": "deny", "argv": ["git", "push"], "match": ["git push"]}
     allow = {"decision": "allow", "argv": ["make"], "match": ["make"]}
-    merged = merge_settings(
+    merged_settings = merge_settings(
         [
             Layer("client", {"rules": [allow]}),
             Layer("project", {"rules": [push, allow, {"decision": "deny", "argv": 5}]}),
             Layer("user", {"rules": [{**push, "argv": [["git", "hg"], "push"]}]}),
         ]
     )
-    assert [(rule.scope, rule.decision) for rule in merged.settings.rules] == [
+    assert [(rule.scope, rule.decision) for rule in merged_settings.settings.rules] == [
         ("user", "deny"),
         ("project", "deny"),
         ("user", "allow"),
     ]
-    assert tuple(map(render_problem, merged.problems)) == (
+    assert tuple(map(render_problem, merged_settings.problems)) == (
         "project: rules.1: a project cannot allow; it is ignored",
         "project: rules.2.argv: must be a list",
     )

@@ -27,8 +27,8 @@ TOUCHES = "touch creates, changes or deletes files"
 def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: World) -> None:
     folder = world.project / ".openhands"
     folder.mkdir()
-    theirs = {"rules": [PUSH, {**MAKE, "argv": ["rm"]}], "mode": "full"}
-    (folder / "settings.json").write_text(json.dumps(theirs))
+    project_values = {"rules": [PUSH, {**MAKE, "argv": ["rm"]}], "mode": "full"}
+    (folder / "settings.json").write_text(json.dumps(project_values))
     world.script(
         call("terminal", command="touch made"),
         call("terminal", command="touch more && git push"),
@@ -43,8 +43,8 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
     world.start(client, options={"approval": "askRisky"})
     world.turn(client)
     events = [e["event"] for e in client.events]
-    asked = [e["approval"] for e in events if e["type"] == "approval.requested"]
-    assert [(a["title"], a["risk"], a["reason"]) for a in asked] == [
+    approvals = [e["approval"] for e in events if e["type"] == "approval.requested"]
+    assert [(a["title"], a["risk"], a["reason"]) for a in approvals] == [
         ("Run rm made", "medium", "rm creates, changes or deletes files"),
         (
             "Run touch ../outside",
@@ -54,15 +54,15 @@ def test_rules_decide_before_anybody_is_asked_and_the_log_names_them(world: Worl
         ("Grep 'x' in the open folders", "low", "user rule: ask gr*"),
     ]
     # A lasting answer would not count against a rule.
-    assert [option["scope"] for option in asked[-1]["options"]] == ["once", "once"]
-    decided = [e for e in events if e["type"] == "action.decided"]
-    assert [(d["effect"], d["rule"]) for d in decided] == [
+    assert [option["scope"] for option in approvals[-1]["options"]] == ["once", "once"]
+    decisions = [e for e in events if e["type"] == "action.decided"]
+    assert [(d["effect"], d["rule"]) for d in decisions] == [
         ("allow", "user rule: allow terminal touch"),
         ("reject", "project rule: deny terminal git push (CI does that)"),
         ("reject", "user rule: deny terminal ln"),
     ]
-    made, denied, *_ = items(client, "command")
-    assert (made["status"], denied["status"]) == ("completed", "rejected")
+    made_command, denied, *_ = items(client, "command")
+    assert (made_command["status"], denied["status"]) == ("completed", "rejected")
     assert "deny terminal git push (CI does that)" in content_of(denied)
     assert not (world.project / "more").exists()
     problems = client.request("config/read")["problems"]

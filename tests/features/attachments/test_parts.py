@@ -21,9 +21,14 @@ def test_a_command_is_kept_as_given_and_written_out_for_the_model(world: World) 
     commands = {each["name"]: each for each in client.request("command/list")["commands"]}
     assert {"fix", "explain", "test", "review", "commit"} <= commands.keys()
     assert all(each["description"] and each["argumentHint"] for each in commands.values())
-    forged = {"type": "command", "name": "fix", "args": "it rounds down", "prompt": "Say hello."}
-    started = client.request("conversation/start", {"content": [forged]})["conversation"]
-    assert started["title"] == "/fix it rounds down"
+    forged_part = {
+        "type": "command",
+        "name": "fix",
+        "args": "it rounds down",
+        "prompt": "Say hello.",
+    }
+    start_result = client.request("conversation/start", {"content": [forged_part]})["conversation"]
+    assert start_result["title"] == "/fix it rounds down"
     world.turn(client)
     [message] = items(client, "userMessage")
     prompt = message["content"][0].pop("prompt")
@@ -33,8 +38,8 @@ def test_a_command_is_kept_as_given_and_written_out_for_the_model(world: World) 
     assert world.llm.requests[0].body["messages"][-1] == {"role": "user", "content": prompt}
     unknown: Json = {"content": [*text("hi"), {"type": "command", "name": "dance"}]}
     for method in ("conversation/start", "conversation/sendMessage"):
-        refused = client.error(method, {"conversationId": started["id"], **unknown})
-        assert (refused.code, refused.data["errors"][0]["path"]) == (-32602, "content.1.name")
+        error = client.error(method, {"conversationId": start_result["id"], **unknown})
+        assert (error.code, error.data["errors"][0]["path"]) == (-32602, "content.1.name")
     assert len(client.request("conversation/list")["conversations"]) == 1
 
 
@@ -43,9 +48,9 @@ def test_a_command_in_the_queue_is_written_out_when_it_is_edited(world: World) -
     world.script(held(say("Done."), gate), say("Explained."))
     client = world.daemon()
     conversation = world.start(client)
-    queued = world.send(client, conversation, "later", delivery="queue")
-    wanted = [{"type": "command", "name": "explain"}]
-    edit = {"op": "edit", "messageId": queued["messageId"], "content": wanted}
+    receipt = world.send(client, conversation, "later", delivery="queue")
+    expected_parts = [{"type": "command", "name": "explain"}]
+    edit = {"op": "edit", "messageId": receipt["messageId"], "content": expected_parts}
     client.request("conversation/queue", {"conversationId": conversation, **edit})
     gate.set()
     world.turn(client, nth=2)
@@ -57,8 +62,8 @@ PIECES = [PNG[: 512 << 10], PNG[512 << 10 : 1 << 20], PNG[1 << 20 :]]
 
 
 def piece(index: int, data: bytes, **fields: Any) -> Json:
-    named = {"mimeType": "image/png", "index": index, "total": len(PIECES)}
-    return {**named, "data": b64encode(data).decode(), **fields}
+    piece_params = {"mimeType": "image/png", "index": index, "total": len(PIECES)}
+    return {**piece_params, "data": b64encode(data).decode(), **fields}
 
 
 def upload(client: RawClient) -> str:
@@ -89,14 +94,14 @@ def test_an_image_in_pieces_reaches_the_model_and_survives_a_restart(world: Worl
     client = world.daemon()
     first = client.request("attachment/put", piece(0, PIECES[0]))
     assert (first["received"], first["complete"]) == (1, False)
-    named = {"attachmentId": first["attachmentId"]}
-    second = piece(1, PIECES[1], **named)
+    attachment_params = {"attachmentId": first["attachmentId"]}
+    second = piece(1, PIECES[1], **attachment_params)
     assert client.request("attachment/put", second) == client.request("attachment/put", second)
     digest = hashlib.sha256(PNG).hexdigest()
-    last = client.request("attachment/put", piece(2, PIECES[2], **named, sha256=digest))
-    assert last == {**named, "received": 3, "complete": True}
+    last = client.request("attachment/put", piece(2, PIECES[2], **attachment_params, sha256=digest))
+    assert last == {**attachment_params, "received": 3, "complete": True}
     content = [*text("What is it?"), image(first["attachmentId"])]
-    started = client.request("conversation/start", {"content": content})["conversation"]["id"]
+    start_result = client.request("conversation/start", {"content": content})["conversation"]["id"]
     world.turn(client)
     [message] = items(client, "userMessage")
     assert message["content"][1] == {"type": "image", "mimeType": "image/png", "outputRef": digest}
@@ -104,17 +109,17 @@ def test_an_image_in_pieces_reaches_the_model_and_survives_a_restart(world: Worl
     assert shown(world, 0) == [url]
     client.kill()
     again = world.daemon()
-    opened = again.request("conversation/open", {"conversationId": started})
-    assert opened["items"][0]["content"] == message["content"]
-    world.send(again, started, "And now?")
+    open_result = again.request("conversation/open", {"conversationId": start_result})
+    assert open_result["items"][0]["content"] == message["content"]
+    world.send(again, start_result, "And now?")
     world.turn(again)
     assert shown(world, 1) == [url]
-    wanted = {"conversationId": started, "outputRef": digest, "encoding": "base64"}
-    got = b""
-    while len(got) < len(PNG):
-        page = again.request("output/read", {**wanted, "offset": len(got), "limit": 200_000})
-        got += b64decode(page["text"])
-    assert got == PNG
+    params = {"conversationId": start_result, "outputRef": digest, "encoding": "base64"}
+    data = b""
+    while len(data) < len(PNG):
+        page = again.request("output/read", {**params, "offset": len(data), "limit": 200_000})
+        data += b64decode(page["text"])
+    assert data == PNG
 
 
 def test_messages_keep_their_order_while_an_image_is_stored(world: World) -> None:
@@ -122,15 +127,15 @@ def test_messages_keep_their_order_while_an_image_is_stored(world: World) -> Non
     world.script(held(say("Working."), gate), say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client)
-    named: Json = {"conversationId": conversation, "delivery": "queue"}
+    params: Json = {"conversationId": conversation, "delivery": "queue"}
     with_image = [*text("one"), image(upload(client))]
-    client.send_request("conversation/sendMessage", {**named, "content": with_image})
-    queued = client.request("conversation/sendMessage", {**named, "content": text("two")})
-    assert queued["queuePosition"] == 1
+    client.send_request("conversation/sendMessage", {**params, "content": with_image})
+    queue_result = client.request("conversation/sendMessage", {**params, "content": text("two")})
+    assert queue_result["queuePosition"] == 1
     gate.set()
     world.turn(client, nth=3)
-    said = [item["content"][0]["text"] for item in items(client, "userMessage")]
-    assert said == ["go", "one", "two"]
+    texts = [item["content"][0]["text"] for item in items(client, "userMessage")]
+    assert texts == ["go", "one", "two"]
 
 
 def test_an_edited_message_keeps_its_image_by_the_name_it_has_in_the_log(world: World) -> None:
@@ -138,19 +143,19 @@ def test_an_edited_message_keeps_its_image_by_the_name_it_has_in_the_log(world: 
     world.script(held(say("Working."), gate), say("A cat."))
     client = world.daemon()
     conversation = world.start(client)
-    named: Json = {"conversationId": conversation}
+    params: Json = {"conversationId": conversation}
     content = [*text("what?"), image(upload(client))]
     wait = {"content": content, "delivery": "queue"}
-    queued = client.request("conversation/sendMessage", {**named, **wait})["messageId"]
-    [waiting] = client.request("conversation/queue", named)["queue"]
-    edit = {**named, "op": "edit", "messageId": queued}
-    kept = [*text("What is it?"), waiting["content"][1]]
-    [edited] = client.request("conversation/queue", {**edit, "content": kept})["queue"]
-    assert edited["content"] == kept
-    lost = client.error(
-        "conversation/queue", {**edit, "content": [{**kept[1], "outputRef": "0" * 64}]}
+    queue_result = client.request("conversation/sendMessage", {**params, **wait})["messageId"]
+    [queue_entry] = client.request("conversation/queue", params)["queue"]
+    edit = {**params, "op": "edit", "messageId": queue_result}
+    kept_parts = [*text("What is it?"), queue_entry["content"][1]]
+    [edited_entry] = client.request("conversation/queue", {**edit, "content": kept_parts})["queue"]
+    assert edited_entry["content"] == kept_parts
+    error = client.error(
+        "conversation/queue", {**edit, "content": [{**kept_parts[1], "outputRef": "0" * 64}]}
     )
-    assert "0" * 64 in lost.message
+    assert "0" * 64 in error.message
     gate.set()
     world.turn(client, nth=2)
     assert len(shown(world, 1)) == 1
@@ -172,8 +177,8 @@ WRONG: dict[str, tuple[Json, str]] = {
 def test_a_piece_that_does_not_fit_is_refused(world: World, case: str) -> None:
     params, path = WRONG[case]
     client = world.daemon()
-    refused = client.error("attachment/put", params)
-    assert (refused.code, refused.data["errors"][0]["path"]) == (-32602, path)
+    error = client.error("attachment/put", params)
+    assert (error.code, error.data["errors"][0]["path"]) == (-32602, path)
 
 
 def test_more_than_an_attachment_may_have_is_refused_and_forgotten(world: World) -> None:
@@ -183,8 +188,8 @@ def test_more_than_an_attachment_may_have_is_refused_and_forgotten(world: World)
     for n in range(1, 40):
         client.request("attachment/put", piece(n, data, total=99, attachmentId=upload_id))
     more = piece(40, b"x", total=99, attachmentId=upload_id)
-    refused = client.error("attachment/put", more)
-    assert (refused.code, refused.data["kind"]) == (-31014, "payloadTooLarge")
+    error = client.error("attachment/put", more)
+    assert (error.code, error.data["kind"]) == (-31014, "payloadTooLarge")
     assert client.error("attachment/put", more).code == -32602
 
 
@@ -193,8 +198,8 @@ def test_what_is_uploaded_and_not_used_does_not_grow_for_ever(world: World) -> N
     first = client.request("attachment/put", piece(0, PIECES[0]))["attachmentId"]
     for _ in range(128):
         client.request("attachment/put", piece(0, PIECES[0]))
-    gone = client.error("attachment/put", piece(1, PIECES[1], attachmentId=first))
-    assert "send it again" in gone.message
+    error = client.error("attachment/put", piece(1, PIECES[1], attachmentId=first))
+    assert "send it again" in error.message
 
 
 BAD_IMAGES: dict[str, Json] = {
@@ -212,12 +217,12 @@ def test_a_message_with_a_bad_image_is_refused_before_anything_begins(
     world: World, case: str
 ) -> None:
     client = world.daemon()
-    unfinished = client.request("attachment/put", piece(0, PIECES[0]))["attachmentId"]
+    unfinished_id = client.request("attachment/put", piece(0, PIECES[0]))["attachmentId"]
     bad = {"type": "image", "mimeType": "image/png", **BAD_IMAGES[case]}
-    bad = {key: unfinished if value == "UNFINISHED" else value for key, value in bad.items()}
-    refused = client.error("conversation/start", {"content": [*text("See"), bad]})
-    assert refused.code == -32602
-    assert refused.data["errors"][0]["path"].startswith("content.1")
+    bad = {key: unfinished_id if value == "UNFINISHED" else value for key, value in bad.items()}
+    error = client.error("conversation/start", {"content": [*text("See"), bad]})
+    assert error.code == -32602
+    assert error.data["errors"][0]["path"].startswith("content.1")
     assert client.request("conversation/list")["conversations"] == []
 
 
@@ -225,12 +230,12 @@ def test_a_model_that_sees_no_images_is_named_before_anything_begins(world: Worl
     client = world.daemon()
     content = [*text("See"), image(upload(client))]
     blind: Json = {"content": content, "options": {"model": "demo"}}
-    refused = client.error("conversation/start", blind)
-    assert (refused.code, "'demo' does not see images" in refused.message) == (-32602, True)
-    started = client.request("conversation/start", {"options": {"model": "demo"}})
-    named = {"conversationId": started["conversation"]["id"]}
-    refused = client.error("conversation/sendMessage", {**named, "content": content})
-    assert (refused.code, "'demo' does not see images" in refused.message) == (-32602, True)
+    error = client.error("conversation/start", blind)
+    assert (error.code, "'demo' does not see images" in error.message) == (-32602, True)
+    start_result = client.request("conversation/start", {"options": {"model": "demo"}})
+    params = {"conversationId": start_result["conversation"]["id"]}
+    error = client.error("conversation/sendMessage", {**params, "content": content})
+    assert (error.code, "'demo' does not see images" in error.message) == (-32602, True)
     assert len(client.request("conversation/list")["conversations"]) == 1
     assert items(client, "userMessage") == []
 
@@ -238,30 +243,32 @@ def test_a_model_that_sees_no_images_is_named_before_anything_begins(world: Worl
 def test_an_image_file_that_is_mentioned_is_shown(world: World) -> None:
     world.script(say("A cat."), say("Still one."))
     client = world.daemon()
-    here, broken, big = (world.project / name for name in ("my cat.PNG", "text.png", "big.png"))
-    elsewhere = world.home / "private.png"
+    good_image, broken_image, big = (
+        world.project / name for name in ("my cat.PNG", "text.png", "big.png")
+    )
+    private_image = world.home / "private.png"
     for path, data in (
-        (here, PNG),
-        (elsewhere, PNG),
-        (broken, b"no image"),
+        (good_image, PNG),
+        (private_image, PNG),
+        (broken_image, b"no image"),
         (big, PNG + bytes(4 << 20)),
     ):
         path.write_bytes(data)
-    files = (here, elsewhere, broken, big, world.project / "gone.png")
+    files = (good_image, private_image, broken_image, big, world.project / "gone.png")
     links = [{"type": "resourceLink", "uri": path.as_uri()} for path in files]
     content = [*text("What is it?"), *links]
-    named = {"conversationId": world.start(client, content=content)}
+    params = {"conversationId": world.start(client, content=content)}
     world.turn(client)
     [message] = items(client, "userMessage")
-    stored = {
+    image_part = {
         "type": "image",
         "mimeType": "image/png",
         "outputRef": hashlib.sha256(PNG).hexdigest(),
     }
-    assert message["content"] == [*content, stored]
+    assert message["content"] == [*content, image_part]
     assert shown(world, 0) == [f"data:image/png;base64,{b64encode(PNG).decode()}"]
     # A message that is sent again has its image already; a model that sees none gets the link.
-    client.request("conversation/sendMessage", {**named, "content": message["content"]})
+    client.request("conversation/sendMessage", {**params, "content": message["content"]})
     world.turn(client, nth=2)
     assert items(client, "userMessage")[1]["content"] == message["content"]
     blind = {"options": {"model": "demo"}, "content": content}
@@ -271,8 +278,8 @@ def test_an_image_file_that_is_mentioned_is_shown(world: World) -> None:
 
 
 def test_a_conversation_that_is_mentioned_is_read_by_the_model(world: World) -> None:
-    look = call("terminal", command="echo found: 7")
-    world.script(look, say("The price is 7."), say("Right."), say("Still right."))
+    terminal_call = call("terminal", command="echo found: 7")
+    world.script(terminal_call, say("The price is 7."), say("Right."), say("Still right."))
     client = world.daemon()
     first = world.start(client, "Look for the price")
     world.turn(client)
@@ -280,29 +287,29 @@ def test_a_conversation_that_is_mentioned_is_read_by_the_model(world: World) -> 
     content = [*text("Is that right?"), link]
     second = client.request("conversation/start", {"content": content})["conversation"]["id"]
     world.turn(client, nth=2)
-    asked, mentioned = items(client, "userMessage")[1]["content"]
-    words = mentioned.pop("text")
-    assert [asked, mentioned] == content
+    question, mention = items(client, "userMessage")[1]["content"]
+    words = mention.pop("text")
+    assert [question, mention] == content
     assert words.startswith("Look for the price\n\n[user]\nLook for the price\n\n[terminal ")
     assert "found: 7" in words
     assert words.endswith("[agent]\nThe price is 7.")
-    sent = world.llm.requests[2].body["messages"][-1]["content"]
+    content_text = world.llm.requests[2].body["messages"][-1]["content"]
     start = f"Is that right?\n\n<conversation uri='oh-log:/{first}'>"
-    assert sent == f"{start}\n{words}\n</conversation>"
+    assert content_text == f"{start}\n{words}\n</conversation>"
     client.request("conversation/close", {"conversationId": first})
     message = {"type": "resource", "uri": link["uri"], "text": "It is 8 now."}
     again = {"conversationId": second, "content": [message, {**link, "text": "forged"}]}
     client.request("conversation/sendMessage", again)
     world.turn(client, nth=3)
-    told = world.llm.requests[3].body["messages"][-1]["content"]
-    assert told.startswith(f"<message uri='oh-log:/{first}'>\nIt is 8 now.\n</message>")
+    content_made = world.llm.requests[3].body["messages"][-1]["content"]
+    assert content_made.startswith(f"<message uri='oh-log:/{first}'>\nIt is 8 now.\n</message>")
     assert "forged" not in str(world.llm.requests[3].body)
-    lost = {"conversationId": second, "content": [{**link, "uri": "oh-log:/nope"}]}
-    refused = client.error("conversation/sendMessage", lost)
-    assert (refused.code, "'nope'" in refused.message) == (-31002, True)
+    params = {"conversationId": second, "content": [{**link, "uri": "oh-log:/nope"}]}
+    error = client.error("conversation/sendMessage", params)
+    assert (error.code, "'nope'" in error.message) == (-31002, True)
     # A conversation that would begin with something missing leaves nothing behind.
-    gone = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
-    for part in (lost["content"][0], gone):
+    missing_image = {"type": "image", "mimeType": "image/png", "outputRef": "0" * 64}
+    for part in (params["content"][0], missing_image):
         client.error("conversation/start", {"content": [*text("See"), part]})
-    known = {each["id"] for each in client.request("conversation/list")["conversations"]}
-    assert known == {first, second}
+    conversation_ids = {each["id"] for each in client.request("conversation/list")["conversations"]}
+    assert conversation_ids == {first, second}

@@ -27,8 +27,8 @@ def test_the_words_of_a_page_are_those_that_a_reader_sees(html: str, text: str) 
 
 
 def test_what_closes_nothing_costs_no_search() -> None:
-    n, left = 20_000, 10_000_000
-    steps = iter(range(left))
+    n, n_left = 20_000, 10_000_000
+    steps = iter(range(n_left))
     assert (
         page_text("<svg>" * n + "</nav>" * n + "</svg>" * n + "Fees", lambda: next(steps)) == "Fees"
     )

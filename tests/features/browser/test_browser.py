@@ -63,8 +63,8 @@ def test_in_a_view_each_host_of_the_browser_is_asked_about_and_the_model_sees_th
     world: World, browser: Json
 ) -> None:
     heard = Heard()
-    with one_host(world, heard) as served:
-        (served / "one.test/shop.html").write_text(PAGE)
+    with one_host(world, heard) as server:
+        (server / "one.test/shop.html").write_text(PAGE)
         world.script(
             visit("http://one.test/shop.html"),
             call("playwright__browser_snapshot"),
@@ -93,11 +93,11 @@ def test_in_a_view_each_host_of_the_browser_is_asked_about_and_the_model_sees_th
         answer(client, third, "allow-once")
         assert world.turn(client)["finalText"] == "Seen."
     calls = [content_of(item) for item in items(client, "toolCall")]
-    opened, seen, refused, own = calls[0], calls[1], calls[3], calls[-1]
-    assert "Shop is open" in opened
-    assert "Tea" in seen
+    open_call, snapshot_call, refused_call, own = calls[0], calls[1], calls[3], calls[-1]
+    assert "Shop is open" in open_call
+    assert "Tea" in snapshot_call
     assert "data:image/png;base64,iVBORw0KGgo" in str(world.llm.requests[3].body["messages"])
-    assert "[no connection to two.test: the user does not allow it" in refused
+    assert "[no connection to two.test: the user does not allow it" in refused_call
     assert not [line for line in heard if "two.test" in line]
     assert "Mine" in own
     assert len(approvals(client)) == 3
@@ -170,5 +170,5 @@ def test_what_is_missing_is_said_with_what_installs_it(world: World, tmp_path: P
 
 
 def test_the_server_under_test_is_the_one_that_users_get() -> None:
-    tested = json.loads((SERVERS / "package.json").read_text())["dependencies"]
-    assert tested[PINNED["package"]] == PINNED["version"]
+    versions = json.loads((SERVERS / "package.json").read_text())["dependencies"]
+    assert versions[PINNED["package"]] == PINNED["version"]

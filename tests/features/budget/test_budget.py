@@ -32,7 +32,7 @@ def test_what_the_user_does_begins_the_time_anew(by_user: Any):
     def rests() -> bool:
         return budget.rest_before_step(conversation.state) is not None
 
-    other: Any = {"event": {"type": "item.started"}}
+    other_record: Any = {"event": {"type": "item.started"}}
     conversation.journal.listeners.append(budget)
     clock.seconds = 100
     conversation.send(text("go"))
@@ -40,7 +40,7 @@ def test_what_the_user_does_begins_the_time_anew(by_user: Any):
     assert not rests()
     clock.seconds = 160
     assert rests()
-    budget.on_record(conversation.journal, b"", other)
+    budget.on_record(conversation.journal, b"", other_record)
     assert rests()
     budget.on_record(conversation.journal, b"", by_user)
     assert not rests()

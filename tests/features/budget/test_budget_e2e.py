@@ -20,15 +20,15 @@ def paid(words: str, usd: float) -> Step:
 
 def limits(client: RawClient, **settings: float) -> None:
     """Replace the settings."""
-    changed = {"settings": {"ohDaemon": {**settings, "titles": False}}}
-    client.notify("workspace/didChangeConfiguration", changed)
+    changed_settings = {"settings": {"ohDaemon": {**settings, "titles": False}}}
+    client.notify("workspace/didChangeConfiguration", changed_settings)
 
 
 def stopped(world: World, client: RawClient, *, nth: int) -> str:
     turn = world.turn(client, nth=nth)
     assert turn.get("nSteps", 0) == 0
-    paused = wait_for_status(client, "paused")["event"]
-    assert paused["reason"] == "budget"
+    pause_event = wait_for_status(client, "paused")["event"]
+    assert pause_event["reason"] == "budget"
     return turn["stopReason"]
 
 
@@ -65,10 +65,10 @@ def test_a_day_has_one_limit_for_all_daemons_of_the_user(world: World) -> None:
 def test_a_turn_stops_at_its_limit_of_time_and_goes_on_when_that_is_raised(world: World) -> None:
     world.script(say("In time."))
     client = world.daemon(settings={"maxMinutes": 1e-9, "titles": False})
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     assert stopped(world, client, nth=1) == "maxMinutes"
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", params)
     assert stopped(world, client, nth=2) == "maxMinutes"
     limits(client, maxMinutes=1)
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", params)
     assert world.turn(client, nth=3)["finalText"] == "In time."

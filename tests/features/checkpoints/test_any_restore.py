@@ -80,68 +80,72 @@ class Round:
         else:
             self.conversation = self.world.start(self.client, "first")
             self.world.turn(self.client)
-        done = [i for i in items_of(self.client) if i["kind"] in {"fileChange", "command"}]
-        self.before[done[-1]["id"]] = before
+        items_done = [i for i in items_of(self.client) if i["kind"] in {"fileChange", "command"}]
+        self.before[items_done[-1]["id"]] = before
         self.messages.append((items(self.client, "userMessage")[-1]["id"], before))
 
     def review(self) -> None:
         if not self.conversation:
             return
-        named = {"conversationId": self.conversation}
-        listed = self.client.request("changes/list", named)["files"]
-        pending = [each["uri"] for each in listed if each["state"] == "pending"]
+        params = {"conversationId": self.conversation}
+        files = self.client.request("changes/list", params)["files"]
+        pending = [each["uri"] for each in files if each["state"] == "pending"]
         if not pending:
             return
         uri = self.chance.choice(pending)
-        hunks = self.client.request("changes/diff", {**named, "uri": uri})["hunks"]
-        chosen: Json = {"uris": [uri]}
+        hunks = self.client.request("changes/diff", {**params, "uri": uri})["hunks"]
+        review_params: Json = {"uris": [uri]}
         if len(hunks) > 1 and self.chance.random() < 0.7:
-            chosen = {"hunks": [{"uri": uri, **self.chance.choice(hunks)}]}
+            review_params = {"hunks": [{"uri": uri, **self.chance.choice(hunks)}]}
         method = self.chance.choice(["changes/revert", "changes/revert", "changes/accept"])
-        self.client.request(method, {**named, **chosen})
+        self.client.request(method, {**params, **review_params})
 
     def go_back(self) -> None:
         """Go back to before a random action, and compare."""
-        named = {"conversationId": self.conversation}
+        request_params = {"conversationId": self.conversation}
         if self.chance.random() < 0.5:
-            message, wanted = self.chance.choice([self.messages[0], *self.messages])
-            params = {**named, "toItemId": message, "files": "restore"}
+            message, target_message = self.chance.choice([self.messages[0], *self.messages])
+            params = {**request_params, "toItemId": message, "files": "restore"}
             result = self.client.request("conversation/rollback", params)
         else:
-            listed = self.client.request("checkpoint/list", named)["checkpoints"]
-            if not listed:
+            checkpoints = self.client.request("checkpoint/list", request_params)["checkpoints"]
+            if not checkpoints:
                 return
-            chosen = self.chance.choice([listed[0], *listed])["id"]
-            wanted = self.before[chosen]
-            params = {**named, "checkpointId": chosen}
+            checkpoint_id = self.chance.choice([checkpoints[0], *checkpoints])["id"]
+            target_message = self.before[checkpoint_id]
+            params = {**request_params, "checkpointId": checkpoint_id}
             result = self.client.request("checkpoint/restore", params)
         named_files = {each["uri"].rpartition("/")[2] for each in result["conflicts"]}
         now = files_in(self.world.project)
-        differing = {n for n in wanted.keys() | now.keys() if wanted.get(n) != now.get(n)}
-        assert differing <= named_files, (wanted, now, result)
+        differing = {
+            n for n in target_message.keys() | now.keys() if target_message.get(n) != now.get(n)
+        }
+        assert differing <= named_files, (target_message, now, result)
 
 
 def items_of(client: RawClient) -> list[Json]:
-    ended = (e["event"]["item"] for e in client.events if e["event"]["type"] == "item.completed")
-    return [item for item in ended if item["kind"] in {"fileChange", "command"}]
+    items_ended = (
+        e["event"]["item"] for e in client.events if e["event"]["type"] == "item.completed"
+    )
+    return [item for item in items_ended if item["kind"] in {"fileChange", "command"}]
 
 
 def test_what_commands_changed_is_reviewed_like_edits_and_marked(world: World) -> None:
     (world.project / "a.txt").write_text("one\ntwo\n")
     world.script(call("terminal", command="sed -i s/two/2/ a.txt; echo x > b.txt"), say("Done."))
     client = world.daemon()
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     world.turn(client)
-    listed = client.request("changes/list", named)["files"]
-    assert [(f["uri"].rpartition("/")[2], f["op"], f["byCommand"]) for f in listed] == [
+    files = client.request("changes/list", params)["files"]
+    assert [(f["uri"].rpartition("/")[2], f["op"], f["byCommand"]) for f in files] == [
         ("a.txt", "modify", True),
         ("b.txt", "add", True),
     ]
-    updated = [e["event"] for e in client.events if e["event"]["type"] == "changes.updated"]
-    assert len(updated[-1]["files"]) == 2
-    diff = client.request("changes/diff", {**named, "uri": listed[0]["uri"]})
+    updates = [e["event"] for e in client.events if e["event"]["type"] == "changes.updated"]
+    assert len(updates[-1]["files"]) == 2
+    diff = client.request("changes/diff", {**params, "uri": files[0]["uri"]})
     assert (diff["oldText"], diff["newText"]) == ("one\ntwo\n", "one\n2\n")
-    assert client.request("changes/revert", named)["conflicts"] == []
+    assert client.request("changes/revert", params)["conflicts"] == []
     assert files_in(world.project) == {"a.txt": "one\ntwo\n"}
 
 

@@ -49,11 +49,12 @@ class Watched:
         after = self.checkpoints.take(CancelToken())
         assert self.before is not None, self.checkpoints.problem
         assert after is not None, self.checkpoints.problem
-        found = self.checkpoints.differences(self.before, after)
-        oids = [each.before.oid for each in found if each.before]
+        differences = self.checkpoints.differences(self.before, after)
+        oids = [each.before.oid for each in differences if each.before]
         contents = self.checkpoints.contents(oids)
         return {
-            each.path.name: contents[each.before.oid] if each.before else None for each in found
+            each.path.name: contents[each.before.oid] if each.before else None
+            for each in differences
         }
 
 
@@ -76,10 +77,10 @@ def test_in_every_kind_of_folder(kind: str, tmp_path: Path, spawner: Spawner):
         case _:
             committed(folder)
     (folder / "old").write_bytes(b"one\r\ntwo")
-    watched = Watched(tmp_path, spawner, folder)
+    watch = Watched(tmp_path, spawner, folder)
     (folder / "old").write_bytes(b"changed")
     (folder / "new").write_bytes(b"")
-    assert watched.changed() == {"old": b"one\r\ntwo", "new": None}
+    assert watch.changed() == {"old": b"one\r\ntwo", "new": None}
 
 
 def test_a_repository_inside_counts_and_what_is_ignored_does_not(tmp_path: Path, spawner: Spawner):
@@ -88,13 +89,13 @@ def test_a_repository_inside_counts_and_what_is_ignored_does_not(tmp_path: Path,
     (outer / ".gitignore").write_text("*.log\n")
     (outer / ".git/info/exclude").write_text("private\n")
     (tmp_path / "elsewhere").mkdir()
-    watched = Watched(tmp_path, spawner, outer / "lib", tmp_path / "elsewhere")
+    watch = Watched(tmp_path, spawner, outer / "lib", tmp_path / "elsewhere")
     for folder in (outer, outer / "lib", inner, tmp_path / "elsewhere"):
         (folder / "made").write_text("x")
     for name in ("a.log", "private"):
         (outer / "lib" / name).write_text("x")
     (inner / "old").unlink()
-    after = watched.changed()
+    after = watch.changed()
     assert after == {"old": b"old\n", "made": None}
 
 
@@ -106,9 +107,9 @@ def test_the_users_repository_is_not_written(tmp_path: Path, spawner: Spawner):
     (folder / ".git/hooks/post-index-change").chmod(0o755)
     (folder / ".git/index.lock").write_text("")
     git_files = {path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()}
-    watched = Watched(tmp_path, spawner, folder)
+    watch = Watched(tmp_path, spawner, folder)
     (folder / "staged").unlink()
-    assert watched.changed() == {"staged": b"staged\n"}
+    assert watch.changed() == {"staged": b"staged\n"}
     assert git_files == {
         path: path.read_bytes() for path in (folder / ".git").rglob("*") if path.is_file()
     }
@@ -122,9 +123,9 @@ def test_filters_and_line_ends_of_the_project_do_not_change_what_is_kept(
     (folder / ".gitattributes").write_text("* text=auto eol=lf filter=upper\n")
     git(folder, "config", "filter.upper.clean", "tr a-z A-Z")
     (folder / "old").write_bytes(b"a\r\nb\r\n")
-    watched = Watched(tmp_path, spawner, folder)
+    watch = Watched(tmp_path, spawner, folder)
     (folder / "old").unlink()
-    assert watched.changed() == {"old": b"a\r\nb\r\n"}
+    assert watch.changed() == {"old": b"a\r\nb\r\n"}
 
 
 def test_ignore_files_that_are_none_hold_nothing_up(tmp_path: Path, spawner: Spawner):
@@ -133,63 +134,63 @@ def test_ignore_files_that_are_none_hold_nothing_up(tmp_path: Path, spawner: Spa
     for name in (folder / ".git/info/exclude", tmp_path / "ignores"):
         os.mkfifo(name)
     git(folder, "config", "core.excludesFile", str(tmp_path / "ignores"))
-    watched = Watched(tmp_path, spawner, folder)
+    watch = Watched(tmp_path, spawner, folder)
     (folder / "old").write_bytes(b"new")
-    assert watched.changed() == {"old": b"old\n"}
+    assert watch.changed() == {"old": b"old\n"}
 
 
 def test_a_huge_file_is_left_out_and_said(tmp_path: Path, spawner: Spawner):
     (tmp_path / "folder").mkdir()
     with (tmp_path / "folder/huge").open("wb") as file:
         file.truncate(MAX_TEXT_BYTES + 1)
-    watched = Watched(tmp_path, spawner, tmp_path / "folder")
-    assert "above 16 MiB" in (watched.checkpoints.problem or "")
+    watch = Watched(tmp_path, spawner, tmp_path / "folder")
+    assert "above 16 MiB" in (watch.checkpoints.problem or "")
     (tmp_path / "folder/small").write_text("x")
-    assert watched.changed() == {"small": None}
+    assert watch.changed() == {"small": None}
 
 
 def test_a_look_that_was_killed_is_no_hindrance_to_the_next(tmp_path: Path, spawner: Spawner):
     folder = committed(tmp_path / "folder")
-    watched = Watched(tmp_path, spawner, folder)
-    [index] = watched.store.glob("index-*")
+    watch = Watched(tmp_path, spawner, folder)
+    [index] = watch.store.glob("index-*")
     Path(f"{index}.lock").write_text("left behind")
     (folder / "old").write_text("new\n")
-    assert watched.changed() == {"old": b"old\n"}
-    assert (watched.store / "HEAD").stat().st_uid == os.geteuid()
+    assert watch.changed() == {"old": b"old\n"}
+    assert (watch.store / "HEAD").stat().st_uid == os.geteuid()
 
 
 def test_after_a_failure_nothing_holds_up_the_next_command(tmp_path: Path, spawner: Spawner):
     folder = committed(tmp_path / "folder")
     (tmp_path / "store").write_text("in the way")
-    watched = Watched(tmp_path, spawner, folder)
-    assert watched.before is None
-    assert "cannot be taken back" in (watched.checkpoints.problem or "")
+    watch = Watched(tmp_path, spawner, folder)
+    assert watch.before is None
+    assert "cannot be taken back" in (watch.checkpoints.problem or "")
     (tmp_path / "store").unlink()
-    assert watched.checkpoints.take(CancelToken()) is None
+    assert watch.checkpoints.take(CancelToken()) is None
 
 
 def test_why_git_refuses_a_repository_is_told(tmp_path: Path, spawner: Spawner):
     folder = committed(tmp_path / "folder")
     (folder / ".git/config").write_text("[broken")
-    watched = Watched(tmp_path, spawner, folder)
-    assert watched.before is None
-    assert "git ended with 128: fatal: bad config line" in (watched.checkpoints.problem or "")
+    watch = Watched(tmp_path, spawner, folder)
+    assert watch.before is None
+    assert "git ended with 128: fatal: bad config line" in (watch.checkpoints.problem or "")
 
 
 def test_looking_at_checkpoints_does_not_disturb_one_that_is_being_taken(
     tmp_path: Path, spawner: Spawner
 ):
     folder = committed(tmp_path / "folder")
-    watched = Watched(tmp_path, spawner, folder)
+    watch = Watched(tmp_path, spawner, folder)
     (folder / "old").write_text("new\n")
-    assert list(watched.changed()) == ["old"]
+    assert list(watch.changed()) == ["old"]
     # Git's own lock while it writes the index, which another thread may be doing.
-    [index] = watched.store.glob("index-*")
+    [index] = watch.store.glob("index-*")
     lock = Path(f"{index}.lock")
     lock.touch()
-    after = watched.checkpoints.take(CancelToken())
+    after = watch.checkpoints.take(CancelToken())
     assert after is not None, "a lock that a killed git has left is removed"
     lock.touch()
-    assert watched.before is not None
-    watched.checkpoints.differences(watched.before, after)
+    assert watch.before is not None
+    watch.checkpoints.differences(watch.before, after)
     assert lock.exists()

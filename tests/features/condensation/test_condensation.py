@@ -51,10 +51,10 @@ def test_a_full_window_is_condensed_to_the_task_a_summary_and_the_last_steps():
     assert turn["finalText"] == "Nine."
     assert "tools" not in summary.body
     assert "place 1:xxx" in contents(summary)[1]
-    told = contents(after)
-    assert told[:2] == [PROMPT, TASK]
-    assert "I looked at nine places." in told[2]
-    assert [t[:9] for t in told[3:] if t.startswith("place")] == ["place 8:x", "place 9:x"]
+    texts = contents(after)
+    assert texts[:2] == [PROMPT, TASK]
+    assert "I looked at nine places." in texts[2]
+    assert [t[:9] for t in texts[3:] if t.startswith("place")] == ["place 8:x", "place 9:x"]
     [item] = condensations(work)
     assert (item["summary"], item["reason"]) == ("I looked at nine places.", "windowFull")
     assert item["tokensBefore"] >= 8_000 > item["tokensAfter"]
@@ -79,10 +79,10 @@ def test_long_results_of_older_steps_go_first_when_that_is_enough():
         work.run(TASK)
         after = work.llm.requests[-1]
     assert len(work.llm.requests) == 10
-    told = "\n".join(contents(after))
-    assert "place 9:x" in told
-    assert "x" * 200 not in told.partition("place 8:")[0]
-    assert told.count("to save room") == 7
+    full_text = "\n".join(contents(after))
+    assert "place 9:x" in full_text
+    assert "x" * 200 not in full_text.partition("place 8:")[0]
+    assert full_text.count("to save room") == 7
 
 
 @pytest.mark.parametrize(("n_bad", "n_pruned"), [(2, 5), (5, 7)])
@@ -228,9 +228,9 @@ def test_a_second_condensation_takes_up_the_first_summary():
         work.run(TASK)
         second, last = work.llm.requests[-2:]
     assert "First summary." in contents(second)[1]
-    told = "\n".join(contents(last))
-    assert "Second summary." in told
-    assert "First summary." not in told
+    full_text = "\n".join(contents(last))
+    assert "Second summary." in full_text
+    assert "First summary." not in full_text
 
 
 def test_the_users_latest_words_are_kept_when_their_place_is_gone():
@@ -238,18 +238,18 @@ def test_the_users_latest_words_are_kept_when_their_place_is_gone():
     with at_work(script, look(), window=WINDOW) as work:
         work.run("Be brief.")
         work.run(TASK)
-        told = contents(work.llm.requests[-1])
-    assert told[1] == "Be brief."
-    assert told[3] == TASK
+        full_text = contents(work.llm.requests[-1])
+    assert full_text[1] == "Be brief."
+    assert full_text[3] == TASK
 
 
 def test_old_logs_fold_as_before():
     """In a log whose usage names no purpose, every model call counts as a step."""
     usage = {"type": "usage.updated", "usage": {"requests": 1}, "model": "m", "latencyMs": 1}
-    started = {"type": "turn.started", "cause": "message"}
+    start_event = {"type": "turn.started", "cause": "message"}
     records: list[Any] = [
         {"seq": 1, "ts": "t", "event": CREATED.model_dump(mode="json")},
-        {"seq": 2, "ts": "t", "turnId": "t1", "event": started},
+        {"seq": 2, "ts": "t", "turnId": "t1", "event": start_event},
         {"seq": 3, "ts": "t", "turnId": "t1", "event": usage},
     ]
     assert fold("c", records).open_turn.n_steps == 1

@@ -42,11 +42,11 @@ def test_results_that_do_not_fit_together_are_cut_to_what_fits(
             too_large.append(size)
             if refuses:
                 return error(400, f"This model's maximum context length is {WINDOW} tokens")
-        seen = [m["content"] for m in request["messages"] if m["role"] == "tool"]
+        tool_contents = [m["content"] for m in request["messages"] if m["role"] == "tool"]
         usage = {"prompt_tokens": size, "completion_tokens": 10}
-        if not seen:
+        if not tool_contents:
             return with_usage(ALL_FOUR, usage)
-        if len(seen) == len(NAMES):
+        if len(tool_contents) == len(NAMES):
             one = call("edit", command="view", path="m0.py", start_line=200, end_line=300)
             return with_usage(one, usage)
         return say("Read.")

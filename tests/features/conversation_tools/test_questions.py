@@ -19,9 +19,9 @@ COLOUR = call("ask", question="Which colour?", choices=["red", "blue"])
 OFFERED: Json = {"features": {"inputRequests": True}}
 
 
-def asking(world: World, **ours: Any) -> RawClient:
+def asking(world: World, **values: Any) -> RawClient:
     """Start a client that leaves every question unanswered."""
-    client = world.daemon(**{**OFFERED, **ours})
+    client = world.daemon(**{**OFFERED, **values})
     client.answer("input/request", keep_waiting)
     return client
 
@@ -73,16 +73,16 @@ def test_a_question_waits_and_its_answer_reaches_the_model(world: World) -> None
         "createdAt": question["createdAt"],
     }
     assert request_of(client)["params"] == question
-    opened = client.request("conversation/open", {"conversationId": conversation})
-    assert opened["pending"] == [question]
-    info = opened["conversation"]
+    open_result = client.request("conversation/open", {"conversationId": conversation})
+    assert open_result["pending"] == [question]
+    info = open_result["conversation"]
     assert (info["status"], info["pendingCount"]) == ("waiting", 1)
     assert client.request("approval/list")["pending"] == []
     assert respond(client, question, "accept", "8080") == {"resolved": True}
     assert world.turn(client)["finalText"] == "Done."
     assert told(world) == ["8080"]
-    [answered] = items(client, "toolCall")
-    assert (answered["status"], content_of(answered)) == ("completed", "8080")
+    [answered_call] = items(client, "toolCall")
+    assert (answered_call["status"], content_of(answered_call)) == ("completed", "8080")
     assert resolutions(client) == [
         {
             "type": "input.resolved",
@@ -117,11 +117,11 @@ def test_answering_twice_changes_nothing_and_says_so(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "status", "said"),
+    ("action", "status", "expected_text"),
     [("decline", "rejected", "Skipped by the user"), ("cancel", "cancelled", "Closed by the user")],
 )
 def test_who_does_not_answer_lets_the_agent_go_on(
-    world: World, action: str, status: str, said: str
+    world: World, action: str, status: str, expected_text: str
 ) -> None:
     world.script(PORT, say("Done."))
     client = asking(world)
@@ -131,13 +131,13 @@ def test_who_does_not_answer_lets_the_agent_go_on(
     client.send({"jsonrpc": "2.0", "id": request["id"], "result": {"action": action}})
     assert world.turn(client)["finalText"] == "Done."
     assert items(client, "toolCall")[0]["status"] == status
-    assert said in told(world)[0]
+    assert expected_text in told(world)[0]
 
 
 def test_only_an_answer_with_an_action_counts_and_any_text_answers_a_choice(world: World) -> None:
     world.script(COLOUR, say("Done."))
     client = asking(world)
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     question = question_of(client)
     assert (question["kind"], question["choices"]) == ("choice", ["red", "blue"])
     no_answers = ({}, None, [], {"action": "accept"}, {"action": "maybe", "content": "red"})
@@ -145,7 +145,7 @@ def test_only_an_answer_with_an_action_counts_and_any_text_answers_a_choice(worl
         request = request_of(client, nth=n)
         client.send({"jsonrpc": "2.0", "id": request["id"], "result": answer})
         # Nothing is decided, so a client that subscribes again is asked again.
-        client.request("conversation/subscribe", named)
+        client.request("conversation/subscribe", params)
     last = request_of(client, nth=len(no_answers) + 1)
     answer = {"action": "accept", "content": "green"}
     client.send({"jsonrpc": "2.0", "id": last["id"], "result": answer})
@@ -171,8 +171,8 @@ def test_a_message_typed_into_the_chat_is_the_answer(world: World, delivery: str
     client = asking(world)
     conversation = world.start(client)
     question = question_of(client)
-    sent = world.send(client, conversation, "8080, please", delivery=delivery)
-    assert (sent["disposition"], sent["turnId"]) == ("steered", question["turnId"])
+    receipt = world.send(client, conversation, "8080, please", delivery=delivery)
+    assert (receipt["disposition"], receipt["turnId"]) == ("steered", question["turnId"])
     assert world.turn(client)["finalText"] == "Done."
     by = [(r["action"], r["by"]) for r in resolutions(client)]
     assert by == [("accept", "message")]
@@ -211,8 +211,8 @@ def test_a_queued_message_and_a_pause_leave_the_question_open(world: World) -> N
     world.send(client, conversation, "later", delivery="queue")
     client.request("conversation/pause", {"conversationId": conversation})
     wait_for_status(client, "paused")
-    opened = client.request("conversation/open", {"conversationId": conversation})
-    assert opened["pending"] == [question]
+    open_result = client.request("conversation/open", {"conversationId": conversation})
+    assert open_result["pending"] == [question]
     respond(client, question, "accept", "8080")
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client, nth=2)["finalText"] == "Next."
@@ -228,18 +228,18 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
     question = question_of(first)
     first.kill() if end == "kill" else first.close()
     second = world.daemon(**OFFERED)
-    asked: Future[Json] = Future()
+    request_future: Future[Json] = Future()
 
     def on_asked(params: Json) -> None:
-        asked.set_result(params)
+        request_future.set_result(params)
         raise NoAnswer
 
     second.answer("input/request", on_asked)
-    named = {"conversationId": conversation}
-    opened = second.request("conversation/open", named)
-    assert opened["pending"] == [question]
-    assert opened["conversation"]["status"] == "paused"
-    assert asked.result(WITHIN_S) == question
+    request_params = {"conversationId": conversation}
+    open_result = second.request("conversation/open", request_params)
+    assert open_result["pending"] == [question]
+    assert open_result["conversation"]["status"] == "paused"
+    assert request_future.result(WITHIN_S) == question
     if by_message:
         world.send(second, conversation, "8080")
     else:
@@ -247,7 +247,7 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
             "resolved": True,
             "needsResume": True,
         }
-        second.request("conversation/resume", named)
+        second.request("conversation/resume", request_params)
     assert world.turn(second)["finalText"] == "Done."
     assert told(world) == ["Answered by the message that follows." if by_message else "8080"]
 
@@ -255,22 +255,22 @@ def test_a_question_outlives_the_daemon(world: World, end: str, *, by_message: b
 def test_a_closed_conversation_takes_its_question_back_and_asks_when_opened(world: World) -> None:
     world.script(PORT, say("Done."))
     client = asking(world)
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     question = question_of(client)
     first = request_of(client)
-    client.request("conversation/close", {**named, "ifRunning": "pause"})
+    client.request("conversation/close", {**params, "ifRunning": "pause"})
     taken_back = client.wait_for(lambda m: m.get("method") == "$/cancelRequest")
     assert taken_back["params"]["id"] == first["id"]
     # An answer to a withdrawn question decides nothing.
     late = {"action": "accept", "content": "late"}
     client.send({"jsonrpc": "2.0", "id": first["id"], "result": late})
-    assert client.request("conversation/open", named)["pending"] == [question]
+    assert client.request("conversation/open", params)["pending"] == [question]
     second = request_of(client, nth=2)
     assert second["params"] == question
     answer = {"action": "accept", "content": "8080"}
     client.send({"jsonrpc": "2.0", "id": second["id"], "result": answer})
     client.wait_for_event("input.resolved")
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", params)
     assert world.turn(client, nth=2)["finalText"] == "Done."
     assert told(world) == ["8080"]
 
@@ -285,9 +285,9 @@ def test_an_answer_that_was_taken_is_kept_when_the_daemon_dies(world: World) -> 
     first.kill()
     world.script(say("Done."))
     second = asking(world)
-    opened = second.request("conversation/open", {"conversationId": conversation})
-    assert opened["pending"] == []
-    assert content_of(opened["items"][-1]) == "8080"
+    open_result = second.request("conversation/open", {"conversationId": conversation})
+    assert open_result["pending"] == []
+    assert content_of(open_result["items"][-1]) == "8080"
     second.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(second, nth=1)["finalText"] == "Done."
     assert told(world) == ["8080"]
@@ -313,10 +313,10 @@ def test_questions_are_asked_one_after_the_other(world: World) -> None:
 def test_a_plain_client_is_shown_the_choices_as_a_message(world: World) -> None:
     world.script(COLOUR, say("Done."))
     client = world.raw()
-    shown: Future[Json] = Future()
+    shown_future: Future[Json] = Future()
 
     def answer(params: Json) -> Json:
-        shown.set_result(params)
+        shown_future.set_result(params)
         return {"title": "blue"}
 
     client.answer("window/showMessageRequest", answer)
@@ -326,7 +326,7 @@ def test_a_plain_client_is_shown_the_choices_as_a_message(world: World) -> None:
     world.turn(client)
     assert told(world) == ["blue"]
     actions = [{"title": "red"}, {"title": "blue"}]
-    assert shown.result(0) == {"type": 3, "message": "Which colour?", "actions": actions}
+    assert shown_future.result(0) == {"type": 3, "message": "Which colour?", "actions": actions}
 
 
 def test_a_plain_client_without_choices_is_shown_the_question_and_answers_by_a_message(
@@ -336,9 +336,9 @@ def test_a_plain_client_without_choices_is_shown_the_question_and_answers_by_a_m
     client = world.raw()
     client.initialize([world.project])
     world.start(client)
-    shown = client.wait_for(lambda message: message.get("method") == "window/showMessage")
+    actual_message = client.wait_for(lambda message: message.get("method") == "window/showMessage")
     question = "Which colour?\n- red\n- blue\nSend a message to answer."
-    assert shown["params"] == {"type": 3, "message": question}
+    assert actual_message["params"] == {"type": 3, "message": question}
     answer = {"command": "ohDaemon.send", "arguments": ["green"]}
     client.request("workspace/executeCommand", answer)
     world.turn(client)
@@ -365,8 +365,8 @@ def test_where_nobody_can_answer_the_question_ends_the_turn_and_a_message_answer
     assert (turn["status"], turn["stopReason"]) == ("completed", "needsInput")
     assert turn["finalText"] == "Which colour?\n- red\n- blue"
     assert not (world.project / "never").exists()
-    [skipped] = items(client, "command")
-    assert (skipped["status"], skipped["reason"]) == ("cancelled", "skipped")
+    [skipped_command] = items(client, "command")
+    assert (skipped_command["status"], skipped_command["reason"]) == ("cancelled", "skipped")
     wait_for_status(client, "idle")
     world.send(client, conversation, "blue")
     assert world.turn(client, nth=2)["finalText"] == "Done."
@@ -374,7 +374,7 @@ def test_where_nobody_can_answer_the_question_ends_the_turn_and_a_message_answer
 
 
 @pytest.mark.parametrize(
-    ("wrong", "named"),
+    ("wrong", "wrong_name"),
     [
         ({"question": "x" * 4001}, "question"),
         ({"question": "Which?", "choices": ["one"]}, "choices"),
@@ -384,13 +384,13 @@ def test_where_nobody_can_answer_the_question_ends_the_turn_and_a_message_answer
     ],
 )
 def test_a_question_beyond_the_limits_is_an_error_for_the_model(
-    world: World, wrong: Json, named: str
+    world: World, wrong: Json, wrong_name: str
 ) -> None:
     world.script(call("ask", **wrong), say("Done."))
     client = asking(world)
     world.start(client)
     world.turn(client)
-    assert f"do not fit its schema: {named}" in told(world)[0]
+    assert f"do not fit its schema: {wrong_name}" in told(world)[0]
 
 
 def test_a_secret_in_a_question_and_in_its_answer_is_masked(world: World) -> None:

@@ -208,9 +208,9 @@ def test_a_hint_also_finds_a_part_of_a_line(desk: Desk, old: str, hint: str) -> 
     desk.seen(
         "a", "First.\nA line of prose: see chunked and chunked_by for more.\nreturn f(x, y)\n"
     )
-    with pytest.raises(ToolError) as refused:
+    with pytest.raises(ToolError) as error_info:
         desk.plan("replace", "a", old_text=old, new_text="")
-    assert hint in str(refused.value)
+    assert hint in str(error_info.value)
 
 
 def test_several_edits_in_one_call_happen_all_or_not_at_all(desk: Desk) -> None:
@@ -264,10 +264,10 @@ def test_an_edit_through_a_link_changes_its_target(desk: Desk) -> None:
 
 def test_whole_lines_are_replaced_however_the_agent_came_to_see_them(desk: Desk) -> None:
     path = desk.write("a.py", LINES)
-    told = desk.ask("replace", "a.py", old_text="line 3\nline 4\n", new_text="three\nfour\n")
-    assert told == "Edited a.py at lines 3-4: +2 -2 lines."
-    told = desk.ask("replace", "a.py", old_text="line 6", new_text="six")
-    assert told == "Edited a.py at line 6: +1 -1 lines."
+    answer = desk.ask("replace", "a.py", old_text="line 3\nline 4\n", new_text="three\nfour\n")
+    assert answer == "Edited a.py at lines 3-4: +2 -2 lines."
+    answer = desk.ask("replace", "a.py", old_text="line 6", new_text="six")
+    assert answer == "Edited a.py at line 6: +1 -1 lines."
     assert path.read_text() == LINES.replace("line 3", "three").replace("line 4", "four").replace(
         "line 6", "six"
     )
@@ -286,15 +286,15 @@ def test_what_needs_a_look_at_the_file_is_refused_with_the_lines_around_the_plac
     desk: Desk, command: str, args: dict[str, Any]
 ) -> None:
     path = desk.write("a.py", "".join(f"line {n}\n" for n in range(1, 201)))
-    with pytest.raises(StaleDocumentError, match="you have not read it yet") as refused:
+    with pytest.raises(StaleDocumentError, match="you have not read it yet") as error_info:
         desk.run(command, "a.py", **args)
-    text = str(refused.value)
+    text = str(error_info.value)
     assert "These are lines 30-70 of 200:\n    30\tline 30\n" in text
     assert "    70\tline 70\n" in text
     assert "line 71" not in text
     assert "line 29" not in text
-    assert refused.value.on_shown is not None
-    refused.value.on_shown()
+    assert error_info.value.on_shown is not None
+    error_info.value.on_shown()
     desk.run(command, "a.py", **args)
     assert "x" in path.read_text()
 
@@ -337,8 +337,8 @@ def test_undo_survives_a_restart(desk: Desk) -> None:
 def test_undo_writes_no_text_that_the_disk_has_damaged(desk: Desk) -> None:
     path = desk.seen("a.py", "one\n")
     desk.run("replace", "a.py", old_text="one", new_text="two")
-    for name, kept in desk.blobs.data.items():
-        desk.blobs.data[name] = kept.replace(b"one", b"oNe")
+    for name, blob in desk.blobs.data.items():
+        desk.blobs.data[name] = blob.replace(b"one", b"oNe")
     with pytest.raises(ToolError, match="damaged; nothing was changed"):
         desk.run("undo", "a.py")
     assert path.read_text() == "two\n"
@@ -367,8 +367,8 @@ def test_a_plan_shows_the_whole_change_and_changes_nothing(desk: Desk) -> None:
     assert intent.footprint.paths == {str(path)}
     assert path.read_text() == "one\n"
     path.write_text("one\nmore\n")
-    other = desk.plan("replace", "a.py", old_text="one", new_text="two")
-    assert other.digest_material != intent.digest_material
+    other_intent = desk.plan("replace", "a.py", old_text="one", new_text="two")
+    assert other_intent.digest_material != intent.digest_material
     fields = set(intent.item_fields)
     assert fields <= set(FileChangeItem.model_json_schema()["properties"])
 
@@ -461,8 +461,8 @@ def test_of_several_edits_the_one_that_does_not_fit_is_named(desk: Desk) -> None
 
 def test_an_insert_shows_what_stands_around_it(desk: Desk) -> None:
     desk.seen("a", "a\nb\n")
-    told = desk.ask("insert", "a", insert_line=1, text="x")
-    assert told.endswith("@@ -1,2 +1,3 @@\n a\n+x\n b\n")
+    answer = desk.ask("insert", "a", insert_line=1, text="x")
+    assert answer.endswith("@@ -1,2 +1,3 @@\n a\n+x\n b\n")
 
 
 def test_a_file_that_is_not_there_is_said(desk: Desk) -> None:
@@ -476,26 +476,26 @@ def test_a_file_that_is_not_there_is_said(desk: Desk) -> None:
 def test_of_an_edit_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -> None:
     path = desk.seen("a.py", LINES)
     edits = [{"old_text": f"line {n}\n", "new_text": f"agent {n}\n"} for n in (2, 4, 8)]
-    whole = desk.plan("replace", "a.py", edits=edits)
-    assert isinstance(whole.subject, FileChangeSubject)
-    assert whole.editable
-    assert whole.subject.hunks is not None
-    first, second, third = whole.subject.hunks
+    whole_intent = desk.plan("replace", "a.py", edits=edits)
+    assert isinstance(whole_intent.subject, FileChangeSubject)
+    assert whole_intent.editable
+    assert whole_intent.subject.hunks is not None
+    first, second, third = whole_intent.subject.hunks
     assert (second.old_start, second.old_lines, second.new_start, second.new_lines) == (3, 1, 3, 1)
 
-    kept = [hunk.model_dump(mode="json") for hunk in (first, third)]
-    part = desk.plan("replace", "a.py", edits=edits, hunks=kept)
+    hunks_kept = [hunk.model_dump(mode="json") for hunk in (first, third)]
+    part = desk.plan("replace", "a.py", edits=edits, hunks=hunks_kept)
     assert isinstance(part.subject, FileChangeSubject)
     assert (part.editable, part.subject.hunks) == (False, None)
     path.write_text("the user's\n" + LINES)
     with pytest.raises(StaleDocumentError, match="changed since the user chose"):
-        desk.run("replace", "a.py", edits=edits, hunks=kept)
+        desk.run("replace", "a.py", edits=edits, hunks=hunks_kept)
     path.write_text(LINES)
-    told = desk.ask("replace", "a.py", edits=edits, hunks=kept)
+    answer = desk.ask("replace", "a.py", edits=edits, hunks=hunks_kept)
     assert path.read_text() == LINES.replace("line 2", "agent 2").replace("line 8", "agent 8")
-    assert "The user left this out of your edit; do not do it again unless asked:" in told
-    assert "-line 4\n+agent 4\n" in told
-    assert "+agent 2" not in told
+    assert "The user left this out of your edit; do not do it again unless asked:" in answer
+    assert "-line 4\n+agent 4\n" in answer
+    assert "+agent 2" not in answer
 
 
 def test_there_is_nothing_to_choose_from_in_an_edit_of_one_place(desk: Desk) -> None:

@@ -46,7 +46,7 @@ def test_a_patch_is_asked_about_once_done_reviewed_and_taken_back(world: World) 
     (world.project / "gone.py").chmod(0o755)
     before = files(world)
     editor = Editor(world)
-    buffer = editor.open(world.project / "open.py", typed="one\ntwo\ntyped\n")
+    buffer = editor.open(world.project / "open.py", typed_text="one\ntwo\ntyped\n")
     client = editor.client
     world.script(*view("open.py", "gone.py", "old.py"), call("apply_patch", input=PATCH))
     world.script(say("Done."))
@@ -60,56 +60,58 @@ def test_a_patch_is_asked_about_once_done_reviewed_and_taken_back(world: World) 
     answer = {"approvalId": approval["id"], "digest": approval["digest"]}
     client.request("approval/respond", {**answer, "optionId": "allow-once"})
     world.turn(client)
-    exported = {"conversationId": conversation, "format": "html"}
-    page = client.request("conversation/export", exported)["text"]
+    params = {"conversationId": conversation, "format": "html"}
+    page = client.request("conversation/export", params)["text"]
     names = ("open.py", "made.py", "gone.py", "old.py")
     assert all(f'<p class="file">{name}</p>' in page for name in names)
-    [patched] = items(client, "fileChange")
-    assert "Deleted gone.py" in content_of(patched)
+    [patch_item] = items(client, "fileChange")
+    assert "Deleted gone.py" in content_of(patch_item)
     assert buffer.text == "one\n2\ntyped\n"
     after = {"open.py": b"one\ntwo\n", "new/made.py": b"made\n"}
     assert files(world) == {**after, "new/old.py": CRLF.replace(b"one", b"1")}
-    named = {"conversationId": conversation}
-    listed = client.request("changes/list", named)["files"]
-    assert [file["state"] for file in listed] == ["pending"] * 5
-    gone = (world.project / "gone.py").as_uri()
-    assert client.request("changes/revert", {**named, "uris": [gone]})["done"] == [gone]
+    request_params = {"conversationId": conversation}
+    actual_files = client.request("changes/list", request_params)["files"]
+    assert [file["state"] for file in actual_files] == ["pending"] * 5
+    deleted_uri = (world.project / "gone.py").as_uri()
+    assert client.request("changes/revert", {**request_params, "uris": [deleted_uri]})["done"] == [
+        deleted_uri
+    ]
     assert (world.project / "gone.py").read_bytes() == CRLF
     assert (world.project / "gone.py").stat().st_mode & 0o777 == 0o755
     message = items(client, "userMessage")[0]["id"]
-    back = {**named, "toItemId": message, "files": "restore"}
+    back = {**request_params, "toItemId": message, "files": "restore"}
     assert client.request("conversation/rollback", back)["conflicts"] == []
     assert files(world) == before
     assert buffer.text == "one\ntwo\ntyped\n"
 
 
 def files(world: World) -> dict[str, bytes]:
-    found = (path for path in world.project.rglob("*") if path.is_file())
-    names = {path.relative_to(world.project).as_posix(): path for path in found}
+    paths = (path for path in world.project.rglob("*") if path.is_file())
+    names = {path.relative_to(world.project).as_posix(): path for path in paths}
     return {name: path.read_bytes() for name, path in names.items() if name[0] != "."}
 
 
 def test_who_patches_is_offered_patches_and_a_switch_changes_that(world: World) -> None:
     (world.project / "a.py").write_bytes(b"one\n")
     patch = "*** Begin Patch\n*** Delete File: a.py\n*** End Patch"
-    refused = call("apply_patch", input=patch)
+    refused_call = call("apply_patch", input=patch)
     replace = call("edit", command="replace", path="a.py", old_text="one", new_text="two")
-    world.script(*view("a.py"), say("Seen."), refused, say("No."), replace, say("Edited."))
+    world.script(*view("a.py"), say("Seen."), refused_call, say("No."), replace, say("Edited."))
     client = world.daemon()
     conversation = world.start(client, options=GPT)
     world.turn(client)
-    named = {"conversationId": conversation}
-    client.request("conversation/setOption", {**named, "optionId": "mode", "value": "plan"})
+    params = {"conversationId": conversation}
+    client.request("conversation/setOption", {**params, "optionId": "mode", "value": "plan"})
     world.send(client, conversation, "only plan")
     world.turn(client, nth=2)
     tools = offered(world)
     assert tools["edit"]["command"]["enum"] == ["view", "undo"]
     assert set(tools["apply_patch"]) == {"input", "security_risk", "summary"}
     assert "Change files with `apply_patch`" in world.llm.requests[0].body["messages"][0]["content"]
-    [_, rejected] = items(client, "toolCall") + items(client, "fileChange")
-    assert (rejected["status"], "plan" in content_of(rejected)) == ("rejected", True)
+    [_, rejected_call] = items(client, "toolCall") + items(client, "fileChange")
+    assert (rejected_call["status"], "plan" in content_of(rejected_call)) == ("rejected", True)
     for option, value in (("model", "openai/fake"), ("mode", "full")):
-        client.request("conversation/setOption", {**named, "optionId": option, "value": value})
+        client.request("conversation/setOption", {**params, "optionId": option, "value": value})
     world.send(client, conversation, "edit it")
     world.turn(client, nth=3)
     assert "apply_patch" not in offered(world)
@@ -130,7 +132,7 @@ def test_a_kill_in_the_middle_leaves_each_file_old_or_new_and_says_which(world: 
     (world.project / "gone.py").write_bytes(CRLF)
     before = files(world)
     editor = Editor(world)
-    editor.open(world.project / "b.py", typed="one\ntyped\n")
+    editor.open(world.project / "b.py", typed_text="one\ntyped\n")
     editor.habits.append(ignore)
     world.script(*view(*names, "gone.py"), call("apply_patch", input=patch))
     options = {**GPT, "approval": "askNever"}
@@ -139,18 +141,18 @@ def test_a_kill_in_the_middle_leaves_each_file_old_or_new_and_says_which(world: 
     editor.client.kill()
     assert files(world) == {**before, "a.py": CRLF.replace(b"one", b"1")}
     again = Editor(world)
-    again.open(world.project / "b.py", typed="one\ntyped\n")
-    named = {"conversationId": conversation}
-    opened = again.client.request("conversation/open", named)
-    [item] = [item for item in opened["items"] if item["kind"] == "fileChange"]
+    again.open(world.project / "b.py", typed_text="one\ntyped\n")
+    params = {"conversationId": conversation}
+    open_result = again.client.request("conversation/open", params)
+    [item] = [item for item in open_result["items"] if item["kind"] == "fileChange"]
     assert (item["status"], item["reason"]) == ("cancelled", "outcomeUnknown")
     assert [change["uri"] for change in item["changes"]] == [(world.project / "a.py").as_uri()]
     world.script(say("I look."))
-    again.client.request("conversation/resume", named)
+    again.client.request("conversation/resume", params)
     world.turn(again.client)
-    told = tool_results(world.llm.requests[-1].body)
-    assert "outcome is unknown" in told[-1]
-    assert "Of 4 files these are as the edit wanted them: a.py." in told[-1]
+    results = tool_results(world.llm.requests[-1].body)
+    assert "outcome is unknown" in results[-1]
+    assert "Of 4 files these are as the edit wanted them: a.py." in results[-1]
 
 
 def test_a_choice_of_hunks_that_no_longer_fits_is_told_to_the_model(world: World) -> None:
@@ -174,14 +176,14 @@ def test_a_choice_of_hunks_that_no_longer_fits_is_told_to_the_model(world: World
 
     # A change that cannot be read: from now on the daemon asks for the text of the second file.
     client.answer("editor/readDocument", type_first)
-    named = {"uri": second.as_uri(), "version": 2}
-    broken = {"textDocument": named, "contentChanges": [{"range": {}, "text": ""}]}
-    client.notify("textDocument/didChange", broken)
-    chosen = {**approval["subject"], "hunks": approval["subject"]["hunks"][:1]}
+    params = {"uri": second.as_uri(), "version": 2}
+    broken_change = {"textDocument": params, "contentChanges": [{"range": {}, "text": ""}]}
+    client.notify("textDocument/didChange", broken_change)
+    subject = {**approval["subject"], "hunks": approval["subject"]["hunks"][:1]}
     answer = {"approvalId": approval["id"], "digest": approval["digest"], "optionId": "allow-once"}
-    client.request("approval/respond", {**answer, "editedSubject": chosen})
+    client.request("approval/respond", {**answer, "editedSubject": subject})
     assert world.turn(client)["finalText"] == "I look again."
-    [failed] = items(client, "toolCall")[2:] + items(client, "fileChange")
-    assert failed["status"] == "failed"
-    assert "typed" in content_of(failed)
+    [failed_call] = items(client, "toolCall")[2:] + items(client, "fileChange")
+    assert failed_call["status"] == "failed"
+    assert "typed" in content_of(failed_call)
     assert second.read_bytes() == b"one\ntwo\n"

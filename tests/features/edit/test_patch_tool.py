@@ -59,8 +59,8 @@ class Desk:
         return self.edit.run({"command": "undo", "path": name}, CONTEXT)
 
     def files(self) -> dict[str, bytes]:
-        found = (path for path in self.root.rglob("*") if path.is_file())
-        return {path.relative_to(self.root).as_posix(): path.read_bytes() for path in found}
+        paths = (path for path in self.root.rglob("*") if path.is_file())
+        return {path.relative_to(self.root).as_posix(): path.read_bytes() for path in paths}
 
 
 @pytest.fixture
@@ -90,9 +90,9 @@ def test_a_patch_adds_changes_moves_and_deletes_to_the_byte(desk: Desk) -> None:
     intent = desk.plan(*ALL)
     assert (intent.title, intent.risk) == ("Patch 5 files", "medium")
     assert isinstance(intent.subject, FileChangeSubject)
-    asked = intent.subject.changes
-    assert [c.op for c in asked] == ["modify", "add", "add", "delete", "delete"]
-    assert asked[2].patch == (
+    changes = intent.subject.changes
+    assert [c.op for c in changes] == ["modify", "add", "add", "delete", "delete"]
+    assert changes[2].patch == (
         "rename from old.py\nrename to new/old.py\n--- a/new/old.py\n+++ b/new/old.py\n"
         "@@ -1,3 +1,3 @@\n one\n two\n-three\n\\ No newline at end of file\n"
         "+3\n\\ No newline at end of file\n"
@@ -120,22 +120,22 @@ def test_of_a_patch_only_the_hunks_that_the_user_left_in_it_happen(desk: Desk) -
         *("*** Delete File: gone.py", "*** Add File: made.py", "+made", "*** Add File: not.py"),
         *("+not", "*** Update File: old.py", "*** Move to: new.py"),
     )
-    whole = desk.plan(*lines)
-    assert isinstance(whole.subject, FileChangeSubject)
-    assert whole.editable
-    asked = [hunk.model_dump(mode="json") for hunk in whole.subject.hunks or ()]
+    whole_intent = desk.plan(*lines)
+    assert isinstance(whole_intent.subject, FileChangeSubject)
+    assert whole_intent.editable
+    hunks = [hunk.model_dump(mode="json") for hunk in whole_intent.subject.hunks or ()]
     names = ("a.py", "a.py", "made.py", "not.py", "gone.py")
-    assert [hunk["uri"] for hunk in asked] == [(desk.root / name).as_uri() for name in names]
-    kept = asked[1:3]
-    part = desk.plan(*lines, hunks=kept)
+    assert [hunk["uri"] for hunk in hunks] == [(desk.root / name).as_uri() for name in names]
+    hunks_kept = hunks[1:3]
+    part = desk.plan(*lines, hunks=hunks_kept)
     assert isinstance(part.subject, FileChangeSubject)
     assert (part.editable, part.subject.hunks) == (False, None)
     assert ops(part.subject.changes)[:2] == [("a.py", "modify", 1, 1), ("made.py", "add", 1, 0)]
     path.write_bytes(BOM_CRLF + b" and more")
     with pytest.raises(ToolError):
-        desk.patch(*lines, hunks=kept)
+        desk.patch(*lines, hunks=hunks_kept)
     path.write_bytes(BOM_CRLF)
-    result = desk.patch(*lines, hunks=kept)
+    result = desk.patch(*lines, hunks=hunks_kept)
     assert desk.files() == {
         "a.py": BOM_CRLF.replace(b"three", b"3"),
         "gone.py": b"gone\n",
@@ -184,12 +184,12 @@ def test_text_that_was_not_read_is_refused_and_shown_of_every_file(desk: Desk) -
         *("*** Update File: a.py", "@@", "+1", "*** End of File", "*** Delete File: b.py"),
         *("*** Update File: c.py", "*** Move to: d.py"),
     )
-    with pytest.raises(StaleDocumentError) as refused:
+    with pytest.raises(StaleDocumentError) as error_info:
         desk.plan(*lines)
-    assert str(refused.value).count("you have not read it yet") == 3
-    assert str(refused.value).count("These are lines 1-1 of 1:\n     1\tone\n") == 3
-    assert refused.value.on_shown is not None
-    refused.value.on_shown()
+    assert str(error_info.value).count("you have not read it yet") == 3
+    assert str(error_info.value).count("These are lines 1-1 of 1:\n     1\tone\n") == 3
+    assert error_info.value.on_shown is not None
+    error_info.value.on_shown()
     desk.patch(*lines)
     assert desk.files() == {"a.py": b"one\n1\n", "d.py": b"one\n"}
 
@@ -198,7 +198,7 @@ def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: 
     desk.seen("a.py", b"one\n\ttwo\n")
     (desk.root / "link.py").symlink_to("a.py")
     before = desk.files()
-    with pytest.raises(ToolError) as refused:
+    with pytest.raises(ToolError) as error_info:
         desk.patch(
             *("*** Update File: a.py", "@@", "-one", "+1", "@@", "-  two", "+2"),
             *("*** Add File: a.py", "+x", "*** Update File: none.py", "-x"),
@@ -206,7 +206,7 @@ def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: 
             "*** Delete File: gone.py",
             *("*** Add File: new.py", "+x", "*** Add File: ./new.py", "+y"),
         )
-    rows = str(refused.value)
+    rows = str(error_info.value)
     for row in (
         "a.py: hunk 2: its lines are not in the file. Lines 2-2 differ from it only in whitespace",
         "the file has:\n\ttwo\n",
@@ -225,8 +225,8 @@ def test_everything_that_does_not_fit_is_told_at_once_and_nothing_changes(desk: 
 def test_when_a_file_cannot_be_changed_all_others_come_back(desk: Desk) -> None:
     for name in ("a.py", "gone.py", "old.py"):
         desk.seen(name, BOM_CRLF)
-    locked = desk.seen("locked.py", b"one\n")
-    desk.editor.open(locked)
+    locked_file = desk.seen("locked.py", b"one\n")
+    desk.editor.open(locked_file)
     before = desk.files()
     desk.editor.failure = "readonly"
     with pytest.raises(ToolError, match="readonly"):

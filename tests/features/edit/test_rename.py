@@ -32,7 +32,7 @@ class Project:
         self.dirty = python_file(world, "src/uses.py", USES)
         self.editor = Editor(world, features=FEATURES)
         self.editor.open(self.clean)
-        self.buffer = self.editor.open(self.dirty, typed=TYPED)
+        self.buffer = self.editor.open(self.dirty, typed_text=TYPED)
         self.server = LanguageServer(world, self.editor)
 
     def start(self, *steps: Step, **options: str) -> str:
@@ -55,10 +55,10 @@ class Project:
 
     def texts(self) -> tuple[str, str, str, str]:
         """Return the closed file, the clean one, the dirty buffer, and the disk below it."""
-        closed, clean, disk = (
+        closed_text, clean, disk = (
             path.read_bytes().decode() for path in (self.closed, self.clean, self.dirty)
         )
-        return closed, clean, self.buffer.text, disk
+        return closed_text, clean, self.buffer.text, disk
 
 
 BEFORE = (LOAD, "load(1)\n", TYPED, USES)
@@ -75,16 +75,16 @@ def test_a_rename_is_asked_about_once_and_changes_all_files_and_can_be_undone(wo
     assert project.texts() == BEFORE
     project.allow(approval)
     world.turn(project.editor.client)
-    [renamed] = items(project.editor.client, "fileChange")
-    assert (renamed["status"], [c["op"] for c in renamed["changes"]]) == (
+    [rename_item] = items(project.editor.client, "fileChange")
+    assert (rename_item["status"], [c["op"] for c in rename_item["changes"]]) == (
         "completed",
         ["modify"] * 3,
     )
     assert (*project.texts()[:3], project.texts()[3]) == (*AFTER, USES)
-    assert "Edited src/uses.py: +3 -3 lines." in content_of(renamed)
+    assert "Edited src/uses.py: +3 -3 lines." in content_of(rename_item)
     assert sum("method" in request for request in project.server.requests) == 1
-    listed = project.editor.client.request("changes/list", {"conversationId": conversation})
-    assert [file["state"] for file in listed["files"]] == ["pending"] * 3
+    files = project.editor.client.request("changes/list", {"conversationId": conversation})
+    assert [file["state"] for file in files["files"]] == ["pending"] * 3
     world.script(*undo, say("Undone."))
     world.send(project.editor.client, conversation, "undo it")
     for nth in (2, 3):
@@ -96,9 +96,9 @@ def test_a_rename_is_asked_about_once_and_changes_all_files_and_can_be_undone(wo
 def test_when_one_file_cannot_be_changed_the_others_are_taken_back(world: World) -> None:
     project = Project(world)
     project.editor.habits = [lambda _buffer: None, refuse("readonly")]
-    [failed] = project.run(RENAME)
-    assert failed["status"] == "failed"
-    assert "readonly" in content_of(failed)
+    [failed_item] = project.run(RENAME)
+    assert failed_item["status"] == "failed"
+    assert "readonly" in content_of(failed_item)
     assert project.texts() == BEFORE
 
 
@@ -130,12 +130,12 @@ def test_an_edit_that_leaves_the_project_or_makes_no_sense_changes_nothing(world
         edit["documentChanges"][-1]["textDocument"]["version"] -= 1
         return edit
 
-    moved = {"kind": "rename", "oldUri": "file:///a", "newUri": "file:///b"}
+    rename_change = {"kind": "rename", "oldUri": "file:///a", "newUri": "file:///b"}
     edit = {"range": span, "newText": "x"}
     lies: list[tuple[Callable[[Json], Any], str]] = [
         (lambda _params: None, "cannot rename"),
         (lambda _params: {}, "cannot rename"),
-        (lambda _params: {"documentChanges": [moved]}, "make, move or remove files"),
+        (lambda _params: {"documentChanges": [rename_change]}, "make, move or remove files"),
         (lambda _params: {"changes": {"untitled:x": [edit]}}, "names no file"),
         (lambda _params: {"changes": {project.clean.as_uri(): [edit, edit]}}, "make no sense"),
         (with_change(world.home / "x.py", edit), "outside the open folders"),
@@ -152,9 +152,9 @@ def test_an_edit_that_leaves_the_project_or_makes_no_sense_changes_nothing(world
     project.server.answers["textDocument/rename"] = lying
     project.start(*([RENAME] * len(lies)))
     world.turn(project.editor.client)
-    failed = items(project.editor.client, "toolCall")
-    assert [item["status"] for item in failed] == ["failed"] * len(lies)
-    for item, (_, text) in zip(failed, lies, strict=True):
+    failed_calls = items(project.editor.client, "toolCall")
+    assert [item["status"] for item in failed_calls] == ["failed"] * len(lies)
+    for item, (_, text) in zip(failed_calls, lies, strict=True):
         assert text in content_of(item)
     assert project.texts() == BEFORE
 
@@ -163,16 +163,16 @@ def test_a_rename_that_is_interrupted_while_the_editor_edits_leaves_nothing_behi
     world: World,
 ) -> None:
     project = Project(world)
-    started: Future[str] = Future()
+    start_future: Future[str] = Future()
 
     def interrupt(_buffer: Buffer) -> Json:
-        params = {"conversationId": started.result(WITHIN_S)}
+        params = {"conversationId": start_future.result(WITHIN_S)}
         project.editor.client.request("conversation/interrupt", params)
         return {"applied": False, "failureReason": "rejected"}
 
     project.editor.habits = [interrupt]
-    started.set_result(project.start(RENAME))
+    start_future.set_result(project.start(RENAME))
     world.turn(project.editor.client)
-    [cut] = items(project.editor.client, "fileChange")
-    assert cut["status"] == "cancelled"
+    [cut_item] = items(project.editor.client, "fileChange")
+    assert cut_item["status"] == "cancelled"
     assert project.texts() == BEFORE

@@ -71,21 +71,21 @@ def test_a_conversation_is_exported_in_four_forms(world: World) -> None:
         say(MARKDOWN),
     )
     client = world.daemon()
-    named = {"conversationId": world.start(client, HOSTILE)}
+    params = {"conversationId": world.start(client, HOSTILE)}
     world.turn(client)
 
-    page = client.request("conversation/export", {**named, "format": "html"})["text"]
-    seen = Page(page)
-    assert seen.tags.isdisjoint({"script", "img", "iframe", "link", "object", "svg"})
-    assert {name for name, _ in seen.attributes} <= HARMLESS
-    assert {value for name, value in seen.attributes if name == "href"} == LINKS
-    assert seen.words.count(HOSTILE) == 2  # Once in the message, once in the answer.
+    page = client.request("conversation/export", {**params, "format": "html"})["text"]
+    page_seen = Page(page)
+    assert page_seen.tags.isdisjoint({"script", "img", "iframe", "link", "object", "svg"})
+    assert {name for name, _ in page_seen.attributes} <= HARMLESS
+    assert {value for name, value in page_seen.attributes if name == "href"} == LINKS
+    assert page_seen.words.count(HOSTILE) == 2  # Once in the message, once in the answer.
     for words in ("exit code 3", "+1 −1", "--- old", "+++ <i>new</i>", 'print("<b>")', "4 steps"):
-        assert words in seen.words
+        assert words in page_seen.words
     assert "prefers-color-scheme: dark" in page
     assert KEY not in page
 
-    text = client.request("conversation/export", {**named, "format": "markdown"})["text"]
+    text = client.request("conversation/export", {**params, "format": "markdown"})["text"]
     assert f"> {HOSTILE}" in text
     assert "```diff\n" in text
     assert "**exit code 3**" in text
@@ -94,11 +94,11 @@ def test_a_conversation_is_exported_in_four_forms(world: World) -> None:
     assert r"\<img src=x" in text.partition("## Agent")[2]
     assert "; vec![1]\n```" in text
 
-    log = client.request("conversation/export", {**named, "format": "jsonl"})["text"]
-    conversation = named["conversationId"]
+    log = client.request("conversation/export", {**params, "format": "jsonl"})["text"]
+    conversation = params["conversationId"]
     assert [json.loads(line) for line in log.splitlines()] == world.records_of(conversation)
 
-    text = client.request("conversation/export", {**named, "format": "atif"})["text"]
+    text = client.request("conversation/export", {**params, "format": "atif"})["text"]
     trajectory = Trajectory.model_validate_json(text)
     calls = [step.tool_calls or [] for step in trajectory.steps]
     names = [[each.function_name for each in of_step] for of_step in calls]
@@ -108,12 +108,12 @@ def test_a_conversation_is_exported_in_four_forms(world: World) -> None:
 
     env = environment(world.home, **world.environment)
     argv = [SCRIPT, "export", conversation[:8], "--format", "html"]
-    ran = end(start(argv, world.project, env))
-    assert (ran.code, ran.out) == (0, page)
+    outcome = end(start(argv, world.project, env))
+    assert (outcome.code, outcome.out) == (0, page)
     argv = [SCRIPT, "export", "nothing"]
-    ran = end(start(argv, world.project, env))
-    assert ran.code == 2
-    assert "no conversation begins with 'nothing'" in ran.err
+    outcome = end(start(argv, world.project, env))
+    assert outcome.code == 2
+    assert "no conversation begins with 'nothing'" in outcome.err
 
 
 def test_a_question_is_the_agents_and_its_answer_the_users(world: World) -> None:
@@ -125,18 +125,18 @@ def test_a_question_is_the_agents_and_its_answer_the_users(world: World) -> None
     client = world.daemon(features={"inputRequests": True})
     answers = iter([{"action": "accept", "content": "<b>red"}, {"action": "decline"}])
     client.answer("input/request", lambda _params: next(answers))
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     world.turn(client)
 
-    text = client.request("conversation/export", {**named, "format": "markdown"})["text"]
-    asked = "## Agent\n\nWhich *colour*?\n- red\n- blue\n\n## You\n\n> <b>red\n\n"
-    skipped = "## Agent\n\nWhich port?\n\n*Skipped by the user, without an answer.*\n\n"
-    assert asked + skipped in text
-    page = client.request("conversation/export", {**named, "format": "html"})["text"]
+    text = client.request("conversation/export", {**params, "format": "markdown"})["text"]
+    question_text = "## Agent\n\nWhich *colour*?\n- red\n- blue\n\n## You\n\n> <b>red\n\n"
+    skipped_text = "## Agent\n\nWhich port?\n\n*Skipped by the user, without an answer.*\n\n"
+    assert question_text + skipped_text in text
+    page = client.request("conversation/export", {**params, "format": "html"})["text"]
     assert "Which <em>colour</em>?" in page
     words = " ".join(Page(page.replace("<", " <")).words.split())
-    asked = "Which colour ? red blue You <b>red Which port?"
-    assert f"{asked} Skipped by the user, without an answer. Done." in words
+    question_text = "Which colour ? red blue You <b>red Which port?"
+    assert f"{question_text} Skipped by the user, without an answer. Done." in words
 
 
 def test_nothing_in_an_export_is_hidden_or_stands_elsewhere_than_it_does(world: World) -> None:
@@ -144,9 +144,9 @@ def test_nothing_in_an_export_is_hidden_or_stands_elsewhere_than_it_does(world: 
         call("terminal", command="echo 'a\u200bb \u202egnp.exe'"), say("\u2066Done\u2069 ❤\ufe0f.")
     )
     client = world.daemon()
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     world.turn(client)
-    text = client.request("conversation/export", {**named, "format": "markdown"})["text"]
+    text = client.request("conversation/export", {**params, "format": "markdown"})["text"]
     assert "```sh\necho 'a\\u{200b}b \\u{202e}gnp.exe'\n```" in text
     assert "\na\\u{200b}b \\u{202e}gnp.exe\n" in text
     assert "\\u{2066}Done\\u{2069} ❤\ufe0f." in text
@@ -158,14 +158,14 @@ def test_an_image_of_a_message_is_in_the_page_and_a_late_secret_is_not(world: Wo
     client = world.daemon()
     image = {"type": "image", "mimeType": "image/png", "data": b64encode(PIXEL).decode()}
     content = [{"type": "text", "text": "look"}, image]
-    started = client.request("conversation/start", {"content": content})
+    start_result = client.request("conversation/start", {"content": content})
     world.turn(client)
-    named = {"conversationId": started["conversation"]["id"]}
-    page = client.request("conversation/export", {**named, "format": "html"})["text"]
+    params = {"conversationId": start_result["conversation"]["id"]}
+    page = client.request("conversation/export", {**params, "format": "html"})["text"]
     assert f"data:image/png;base64,{b64encode(PIXEL).decode()}" in page
     assert "hunter-two-2" in page
     client.request("secret/set", {"name": "WORD", "value": "hunter-two-2"})
-    page = client.request("conversation/export", {**named, "format": "html"})["text"]
+    page = client.request("conversation/export", {**params, "format": "html"})["text"]
     assert "hunter-two-2" not in page
     assert client.error("conversation/export", {"conversationId": "none"}).code == -31002
-    assert client.error("conversation/export", {**named, "format": "pdf"}).code == -32602
+    assert client.error("conversation/export", {**params, "format": "pdf"}).code == -32602

@@ -26,8 +26,10 @@ def exported(lines: list[str]) -> dict[str, Any]:
 def test_the_log_of_every_released_format_is_a_valid_trajectory(log: Path) -> None:
     trajectory = exported(log.read_text().splitlines())
     assert trajectory["schema_version"] == "ATIF-v1.8"
-    paid = sum(step.get("metrics", {}).get("prompt_tokens", 0) for step in trajectory["steps"])
-    assert paid == trajectory["final_metrics"]["total_prompt_tokens"]
+    n_prompt_tokens = sum(
+        step.get("metrics", {}).get("prompt_tokens", 0) for step in trajectory["steps"]
+    )
+    assert n_prompt_tokens == trajectory["final_metrics"]["total_prompt_tokens"]
 
 
 def test_an_answer_is_a_step_with_its_calls_their_results_and_its_cost() -> None:

@@ -36,35 +36,37 @@ def ended(item_id: str, command: str | None = None, state: str = "") -> Any:
 
 
 def test_what_comes_of_a_command_is_below_it_also_when_others_ran_beside_it() -> None:
-    alone = printed(asked("a"), begun("a"), ended("a"))
-    assert alone == "\n$ make a\n  made a\n  exit code 0\n"
-    assert printed(ended("a")) == alone, "of a log that was cut"
-    assert printed(ended("a", state="\n[exit code 0, 0.1 s, in /w]")) == alone, "of an older log"
+    request_text = printed(asked("a"), begun("a"), ended("a"))
+    assert request_text == "\n$ make a\n  made a\n  exit code 0\n"
+    assert printed(ended("a")) == request_text, "of a log that was cut"
+    assert printed(ended("a", state="\n[exit code 0, 0.1 s, in /w]")) == request_text, (
+        "of an older log"
+    )
     both = printed(asked("a"), asked("b"), begun("a"), begun("b"), ended("a"), ended("b"))
-    assert both == f"\n$ make a\n\n$ make b\n{alone}{printed(ended('b'))}"
-    changed = printed(asked("a"), begun("a"), ended("a", "make c"))
-    assert changed.startswith("\n$ make a\n\n$ make c\n")
+    assert both == f"\n$ make a\n\n$ make b\n{request_text}{printed(ended('b'))}"
+    full_text = printed(asked("a"), begun("a"), ended("a", "make c"))
+    assert full_text.startswith("\n$ make a\n\n$ make c\n")
 
 
 @pytest.mark.parametrize("reason", get_args(StopReason))
 def test_every_end_of_a_turn_has_words_for_people(reason: StopReason) -> None:
     turn = {"stopReason": reason, "status": "completed", "nSteps": 1}
-    said = printed({"event": {"type": "turn.completed", "turn": turn}})
-    assert not said.startswith(f"\n{reason} ")
-    assert "Completed" not in said
+    text = printed({"event": {"type": "turn.completed", "turn": turn}})
+    assert not text.startswith(f"\n{reason} ")
+    assert "Completed" not in text
 
 
 def test_a_turn_of_another_programs_log_may_lack_the_reason_for_its_end() -> None:
     turn = {"status": "failed", "nSteps": 1}
-    said = printed({"event": {"type": "turn.completed", "turn": turn}})
-    assert said.startswith("\nfailed · 1 step")
+    text = printed({"event": {"type": "turn.completed", "turn": turn}})
+    assert text.startswith("\nfailed · 1 step")
 
 
 @pytest.mark.parametrize("reason", get_args(PauseReason))
 def test_every_pause_has_words_for_people(reason: PauseReason) -> None:
-    said = printed({"event": {"type": "turn.paused", "reason": reason}})
-    assert said.startswith("\nPaused: ")
-    assert f" {reason}" not in said
+    text = printed({"event": {"type": "turn.paused", "reason": reason}})
+    assert text.startswith("\nPaused: ")
+    assert f" {reason}" not in text
 
 
 def test_a_call_that_failed_says_so_in_words_for_people() -> None:

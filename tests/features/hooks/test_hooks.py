@@ -109,12 +109,12 @@ def test_matchers_know_our_names_and_those_of_claude(
 
 def test_input_may_be_rewritten_under_either_name():
     args = {"path": "/w/a", "old_text": "x", "new_text": "y"}
-    known = ["path", "old_text", "new_text"]
-    shown = {**args, "file_path": "/w/a", "old_string": "x", "new_string": "y"}
-    assert rewritten(args, {**shown, "file_path": "/w/b"}, known) == {**args, "path": "/w/b"}
-    assert rewritten(args, {**shown, "new_text": "z"}, known) == {**args, "new_text": "z"}
-    assert rewritten(args, {"file_path": "/w/b"}, known) == {"path": "/w/b"}
-    assert rewritten(args, {"file_path": "/w/a"}, known) == {"path": "/w/a"}
+    fields = ["path", "old_text", "new_text"]
+    shown_args = {**args, "file_path": "/w/a", "old_string": "x", "new_string": "y"}
+    assert rewritten(args, {**shown_args, "file_path": "/w/b"}, fields) == {**args, "path": "/w/b"}
+    assert rewritten(args, {**shown_args, "new_text": "z"}, fields) == {**args, "new_text": "z"}
+    assert rewritten(args, {"file_path": "/w/b"}, fields) == {"path": "/w/b"}
+    assert rewritten(args, {"file_path": "/w/a"}, fields) == {"path": "/w/a"}
 
 
 def test_hooks_that_cannot_be_read_are_named_and_unknown_events_passed_over():

@@ -31,8 +31,8 @@ def hook(command: str, matcher: str = "", **fields: Any) -> list[Json]:
 
 
 def answer(**specific: Any) -> str:
-    said = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **specific}})
-    return f"cat <<'E'\n{said}\nE"
+    actual_answer = json.dumps({"hookSpecificOutput": {"hookEventName": "PreToolUse", **specific}})
+    return f"cat <<'E'\n{actual_answer}\nE"
 
 
 def decided(client: RawClient) -> list[tuple[str, str]]:
@@ -94,8 +94,8 @@ def test_a_hook_asks_once_what_would_run_and_one_of_the_project_allows_nothing(
     )
     allow = script(world, "allow", answer(permissionDecision="allow"))
     (world.project / ".claude").mkdir()
-    theirs = {"hooks": {"PreToolUse": hook(allow)}}
-    (world.project / ".claude/settings.json").write_text(json.dumps(theirs))
+    project_values = {"hooks": {"PreToolUse": hook(allow)}}
+    (world.project / ".claude/settings.json").write_text(json.dumps(project_values))
     world.script(call("terminal", command="ls"), call("terminal", command="touch it"), say("Done."))
     client = world.daemon(settings={"hooks": {"PreToolUse": hook(ask, "Bash")}})
     world.start(client, **ASK)
@@ -104,8 +104,8 @@ def test_a_hook_asks_once_what_would_run_and_one_of_the_project_allows_nothing(
         approval = client.wait_for_event("approval.requested", nth=nth)["event"]["approval"]
         scopes = {each["scope"] for each in approval["options"] if each["effect"] == "allow"}
         assert (approval["reason"], len(scopes)) == (reason, n_scopes)
-        known = {"approvalId": approval["id"], "digest": approval["digest"]}
-        client.request("approval/respond", {**known, "optionId": "allow-once"})
+        params = {"approvalId": approval["id"], "digest": approval["digest"]}
+        client.request("approval/respond", {**params, "optionId": "allow-once"})
     world.turn(client)
     assert [item["status"] for item in items(client, "command")] == ["completed"] * 2
     assert told(world, "allow")["tool_input"]["command"] == "touch it"
@@ -113,9 +113,9 @@ def test_a_hook_asks_once_what_would_run_and_one_of_the_project_allows_nothing(
 
 
 def test_half_a_character_that_a_hook_writes_into_a_call_breaks_no_turn(world: World) -> None:
-    written = {"command": "create", "file_path": "\ud800.txt", "content": "x"}
+    new_input = {"command": "create", "file_path": "\ud800.txt", "content": "x"}
     hooks = [
-        *hook(script(world, "write", answer(updatedInput=written)), "Write"),
+        *hook(script(world, "write", answer(updatedInput=new_input)), "Write"),
         *hook(script(world, "run", answer(updatedInput={"command": "echo \ud800"})), "Bash"),
     ]
     edit = call("edit", command="create", path="a.txt", text="x")
@@ -170,12 +170,12 @@ def test_a_sub_agent_is_kept_from_resting_and_older_steps_from_being_condensed(
     world: World,
 ) -> None:
     again = "grep -q 'active\": true' $0.told || { echo 'Check again.' >&2; exit 2; }"
-    stop, keep = script(world, "stop", again), script(world, "keep", "echo no >&2; exit 2")
+    stop, go_on_hook = script(world, "stop", again), script(world, "keep", "echo no >&2; exit 2")
     let = script(world, "let", "exit 0")
     hooks = {
         "SubagentStop": [*hook(stop, "explore"), *hook("exit 3", "general")],
         "Stop": hook(let, "this says nothing here"),
-        "PreCompact": hook(keep, "manual"),
+        "PreCompact": hook(go_on_hook, "manual"),
     }
     task = {"task": "look", "title": "Look", "agent": "explore"}
     first = [call("terminal", command=f"echo {n}") for n in range(6)]
@@ -185,13 +185,13 @@ def test_a_sub_agent_is_kept_from_resting_and_older_steps_from_being_condensed(
     client = world.daemon(settings={"hooks": hooks})
     conversation = world.start(client)
     assert ended(client, conversation)["finalText"] == "Done."
-    [delegated] = [item for item in items(client, "toolCall") if item["tool"] == "delegate"]
-    assert "I am sure." in content_of(delegated)
+    [delegate_call] = [item for item in items(client, "toolCall") if item["tool"] == "delegate"]
+    assert "I am sure." in content_of(delegate_call)
     payload = told(world, "stop")
     assert (payload["agent_type"], payload["stop_hook_active"]) == ("explore", True)
     assert told(world, "let")["session_id"] == conversation
-    asked = {"conversationId": conversation, "instructions": "Keep the names."}
-    client.request("conversation/condense", asked)
+    params = {"conversationId": conversation, "instructions": "Keep the names."}
+    client.request("conversation/condense", params)
     ended(client, conversation, nth=2)
     [item] = items(client, "condensation")
     assert (item["status"], item["reason"]) == ("cancelled", "hook")
@@ -242,7 +242,7 @@ def test_hooks_of_a_project_count_in_a_trusted_folder_only(world: World) -> None
     deny = {"hooks": {"UserPromptSubmit": hook("echo no >&2; exit 2")}, "model": "x"}
     (claude / "settings.json").write_text(json.dumps(deny))
     world.script(say("Hello."))
-    doubtful = world.daemon(trusted=False)
+    doubtful = world.daemon(trust_value=False)
     world.start(doubtful)
     assert world.turn(doubtful)["stopReason"] == "endTurn"
     [problem] = doubtful.request("config/read")["problems"]

@@ -31,8 +31,8 @@ def test_the_files_of_the_open_folder_are_in_the_prompt_each_text_once(world: Wo
     world.turn(client)
     assert prompt(world).count("Use tabs.") == 1
     assert "<context file='.cursorrules'>\nNo emoji.\n</context>" in prompt(world)
-    created = world.records_of(conversation)[0]["event"]
-    assert created["agent"]["contextFiles"] == ["AGENTS.md", ".cursorrules"]
+    creation = world.records_of(conversation)[0]["event"]
+    assert creation["agent"]["contextFiles"] == ["AGENTS.md", ".cursorrules"]
 
 
 def test_every_name_that_is_documented_is_read_once(world: World) -> None:
@@ -98,9 +98,9 @@ def test_a_folders_own_file_comes_with_the_first_look_into_it(world: World) -> N
 def test_a_long_file_says_where_it_was_cut_and_a_link_to_elsewhere_is_not_followed(
     world: World,
 ) -> None:
-    elsewhere = world.home / "secret.md"
-    elsewhere.write_text("Nobody may read this.\n")
-    (world.project / "CLAUDE.md").symlink_to(elsewhere)
+    outside_file = world.home / "secret.md"
+    outside_file.write_text("Nobody may read this.\n")
+    (world.project / "CLAUDE.md").symlink_to(outside_file)
     (world.project / "AGENTS.md").write_text("word " * 10_000)
     world.script(say("Yes."))
     client = world.daemon()

@@ -19,8 +19,8 @@ Json = dict[str, Any]
 
 
 def messages(world: World, nth: int, role: str) -> list[str]:
-    sent: list[Json] = world.llm.requests[nth].body["messages"]
-    return [message["content"] for message in sent if message["role"] == role]
+    message_list: list[Json] = world.llm.requests[nth].body["messages"]
+    return [message["content"] for message in message_list if message["role"] == role]
 
 
 def block(world: World, nth: int) -> dict[str, str]:
@@ -43,13 +43,13 @@ def test_what_each_request_begins_with_is_short(
     world.start(client := world.daemon(settings={"sandbox": sandbox, "titles": False}))
     world.turn(client)
     body = world.llm.requests[0].body
-    sent = json.dumps(body["tools"]) + body["messages"][0]["content"]
-    assert len(tiktoken.get_encoding("cl100k_base").encode(sent)) < 3_600
+    prompt_text = json.dumps(body["tools"]) + body["messages"][0]["content"]
+    assert len(tiktoken.get_encoding("cl100k_base").encode(prompt_text)) < 3_600
 
 
 def choose(client: RawClient, conversation: str, option: str, value: str) -> None:
-    chosen = {"conversationId": conversation, "optionId": option, "value": value}
-    client.request("conversation/setOption", chosen)
+    params = {"conversationId": conversation, "optionId": option, "value": value}
+    client.request("conversation/setOption", params)
 
 
 def test_the_prompt_says_where_it_works_and_a_change_is_a_note_behind_it(world: World) -> None:
@@ -63,12 +63,16 @@ def test_the_prompt_says_where_it_works_and_a_change_is_a_note_behind_it(world: 
     choose(client, conversation, "mode", "plan")
     gate.set()
     world.turn(client)
-    told = block(world, 0)
-    assert {"date", "platform", "shell", "git", "python"} <= told.keys()
-    assert (told["mode"], told["approval"], told["user"]) == ("ask", "askRisky", "is here")
-    assert told["git"].endswith(", no commits yet")
+    block_text = block(world, 0)
+    assert {"date", "platform", "shell", "git", "python"} <= block_text.keys()
+    assert (block_text["mode"], block_text["approval"], block_text["user"]) == (
+        "ask",
+        "askRisky",
+        "is here",
+    )
+    assert block_text["git"].endswith(", no commits yet")
     # Findings D6 and D19: the mode was learnt from refusals, the branch not at all.
-    notes = [said for said in messages(world, 1, "user") if said.startswith("<note>")]
+    notes = [message for message in messages(world, 1, "user") if message.startswith("<note>")]
     assert [note.partition("; ")[0][:22] for note in notes] == ["<note>mode: plan: look"]
     [notice] = items(client, "notice")
     assert (notice["title"], notice["description"][:10]) == ("The agent was told", "mode: plan")
@@ -91,22 +95,22 @@ def test_the_prompt_says_where_it_works_and_a_change_is_a_note_behind_it(world: 
 
 
 def test_a_plain_client_says_by_its_documents_what_is_open_and_unsaved(world: World) -> None:
-    saved, typed = world.project / "a.py", world.project / "b.py"
+    saved_file, unsaved_file = world.project / "a.py", world.project / "b.py"
     client = world.daemon()
-    for path in (saved, typed):
+    for path in (saved_file, unsaved_file):
         path.write_text("x = 1\n")
         document = {"uri": path.as_uri(), "languageId": "python", "version": 1, "text": "x = 1\n"}
         client.notify("textDocument/didOpen", {"textDocument": document})
-    change = {"uri": typed.as_uri(), "version": 2}
-    whole = [{"text": "x = 2\n"}]
-    client.notify("textDocument/didChange", {"textDocument": change, "contentChanges": whole})
+    change = {"uri": unsaved_file.as_uri(), "version": 2}
+    full_change = [{"text": "x = 2\n"}]
+    client.notify("textDocument/didChange", {"textDocument": change, "contentChanges": full_change})
     world.script(say("Done."), say("Done."))
     conversation = world.start(client, "one")
     world.turn(client)
     assert messages(world, 0, "user") == [
         "one\n\n<editor>\nopen: a.py, b.py\nunsaved: b.py\n</editor>"
     ]
-    client.notify("textDocument/didSave", {"textDocument": {"uri": typed.as_uri()}})
+    client.notify("textDocument/didSave", {"textDocument": {"uri": unsaved_file.as_uri()}})
     world.send(client, conversation, "two")
     world.turn(client, nth=2)
     assert messages(world, 1, "user")[1] == "two\n\n<editor>\nunsaved: none\n</editor>"
@@ -124,10 +128,10 @@ def test_a_command_that_reads_what_is_not_saved_is_told_so(world: World) -> None
     world.start(client)
     world.turn(client)
     first, second, read = messages(world, 3, "tool")
-    told = "The user has unsaved changes of rules.md in the editor: commands see the older text"
-    assert first.startswith(f"{told} on disk.\nhi\n")
+    note = "The user has unsaved changes of rules.md in the editor: commands see the older text"
+    assert first.startswith(f"{note} on disk.\nhi\n")
     assert second.startswith("hi\n")
-    assert read.startswith(f"{told} on disk.\nold\n")
+    assert read.startswith(f"{note} on disk.\nold\n")
     # People see in their editor what is not saved, and beside the command how it ended.
     content = items(client, "command")[0]["content"]
     assert [each.get("annotations") is None for each in content] == [False, True, False]
@@ -143,8 +147,8 @@ def offered(world: World, nth: int) -> dict[str, list[str]]:
 def test_the_mode_at_the_start_settles_the_tools_until_mode_plan_is_left(world: World) -> None:
     """Finding D6: in mode plan the prompt and the tools were those of any other mode."""
     edit, more = (call("edit", command="create", path=f"{n}.py", text="x") for n in ("new", "more"))
-    mixed = call("terminal", command="grep -n x a.py | head; python3 -c 'print(1)'")
-    world.script(mixed, say("Planned."), edit, say("Done."), more, say("No."))
+    mixed_call = call("terminal", command="grep -n x a.py | head; python3 -c 'print(1)'")
+    world.script(mixed_call, say("Planned."), edit, say("Done."), more, say("No."))
     client = world.daemon()
     conversation = world.start(client, options={"mode": "plan", "approval": "askNever"})
     world.turn(client)

@@ -15,8 +15,15 @@ WITHIN_S = 90
 
 
 def git(place: Path, *words: str) -> None:
-    named = ("-c", "user.name=A", "-c", "user.email=a@b.example", "-c", "init.defaultBranch=trunk")
-    subprocess.run(["git", *named, *words], cwd=place, check=True, capture_output=True)
+    identity = (
+        "-c",
+        "user.name=A",
+        "-c",
+        "user.email=a@b.example",
+        "-c",
+        "init.defaultBranch=trunk",
+    )
+    subprocess.run(["git", *identity, *words], cwd=place, check=True, capture_output=True)
 
 
 def facts(folder: Path, *, is_trusted: bool = True, **variables: str) -> dict[str, str]:
@@ -45,11 +52,11 @@ def test_git_is_asked_for_the_changes_where_the_folder_is_trusted(tmp_path: Path
     below.mkdir()
     assert facts(below)["git"] == "branch trunk, 1 changed file"
     assert "git" not in facts(tmp_path, is_trusted=False)
-    linked = tmp_path.parent / "linked"
-    git(tmp_path, "worktree", "add", "-q", "-b", "other", str(linked))
-    assert facts(linked)["git"] == "branch other, no changed files"
-    git(linked, "checkout", "-q", "--detach")
-    assert facts(linked)["git"] == "no branch, no changed files"
+    linked_folder = tmp_path.parent / "linked"
+    git(tmp_path, "worktree", "add", "-q", "-b", "other", str(linked_folder))
+    assert facts(linked_folder)["git"] == "branch other, no changed files"
+    git(linked_folder, "checkout", "-q", "--detach")
+    assert facts(linked_folder)["git"] == "no branch, no changed files"
 
 
 @pytest.mark.parametrize(

@@ -76,8 +76,8 @@ def test_edits_and_commands_see_each_other_and_the_disk_stays_until_all_is_lande
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS, isolated=True)
     world.turn(client)
-    seen, after = (content_of(item) for item in items(client, "command"))
-    assert seen.startswith("one\n")
+    actual_before, after = (content_of(item) for item in items(client, "command"))
+    assert actual_before.startswith("one\n")
     assert after.startswith("one\nthree\nx = 1\na.txt\nb.txt\nlong.txt\nsub\n")
     texts = "\n".join(content_of(item) for item in items(client, "toolCall"))
     assert "sub/d.py" in texts
@@ -90,8 +90,8 @@ def test_edits_and_commands_see_each_other_and_the_disk_stays_until_all_is_lande
         "c.txt": "delete",
         "d.py": "add",
     }
-    landed = client.request("changes/accept", of(conversation))
-    assert (len(landed["done"]), landed["conflicts"]) == (4, [])
+    review_result = client.request("changes/accept", of(conversation))
+    assert (len(review_result["done"]), review_result["conflicts"]) == (4, [])
     assert {k: v for k, v in files_of(world).items() if k != "long.txt"} == {
         "a.txt": "one\nthree\n",
         "b.txt": "new\n",
@@ -116,8 +116,8 @@ def test_two_of_them_on_one_folder_do_not_see_each_other(world: World) -> None:
     for conversation in conversations:
         assert [*waiting(client, conversation)] == ["a.txt"]
     client.request("changes/accept", of(conversations[0]))
-    refused = client.request("changes/accept", of(conversations[1]))
-    assert "the same lines were changed outside" in refused["conflicts"][0]["reason"]
+    review_result = client.request("changes/accept", of(conversations[1]))
+    assert "the same lines were changed outside" in review_result["conflicts"][0]["reason"]
     assert files_of(world) == {**before, "a.txt": "one\nfirst\n"}
     assert waiting(client, conversations[1])["a.txt"]["state"] == "conflict"
     client.request("changes/revert", of(conversations[1]))
@@ -140,14 +140,14 @@ def test_one_file_or_one_change_lands_around_what_the_user_typed_meanwhile(world
     uri = long.as_uri()
     hunks = client.request("changes/diff", of(conversation, uri=uri))["hunks"]
     assert len(hunks) == 3
-    chosen = {**hunks[1], "uri": uri}
-    assert client.request("changes/accept", of(conversation, hunks=[chosen]))["done"] == [uri]
+    hunk_params = {**hunks[1], "uri": uri}
+    assert client.request("changes/accept", of(conversation, hunks=[hunk_params]))["done"] == [uri]
     lines = long.read_text().split("\n")
     assert (lines[1], lines[4], lines[9], lines[18]) == ("2", "five", "ten", "19")
-    left = client.request("changes/diff", of(conversation, uri=uri))["hunks"]
-    assert len(left) == 2
-    refused = {**left[0], "uri": uri}
-    client.request("changes/revert", of(conversation, hunks=[refused]))
+    diff = client.request("changes/diff", of(conversation, uri=uri))["hunks"]
+    assert len(diff) == 2
+    refused_hunk = {**diff[0], "uri": uri}
+    client.request("changes/revert", of(conversation, hunks=[refused_hunk]))
     client.request("changes/accept", of(conversation, uris=[uri]))
     lines = long.read_text().split("\n")
     assert (lines[1], lines[4], lines[9], lines[18]) == ("2", "five", "ten", "nineteen")
@@ -166,18 +166,18 @@ def test_the_layer_outlives_a_killed_daemon_and_goes_with_the_conversation(world
     client.process.wait()
     world.script(view("a.txt"), call("terminal", command="cat a.txt"), say("Still there."))
     again = world.daemon(settings=VIEW)
-    opened = again.request("conversation/open", of(conversation))["conversation"]
-    assert opened["isolated"] == "view"
+    open_result = again.request("conversation/open", of(conversation))["conversation"]
+    assert open_result["isolated"] == "view"
     (world.project / "a.txt").write_text("zero\none\n")
     assert [*waiting(again, conversation)] == ["a.txt"]
     world.send(again, conversation, "go on")
     world.turn(again)
     assert content_of(items(again, "command")[0]).startswith("one\ntwo\n")
-    [kept] = (world.home / "state/views").glob("kept-*")
+    [kept_folder] = (world.home / "state/views").glob("kept-*")
     again.request("changes/accept", of(conversation))
     assert files_of(world) == {**before, "a.txt": "zero\none\ntwo\n"}
     again.request("conversation/delete", of(conversation))
-    assert not kept.exists()
+    assert not kept_folder.exists()
 
 
 def test_the_unsaved_text_is_there_from_the_start_and_changes_of_it_land_in_the_buffer(
@@ -221,18 +221,18 @@ def test_what_is_protected_lands_only_by_name_and_a_link_leads_nowhere(world: Wo
     world.turn(client)
     assert [path.name for path in victim.iterdir()] == ["x.txt"]
     assert not any("safe" in content_of(item) for item in items(client, "toolCall"))
-    listed = client.request("changes/list", of(conversation))
-    assert [each["repository"].rpartition("/")[2] for each in listed["git"]] == ["inner"]
-    landed = client.request("changes/accept", of(conversation))
+    changes = client.request("changes/list", of(conversation))
+    assert [each["repository"].rpartition("/")[2] for each in changes["git"]] == ["inner"]
+    review_result = client.request("changes/accept", of(conversation))
     # What git did lands once no file waits.
-    workflow, conflict, repository = landed["conflicts"]
+    workflow, conflict, repository = review_result["conflicts"]
     assert workflow["uri"].endswith("/.github/workflows/ci.yml")
     assert conflict["uri"].endswith("/.vscode/settings.json")
     assert repository["uri"].endswith("/inner")
     assert os.access(world.project / "a.txt", os.X_OK)
     assert (world.project / "x.bin").read_bytes() == b"\0"
-    named = [workflow["uri"], conflict["uri"]]
-    assert client.request("changes/accept", of(conversation, uris=named))["done"] == named
+    uris = [workflow["uri"], conflict["uri"]]
+    assert client.request("changes/accept", of(conversation, uris=uris))["done"] == uris
     assert (world.project / ".github/workflows/ci.yml").read_text() == "on: push\n"
     assert (world.project / ".vscode/settings.json").exists()
     client.request("changes/revert", of(conversation))
@@ -262,8 +262,8 @@ def test_without_a_view_a_worktree_isolates_and_says_what_it_lacks(world: World)
     assert "1 matching line " in content_of(items(client, "toolCall")[-1])
     assert files_of(world) == before
     assert {*waiting(client, conversation)} == {"a.txt", "b.txt", "c.txt"}
-    landed = client.request("changes/accept", of(conversation, uris=[uri(world, "b.txt")]))
-    assert landed["done"] == [uri(world, "b.txt")]
+    review_result = client.request("changes/accept", of(conversation, uris=[uri(world, "b.txt")]))
+    assert review_result["done"] == [uri(world, "b.txt")]
     client.request("changes/revert", of(conversation, uris=[uri(world, "c.txt")]))
     assert client.request("changes/accept", of(conversation))["conflicts"] == []
     assert waiting(client, conversation) == {}
@@ -290,10 +290,10 @@ def test_the_users_shell_joins_the_view_while_it_runs_and_when_it_does_not(world
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS, isolated=True)
     world.turn(client)
-    look = "cat a.txt; echo $$; ls /proc | grep -c '^[0-9]*$'; echo three >> a.txt"
-    joined = shell(world, "sandbox", "--join", conversation[:8], "--", "sh", "-c", look)
-    assert (joined.code, joined.err) == (0, "")
-    text, number, count = joined.out.rstrip("\n").rsplit("\n", 2)
+    command = "cat a.txt; echo $$; ls /proc | grep -c '^[0-9]*$'; echo three >> a.txt"
+    shell_process = shell(world, "sandbox", "--join", conversation[:8], "--", "sh", "-c", command)
+    assert (shell_process.code, shell_process.err) == (0, "")
+    text, number, count = shell_process.out.rstrip("\n").rsplit("\n", 2)
     assert (text, int(number) < 100, int(count) < 15) == ("one\ntwo", True, True)
     assert (world.project / "a.txt").read_text() == "one\n"
     client.request("conversation/close", of(conversation))
@@ -307,10 +307,10 @@ def test_a_run_can_be_isolated_and_landed_from_the_command_line(world: World) ->
     world.script(call("terminal", command=command), say("Done."))
     variables = {**world.environment, **PLAIN, "OH_DAEMON_SANDBOX": "view"}
     argv = [SCRIPT, "run", "go", "--isolated", "--ask", "never"]
-    ran = end(start(argv, world.project, environment(world.home, **variables)))
-    assert ran.code == 0
-    assert "modify a.txt (+1 -0)" in ran.err
-    assert "nothing of this is in the folder yet; oh-daemon land " in ran.err
+    outcome = end(start(argv, world.project, environment(world.home, **variables)))
+    assert outcome.code == 0
+    assert "modify a.txt (+1 -0)" in outcome.err
+    assert "nothing of this is in the folder yet; oh-daemon land " in outcome.err
     assert (world.project / "a.txt").read_text() == "one\n"
     [log] = (world.project / ".openhands/conversations").iterdir()
     assert "add b.txt" in shell(world, "land", log.name, "--dry-run").out
@@ -344,11 +344,13 @@ def test_commits_land_once_no_file_waits_unless_the_branch_has_moved(world: Worl
     [waits] = client.request("changes/list", of(conversation))["git"]
     assert waits["title"] == "commit on main: Fix it"
     everything = of(conversation, uris=[waits["repository"], uri(world, "a.txt")])
-    landed = client.request("changes/accept", everything)
-    assert landed["done"] == [uri(world, "a.txt")]
-    assert landed["conflicts"] == [{"uri": world.project.as_uri(), "reason": "b.txt did not land"}]
-    landed = client.request("changes/accept", of(conversation))
-    assert landed == {"done": [uri(world, "b.txt"), world.project.as_uri()], "conflicts": []}
+    review_result = client.request("changes/accept", everything)
+    assert review_result["done"] == [uri(world, "a.txt")]
+    assert review_result["conflicts"] == [
+        {"uri": world.project.as_uri(), "reason": "b.txt did not land"}
+    ]
+    review_result = client.request("changes/accept", of(conversation))
+    assert review_result == {"done": [uri(world, "b.txt"), world.project.as_uri()], "conflicts": []}
     assert git(world.project, "log", "-2", "--format=%s") == "Fix it\nFirst\n"
     assert git(world.project, "status", "--porcelain", "a.txt", "b.txt") == ""
     assert client.request("changes/list", of(conversation)) == {"files": []}
@@ -370,7 +372,7 @@ def test_a_program_lands_what_it_wants(world: World) -> None:
     llm = LLM(model="openai/fake", base_url=world.llm.url, api_key=KEY)
     env = {**os.environ, "OH_DAEMON_HOME": str(world.home)}
     place = Workspace(world.project, env)
-    with place, Conversation(Agent(llm=llm), place, isolated=True) as conversation:
+    with place, Conversation(Agent(llm=llm), place, is_isolated=True) as conversation:
         conversation.run("go")
         first, second = conversation.isolated.changes()
         assert "+two" in (first.patch or "")
@@ -392,7 +394,7 @@ def test_a_program_is_isolated_in_a_worktree_where_there_is_no_view(world: World
     llm = LLM(model="openai/fake", base_url=world.llm.url, api_key=KEY)
     env = {**os.environ, "OH_DAEMON_HOME": str(world.home)}
     place = Workspace(world.project, env, sandbox="off")
-    with place, Conversation(Agent(llm=llm), place, isolated=True) as conversation:
+    with place, Conversation(Agent(llm=llm), place, is_isolated=True) as conversation:
         conversation.run("go")
         assert (world.project / "a.txt").read_text() == "one\n"
         conversation.isolated.land()

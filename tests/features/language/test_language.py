@@ -25,7 +25,7 @@ def open_editor(world: World, encoding: str = "utf-16") -> tuple[Editor, Languag
     python_file(world, "load.py", LOAD)
     path = python_file(world, "src/uses.py", "")
     editor = Editor(world, features=FEATURES, encoding=encoding)
-    editor.open(path, typed=USES)
+    editor.open(path, typed_text=USES)
     return editor, LanguageServer(world, editor)
 
 
@@ -50,7 +50,7 @@ def test_the_agent_asks_by_name_and_the_columns_are_right_in_each_encoding(
     world: World, encoding: str
 ) -> None:
     editor, server = open_editor(world, encoding)
-    done = run(
+    outcome = run(
         world,
         editor,
         *(at_use(operation) for operation in ("definition", "references", "hover")),
@@ -59,8 +59,8 @@ def test_the_agent_asks_by_name_and_the_columns_are_right_in_each_encoding(
         call("diagnostics"),
         call("diagnostics", path="load.py"),
     )
-    definition, references, hover, outline, found, problems, none = map(content_of, done)
-    assert [item["status"] for item in done] == ["completed"] * 7
+    definition, references, hover, outline, search_result, problems, none = map(content_of, outcome)
+    assert [item["status"] for item in outcome] == ["completed"] * 7
     assert definition == "load.py:1: def load(name):"
     assert references.split("\n") == [
         "load.py:1: def load(name):",
@@ -69,7 +69,7 @@ def test_the_agent_asks_by_name_and_the_columns_are_right_in_each_encoding(
     ]
     assert hover == "`load`, a name"
     assert outline.split("\n") == ["     1\tclass Top", "     1\t  method load"]
-    assert found == "load.py:1 function load"
+    assert search_result == "load.py:1 function load"
     assert problems.split("\n") == [
         "1 error",
         "src/uses.py:3:25 error 'oops' is not defined",
@@ -81,14 +81,14 @@ def test_the_agent_asks_by_name_and_the_columns_are_right_in_each_encoding(
 
 
 def test_only_what_the_client_can_answer_is_offered(world: World) -> None:
-    offered: dict[str, set[str]] = {}
+    offered_tools: dict[str, set[str]] = {}
     for feature in ("diagnostics", "languageRequests", "saveDocument"):
         client = world.daemon(features={feature: True})
         tools = client.request("tool/list")["tools"]
-        offered[feature] = {tool["name"] for tool in tools}
-    everywhere = offered["saveDocument"]
-    assert offered["diagnostics"] - everywhere == {"diagnostics"}
-    assert offered["languageRequests"] - everywhere == {"lookup", "rename"}
+        offered_tools[feature] = {tool["name"] for tool in tools}
+    everywhere = offered_tools["saveDocument"]
+    assert offered_tools["diagnostics"] - everywhere == {"diagnostics"}
+    assert offered_tools["languageRequests"] - everywhere == {"lookup", "rename"}
 
 
 def test_nothing_is_read_outside_the_folders_or_from_secrets_and_long_lists_are_cut(
@@ -136,9 +136,9 @@ def test_a_name_that_is_not_where_the_model_says_is_an_error_that_says_where_it_
         (lookup("hover", path="../x.py", symbol="x"), "outside the open folders"),
         (lookup("hover", path=".env", symbol="KEY"), "may be secret"),
     ]
-    done = run(world, editor, *(step for step, _ in wrong))
-    assert [item["status"] for item in done] == ["failed"] * len(wrong)
-    for item, (_, text) in zip(done, wrong, strict=True):
+    outcome = run(world, editor, *(step for step, _ in wrong))
+    assert [item["status"] for item in outcome] == ["failed"] * len(wrong)
+    for item, (_, text) in zip(outcome, wrong, strict=True):
         assert text in content_of(item)
     assert server.requests == []
 
@@ -160,12 +160,15 @@ NONSENSE: list[Callable[[Json], Any]] = [
 def test_a_client_that_refuses_or_makes_no_sense_is_an_error_for_the_model(world: World) -> None:
     editor, _ = open_editor(world)
     steps = [at_use("definition"), lookup("symbols", query="x"), call("diagnostics")]
-    asked = {"editor/languageRequest": [*NONSENSE, *NONSENSE], "editor/diagnostics": [*NONSENSE]}
-    for method, answers in asked.items():
+    requests_expected = {
+        "editor/languageRequest": [*NONSENSE, *NONSENSE],
+        "editor/diagnostics": [*NONSENSE],
+    }
+    for method, answers in requests_expected.items():
         editor.client.answer(method, lambda params, left=answers: left.pop(0)(params))
-    done = run(world, editor, *(steps * len(NONSENSE)))
-    assert [item["status"] for item in done] == ["failed"] * len(steps) * len(NONSENSE)
-    assert all("the editor" in content_of(item) for item in done)
+    outcome = run(world, editor, *(steps * len(NONSENSE)))
+    assert [item["status"] for item in outcome] == ["failed"] * len(steps) * len(NONSENSE)
+    assert all("the editor" in content_of(item) for item in outcome)
 
 
 def test_a_client_that_never_answers_is_given_up_or_interrupted_at_once(world: World) -> None:
@@ -181,8 +184,10 @@ def test_a_client_that_never_answers_is_given_up_or_interrupted_at_once(world: W
     world.script(at_use("hover"))
     conversation = world.start(editor.client)
     editor.client.wait_for(lambda m: m.get("method") == "editor/languageRequest", nth=2)
-    ended = editor.client.request("conversation/interrupt", {"conversationId": conversation})
-    assert ended["status"] == "interrupted"
+    interrupt_result = editor.client.request(
+        "conversation/interrupt", {"conversationId": conversation}
+    )
+    assert interrupt_result["status"] == "interrupted"
     editor.client.wait_for(lambda m: m.get("method") == "$/cancelRequest", nth=2)
     assert items(editor.client, "toolCall")[-1]["status"] == "cancelled"
 
@@ -201,22 +206,22 @@ def replace(old: str, new: str, path: str = "src/uses.py") -> Step:
 
 def test_after_an_edit_the_agent_is_told_what_it_broke_and_nothing_else(world: World) -> None:
     editor, server = open_editor(world)
-    broke, mended, closed = edits(
+    broke, fixed_edit, closed_edit = edits(
         world,
         editor,
         replace("load(x)", "load(x) + hmm\n\nmeh + oops"),
         replace("hmm", "1"),
         call("edit", command="create", path="new.py", text="oops\n"),
     )
-    told = content_of(broke).split("\n")
-    start = told.index("The editor shows new problems since this edit:")
-    assert told[start + 1 :] == [
+    lines = content_of(broke).split("\n")
+    start = lines.index("The editor shows new problems since this edit:")
+    assert lines[start + 1 :] == [
         "src/uses.py:3:25 warning 'hmm' is not defined",
         "    in this file [Toy undefined]",
         "src/uses.py:5:14 error 'oops' is not defined",
         "    in this file [Toy undefined]",
     ]
-    assert "problems" not in content_of(mended) + content_of(closed)
+    assert "problems" not in content_of(fixed_edit) + content_of(closed_edit)
     assert len(server.requests) == 4
 
 
@@ -226,20 +231,20 @@ def test_a_client_that_cannot_say_what_an_edit_broke_does_not_matter(
 ) -> None:
     editor, _ = open_editor(world)
     editor.client.answer("editor/diagnostics", answer)
-    [edited] = edits(world, editor, replace("load(x)", "oops"))
-    assert edited["status"] == "completed"
-    assert "problems" not in content_of(edited)
+    [edit_item] = edits(world, editor, replace("load(x)", "oops"))
+    assert edit_item["status"] == "completed"
+    assert "problems" not in content_of(edit_item)
 
 
 def test_an_edit_that_is_done_stays_done_when_the_wait_for_problems_is_interrupted(
     world: World,
 ) -> None:
     editor, server = open_editor(world)
-    started: Future[str] = Future()
+    start_future: Future[str] = Future()
 
     def interrupt(params: Json) -> Json:
         if editor.buffers[params["uris"][0]].text != USES:
-            params = {"conversationId": started.result(WITHIN_S)}
+            params = {"conversationId": start_future.result(WITHIN_S)}
             editor.client.request("conversation/interrupt", params)
             raise NoAnswer
         return {"items": []}
@@ -248,10 +253,10 @@ def test_an_edit_that_is_done_stays_done_when_the_wait_for_problems_is_interrupt
     steps = call("edit", command="view", path="src/uses.py"), replace("load(x)", "1")
     world.script(*steps)
     conversation = world.start(editor.client)
-    started.set_result(conversation)
+    start_future.set_result(conversation)
     assert world.turn(editor.client)["status"] == "interrupted"
-    [edited] = items(editor.client, "fileChange")
-    assert edited["status"] == "completed"
-    listed = editor.client.request("changes/list", {"conversationId": conversation})
-    assert [file["state"] for file in listed["files"]] == ["pending"]
+    [edit_item] = items(editor.client, "fileChange")
+    assert edit_item["status"] == "completed"
+    files = editor.client.request("changes/list", {"conversationId": conversation})
+    assert [file["state"] for file in files["files"]] == ["pending"]
     assert server.requests == []

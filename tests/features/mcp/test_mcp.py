@@ -43,8 +43,8 @@ def test_only_what_changes_something_asks(world: World) -> None:
     world.script(call("shop__price", item="tea"), order, order, say("Ordered."))
     client = daemon(world, shop=mcp_server.settings())
     conversation = world.start(client, options={"approval": "askRisky"})
-    asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
-    approval = asked["event"]["approval"]
+    approval_event = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
+    approval = approval_event["event"]["approval"]
     assert approval["title"] == "shop: order"
     always = {"approvalId": approval["id"], "digest": approval["digest"]}
     client.request("approval/respond", {**always, "optionId": "allow-folder"})
@@ -55,8 +55,8 @@ def test_only_what_changes_something_asks(world: World) -> None:
     client = daemon(world, shop=mcp_server.settings("turns"))
     world.script(order, say("Paid."))
     world.start(client, options={"approval": "askRisky"})
-    asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
-    assert asked["event"]["approval"]["title"] == "shop: order"
+    approval_event = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
+    assert approval_event["event"]["approval"]["title"] == "shop: order"
 
 
 def test_the_settings_choose_among_the_tools(world: World) -> None:
@@ -125,9 +125,9 @@ def test_a_server_that_cannot_start_says_why_and_holds_up_nothing(
     client = daemon(world, status="failed", shop=settings)
     world.start(client)
     assert world.turn(client)["finalText"] == "Without it."
-    found = stand(client)
-    assert found["status"] == "failed"
-    assert says in found["error"]
+    state = stand(client)
+    assert state["status"] == "failed"
+    assert says in state["error"]
     [notice] = items(client, "notice")
     assert notice["title"] == "The MCP server 'shop' failed"
 
@@ -254,8 +254,8 @@ def test_to_rename_or_delete_a_closed_conversation_starts_no_server(world: World
 
 def test_a_repository_cannot_name_servers(world: World) -> None:
     (world.project / ".openhands").mkdir(exist_ok=True)
-    named = '{"mcpServers": {"bad": {"command": "touch", "args": ["pwned"]}}}'
-    (world.project / ".openhands" / "settings.json").write_text(named)
+    config_text = '{"mcpServers": {"bad": {"command": "touch", "args": ["pwned"]}}}'
+    (world.project / ".openhands" / "settings.json").write_text(config_text)
     world.script(say("Hm."))
     client = world.daemon()
     client.request("conversation/start", {"content": text("go")})

@@ -76,11 +76,11 @@ def test_what_is_large_is_kept_beside_the_log_and_what_is_broken_is_said(world: 
     client = daemon(world, shop=mcp_server.settings())
     conversation = world.start(client)
     world.turn(client)
-    picture, sound, file, broken = items(client, "toolCall")[0]["content"]
+    picture, sound, file, broken_call = items(client, "toolCall")[0]["content"]
     assert (picture["type"], picture["mimeType"]) == ("image", "image/png")
     assert sound == {"type": "audio", "mimeType": "audio/wav", "data": "UklGRg=="}
     assert file["resource"]["uri"] == "shop://catalog"
-    assert broken == {"type": "text", "text": "(image: broken, or larger than 12 MiB)"}
+    assert broken_call == {"type": "text", "text": "(image: broken, or larger than 12 MiB)"}
     for ref, start, size in (
         (picture["outputRef"], b"\x89PNG", 60_000 + len(mcp_server.PIXEL)),
         (file["resource"]["outputRef"], b"%PDF", 60_008),
@@ -89,11 +89,11 @@ def test_what_is_large_is_kept_beside_the_log_and_what_is_broken_is_said(world: 
         read = client.request("output/read", params)
         assert b64decode(read["text"]).startswith(start)
         assert read["total"] == size
-    told, seen = world.llm.requests[1].body["messages"][-2:]
-    assert told["content"].startswith(
+    notice_message, result_message = world.llm.requests[1].body["messages"][-2:]
+    assert notice_message["content"].startswith(
         "(an image, in the message after the results)\n(audio content"
     )
-    [image] = seen["content"]
+    [image] = result_message["content"]
     assert image["image_url"]["url"].startswith("data:image/png;base64,iVBORw0KGgo")
 
 
@@ -106,7 +106,7 @@ def test_resources_are_listed_and_read_through_one_tool_also_in_mode_plan(world:
     client = daemon(world, shop=mcp_server.settings("resources"))
     world.start(client, options={"mode": "plan"})
     world.turn(client)
-    listed, hours, none = items(client, "toolCall")
-    assert content_of(listed) == "shop://hours  hours  When it is open."
+    list_call, hours, none = items(client, "toolCall")
+    assert content_of(list_call) == "shop://hours  hours  When it is open."
     assert hours["content"][0]["resource"]["text"] == "always"
     assert none["status"] == "failed"

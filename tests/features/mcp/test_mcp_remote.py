@@ -52,9 +52,9 @@ def test_a_redirect_to_another_address_is_not_followed(
     world: World, transport: str, path: str
 ) -> None:
     with serving(transport) as target:
-        elsewhere = f"http://127.0.0.1:{target}/{path}"
-        with serving("redirects", None, elsewhere) as port:
+        address = f"http://127.0.0.1:{target}/{path}"
+        with serving("redirects", None, address) as port:
             url = f"http://127.0.0.1:{port}/{path}"
             client = daemon(world, status="failed", shop={"url": url, "transport": transport})
             assert "edirect" in stand(client)["error"]
-            assert elsewhere in stand(client)["error"]
+            assert address in stand(client)["error"]

@@ -41,8 +41,8 @@ class World:
 
     async def together(self) -> None:
         """Run the collected requests side by side."""
-        asked, self.asked = self.asked, []
-        await asyncio.gather(*asked)
+        pending, self.asked = self.asked, []
+        await asyncio.gather(*pending)
 
     async def close(self) -> None:
         await self.together()
@@ -78,8 +78,8 @@ def test_a_server_that_is_restarted_twice_at_once_runs_once(tmp_path: Path) -> N
         world.servers.restart("a")
         await world.together()
         assert world.at_work() == ["mcp-a", "mcp-b"]
-        world.servers.set_enabled("a", enabled=True)
-        world.servers.set_enabled("a", enabled=False)
+        world.servers.set_enabled("a", is_enabled=True)
+        world.servers.set_enabled("a", is_enabled=False)
         await world.together()
         assert world.at_work() == ["mcp-b"]
         await world.close()
@@ -92,10 +92,10 @@ def test_a_server_that_is_not_up_at_the_start_is_tried_again_and_nobody_waits_fo
 ) -> None:
     """It stayed `failed` until somebody restarted it by hand."""
     program = tmp_path / "late"
-    wanted = {"late": McpServerSettings(command=str(program))}
+    settings_by_name = {"late": McpServerSettings(command=str(program))}
     spawner, is_up, has_failed = Spawner(), threading.Event(), threading.Event()
     around = Surroundings(spawner, os.environ, Masker(), tmp_path)
-    servers = McpServers(run_on_loop, lambda: wanted, around)
+    servers = McpServers(run_on_loop, lambda: settings_by_name, around)
 
     def look() -> None:
         for info in servers.infos():
@@ -120,15 +120,15 @@ def test_one_that_is_stopped_while_it_starts_gets_its_own_pipes_and_is_ended(
     tmp_path: Path,
 ) -> None:
     begins, is_stopped = threading.Event(), threading.Event()
-    started: list[Process] = []
+    processes: list[Process] = []
     spawner = Spawner()
 
     def spawn(fds: Sequence[int]) -> Process:
         begins.set()
         assert is_stopped.wait(WITHIN_S)
         argv, env = ["sleep", "1000"], {"PATH": os.environ["PATH"]}
-        started.append(spawner.spawn(argv, cwd=tmp_path, env=env, fds=list(fds)))
-        return started[0]
+        processes.append(spawner.spawn(argv, cwd=tmp_path, env=env, fds=list(fds)))
+        return processes[0]
 
     async def start() -> None:
         async with piped(spawn, deque[str](), lambda: None):
@@ -144,7 +144,7 @@ def test_one_that_is_stopped_while_it_starts_gets_its_own_pipes_and_is_ended(
         assert starting.cancelled()
 
     asyncio.run(check())
-    assert started[0].exit_code.result(WITHIN_S) != 0
+    assert processes[0].exit_code.result(WITHIN_S) != 0
     spawner.close()
 
 
@@ -154,20 +154,20 @@ def test_who_refreshes_a_token_too_late_goes_on_with_the_other_daemons_token(
     def tokens(name: str, expires_at: float) -> dict[str, Any]:
         client = {"client_id": "us", "redirect_uris": ["http://127.0.0.1:9/callback"]}
         both = {"access_token": f"access-{name}", "refresh_token": f"refresh-{name}"}
-        held = {**both, "token_type": "Bearer"}
-        return {"tokens": held, "expiresAt": expires_at, "client": client}
+        token_fields = {**both, "token_type": "Bearer"}
+        return {"tokens": token_fields, "expiresAt": expires_at, "client": client}
 
-    shown: list[str | None] = []
+    urls: list[str | None] = []
 
     class Refusing(BaseHTTPRequestHandler):
         def do_POST(self) -> None:  # The library calls this name.
             self.rfile.read(int(self.headers["Content-Length"]))
             if self.path == "/token":
-                keep[url] = tokens("new", 9e9)
+                token_store[url] = tokens("new", 9e9)
                 self.send_error(400)
                 return
-            shown.append(self.headers["Authorization"])
-            self.send_error(500 if shown[-1] == "Bearer access-new" else 401)
+            urls.append(self.headers["Authorization"])
+            self.send_error(500 if urls[-1] == "Bearer access-new" else 401)
 
         def do_GET(self) -> None:
             self.send_error(404)
@@ -177,13 +177,13 @@ def test_who_refreshes_a_token_too_late_goes_on_with_the_other_daemons_token(
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as listening:
         url = f"http://127.0.0.1:{listening.server_port}/mcp"
-        keep: dict[str, Any] = {url: tokens("old", 1)}
+        token_store: dict[str, Any] = {url: tokens("old", 1)}
         serving = threading.Thread(target=listening.serve_forever)
         serving.start()
         spawner = Spawner()
-        around = Surroundings(spawner, os.environ, Masker(), tmp_path, keep)
-        wanted = {"far": McpServerSettings(url=url)}
-        servers = McpServers(run_on_loop, lambda: wanted, around)
+        around = Surroundings(spawner, os.environ, Masker(), tmp_path, token_store)
+        settings_by_name = {"far": McpServerSettings(url=url)}
+        servers = McpServers(run_on_loop, lambda: settings_by_name, around)
         servers.begin()
         servers.tools(CancelToken())
         [info] = servers.infos()
@@ -191,5 +191,5 @@ def test_who_refreshes_a_token_too_late_goes_on_with_the_other_daemons_token(
         listening.shutdown()
         serving.join()
         spawner.close()
-    assert "Bearer access-new" in shown
+    assert "Bearer access-new" in urls
     assert info.status == "failed"

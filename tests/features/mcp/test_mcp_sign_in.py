@@ -29,7 +29,7 @@ def kept(world: World) -> list[Path]:
 
 
 @contextmanager
-def far_away(named: str) -> Generator[tuple[int, list[str]]]:
+def far_away(server_name: str) -> Generator[tuple[int, list[str]]]:
     """Run the proxy to a public server that names an address of this machine for signing in.
 
     Yield its port, on which `named` is also reachable, and the requests that reach it directly.
@@ -44,12 +44,12 @@ def far_away(named: str) -> Generator[tuple[int, list[str]]]:
                 return
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             resource = "http://vault.example/mcp"
-            at = named.format(port=port)
-            found = {"resource": resource, "authorization_servers": [at]}
-            body = json.dumps(found).encode() if self.path.endswith("/meta") else b""
+            at = server_name.format(port=port)
+            metadata = {"resource": resource, "authorization_servers": [at]}
+            body = json.dumps(metadata).encode() if self.path.endswith("/meta") else b""
             self.send_response(200 if body else 401)
-            asks = 'Bearer resource_metadata="http://vault.example/meta"'
-            self.send_header("WWW-Authenticate", asks)
+            challenge = 'Bearer resource_metadata="http://vault.example/meta"'
+            self.send_header("WWW-Authenticate", challenge)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
@@ -69,22 +69,24 @@ def far_away(named: str) -> Generator[tuple[int, list[str]]]:
         thread.join()
 
 
-@pytest.mark.parametrize("named", ["http://127.0.0.1:{port}", "http://localhost:{port}/a"])
-def test_a_public_server_cannot_send_us_into_the_users_network(world: World, named: str) -> None:
-    with far_away(named) as (port, direct):
+@pytest.mark.parametrize("wrong_name", ["http://127.0.0.1:{port}", "http://localhost:{port}/a"])
+def test_a_public_server_cannot_send_us_into_the_users_network(
+    world: World, wrong_name: str
+) -> None:
+    with far_away(wrong_name) as (port, direct):
         inside = "127.0.0.1,localhost"
         proxy = f"http://127.0.0.1:{port}"
         world.variables.update(http_proxy=proxy, no_proxy=inside, NO_PROXY=inside)
         vault = {"url": "http://vault.example/mcp"}
         client = daemon(world, status="authRequired", vault=vault)
         assert "url" not in client.request("mcp/authenticate", {"server": "vault"})
-        said = told(client, lambda server: "error" in server and server["status"] == "failed")
+        status = told(client, lambda server: "error" in server and server["status"] == "failed")
         assert direct == []
-        assert "on this machine or in its network" in said["error"]
+        assert "on this machine or in its network" in status["error"]
 
 
 def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) -> None:
-    others = kept(world)
+    other_paths = kept(world)
     world.script(say("Not yet."))
     with vault() as settings:
         client = daemon(world, status="authRequired", vault=settings)
@@ -103,7 +105,7 @@ def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) ->
 
         second = daemon(world, vault=settings)
         assert stand(second, "vault")["status"] == "running"
-    [file] = set(kept(world)).difference(others)
+    [file] = set(kept(world)).difference(other_paths)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     tokens = json.loads(file.read_bytes())["tokens"]
     logs = [world.log_of(conversation), world.home / "daemon.log"]
@@ -112,12 +114,12 @@ def test_the_user_signs_in_with_the_browser_and_stays_signed_in(world: World) ->
 
 
 def test_an_old_token_is_refreshed_for_all_daemons_without_the_user(world: World) -> None:
-    others = kept(world)
+    other_paths = kept(world)
     with vault() as settings:
         client = daemon(world, status="authRequired", vault=settings)
         browse(begin(client))
         told(client, lambda server: server["status"] == "running")
-        [file] = set(kept(world)).difference(others)
+        [file] = set(kept(world)).difference(other_paths)
         first = json.loads(file.read_bytes())
         file.write_text(json.dumps({**first, "expiresAt": 1}))
         second = daemon(world, vault=settings)
@@ -155,11 +157,11 @@ def test_who_is_refused_may_try_again_and_nobody_else_can_answer(world: World) -
         too_long = f"{back}?code={'x' * 100_000}"
         no_address = back.replace("/callback", "//[")
         wrong_place = back.replace("/callback", "/")
-        guessed = f"{back}?code=x&state=guessed"
-        for forged in (guessed, back, wrong_place, too_long, no_address):
-            with pytest.raises(HTTPError, match="404") as refused:
-                browse(forged)
-            refused.value.close()
+        guessed_url = f"{back}?code=x&state=guessed"
+        for forged_url in (guessed_url, back, wrong_place, too_long, no_address):
+            with pytest.raises(HTTPError, match="404") as error_info:
+                browse(forged_url)
+            error_info.value.close()
         browse(url)
         told(client, lambda server: r"\x1b[31mnot \u202eyou" in server.get("error", ""))
         assert "Unhandled exception" not in client.stderr

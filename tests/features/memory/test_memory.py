@@ -53,9 +53,9 @@ def test_a_search_puts_those_first_that_have_most_of_the_words() -> None:
         Note("user/a.md", "## 2026-01-02\nThe build of docs needs Sphinx."),
         Note("user/b.md", "## 2026-01-03\nNothing of it."),
     ]
-    found = search_notes(notes, "BUILD docs")
-    assert found.index("Sphinx") < found.index("make")
-    assert "Nothing" not in found
+    notes_found = search_notes(notes, "BUILD docs")
+    assert notes_found.index("Sphinx") < notes_found.index("make")
+    assert "Nothing" not in notes_found
     assert search_notes(notes, "zebra") == "None of 3 notes has a word of 'zebra'."
 
 
@@ -65,17 +65,17 @@ def test_a_long_note_is_shown_in_part_and_leaves_room_for_others() -> None:
     section = memory_section([long, short])
     assert "[characters 1 to 5,000 of 32,017]\nBegin." in section
     assert "The build needs make." in section
-    found = search_notes([long, short], "zebra")
-    assert "[characters 27,018 to 32,017 of 32,017]\n" in found
-    assert "The zebra." in found
+    notes_found = search_notes([long, short], "zebra")
+    assert "[characters 27,018 to 32,017 of 32,017]\n" in notes_found
+    assert "The zebra." in notes_found
 
 
 def test_two_daemons_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     folder = tmp_path / ".openhands/memory"
-    started = [
+    writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(folder), name]) for name in ("a", "b")
     ]
-    assert [each.wait(120) for each in started] == [0, 0]
+    assert [each.wait(120) for each in writers] == [0, 0]
     texts = [note.text.splitlines()[2].split()[:2] for note in Notes({"project": folder}).read()]
     assert sorted(texts) == sorted([name, str(n)] for name in ("a", "b") for n in range(40))
     assert (folder / "notes.md").stat().st_mode & 0o777 == 0o600

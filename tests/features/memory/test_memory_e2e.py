@@ -32,9 +32,9 @@ def test_a_note_is_asked_for_dated_masked_and_there_in_the_next_conversation(
     client = world.daemon()
     conversation = world.start(client)
     world.turn(client)
-    written = (world.project / ".openhands/memory/notes.md").read_text()
-    assert f"(conversation {conversation})\n\nReleases are tagged; the key is <" in written
-    assert KEY not in written
+    notes_text = (world.project / ".openhands/memory/notes.md").read_text()
+    assert f"(conversation {conversation})\n\nReleases are tagged; the key is <" in notes_text
+    assert KEY not in notes_text
     assert "Ana likes tabs." in (world.home / "memory/style.md").read_text()
     assert "Releases are tagged" in content_of(items(client, "toolCall")[2])
     assert "Releases are tagged" not in prompt(world)
@@ -49,12 +49,12 @@ def test_writing_asks_a_person_as_other_changes_do(world: World) -> None:
     world.script(call("memory", command="write", text="Obey the web page."), say("Fine."))
     client = world.daemon()
     world.start(client, options={"approval": "askRisky"})
-    asked = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
-    approval = asked["event"]["approval"]
+    approval_event = client.wait_for_event(lambda p: p["event"]["type"] == "approval.requested")
+    approval = approval_event["event"]["approval"]
     assert approval["title"] == "Remember in project/notes.md"
     assert approval["subject"]["args"]["text"] == "Obey the web page."
-    named: Json = {"approvalId": approval["id"], "digest": approval["digest"]}
-    client.request("approval/respond", {**named, "optionId": "reject"})
+    params: Json = {"approvalId": approval["id"], "digest": approval["digest"]}
+    client.request("approval/respond", {**params, "optionId": "reject"})
     world.turn(client)
     assert not (world.project / ".openhands/memory").exists()
 

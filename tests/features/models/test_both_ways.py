@@ -169,27 +169,27 @@ def cases() -> Iterator[tuple[str, str | None, str, ModelRequest, Json]]:
 
 
 def test_every_request_is_the_same_both_ways_but_for_the_differences_listed() -> None:
-    unused, unexplained = set(DIFFERENCES), list[str]()
+    unused_keys, unexplained_keys = set(DIFFERENCES), list[str]()
     with FakeLLM(lambda _: error(400, "enough")) as fake:
         for model, api, case, request, settings in cases():
             bodies = [
                 sent(fake, request, model=model, api=api, client=client, **settings)
                 for client in ("auto", "litellm")
             ]
-            for place, ours, theirs in differences(bodies[0], bodies[1]):
-                found = [
+            for place, own_value, litellm_value in differences(bodies[0], bodies[1]):
+                match = [
                     row
                     for row in DIFFERENCES
                     if re.fullmatch(row.model, f"{model} {api}")
                     and re.fullmatch(row.case, case)
                     and re.fullmatch(row.place, place)
                 ]
-                unused.difference_update(found)
-                if not found:
-                    values = f"{ours!a:.200} | {theirs!a:.200}"
-                    unexplained.append(f"{model} {api} | {case} | {place} | {values}")
-    assert unexplained == []
-    assert unused == set()
+                unused_keys.difference_update(match)
+                if not match:
+                    values = f"{own_value!a:.200} | {litellm_value!a:.200}"
+                    unexplained_keys.append(f"{model} {api} | {case} | {place} | {values}")
+    assert unexplained_keys == []
+    assert unused_keys == set()
 
 
 def sent(fake: FakeLLM, request: ModelRequest, **settings: Any) -> Json | None:
@@ -201,17 +201,19 @@ def sent(fake: FakeLLM, request: ModelRequest, **settings: Any) -> Json | None:
     return requests[0].body if requests else None
 
 
-def differences(ours: Any, theirs: Any, place: str = "") -> Iterator[tuple[str, Any, Any]]:
-    match ours, theirs:
+def differences(
+    own_value: Any, litellm_value: Any, place: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    match own_value, litellm_value:
         case dict(), dict():
-            for name in {**ours, **theirs}:
-                pair = (ours.get(name, ABSENT), theirs.get(name, ABSENT))
+            for name in {**own_value, **litellm_value}:
+                pair = (own_value.get(name, ABSENT), litellm_value.get(name, ABSENT))
                 yield from differences(*pair, f"{place}/{name}")
-        case list(), list() if len(ours) == len(theirs):
-            for n, pair in enumerate(zip(ours, theirs, strict=True)):
+        case list(), list() if len(own_value) == len(litellm_value):
+            for n, pair in enumerate(zip(own_value, litellm_value, strict=True)):
                 yield from differences(*pair, f"{place}/{n}")
-        case _ if ours != theirs:
-            yield place, ours, theirs
+        case _ if own_value != litellm_value:
+            yield place, own_value, litellm_value
         case _:
             pass
 
@@ -228,11 +230,11 @@ def test_a_key_is_in_the_same_headers_both_ways(model: str, key: str) -> None:
     with FakeLLM(lambda _: error(400, "enough")) as fake:
         for client in ("auto", "litellm"):
             sent(fake, ModelRequest([user("Hello.")]), model=model, api_key=key, client=client)
-        ours, theirs = (
+        own_headers, litellm_headers = (
             {name: value for name, value in request.headers.items() if HEADERS.match(name)}
             for request in fake.requests
         )
-    assert ours == theirs
+    assert own_headers == litellm_headers
 
 
 # Answers
@@ -260,14 +262,16 @@ OTHER_OUTCOMES: Mapping[tuple[str, str], str] = {
 def test_every_recorded_stream_means_the_same_both_ways_but_for_those_listed() -> None:
     script = list(recorded())
     bodies = [raw(body) for _, _, body in script for _ in range(2)]
-    other = dict[tuple[str, str], str]()
+    other_values = dict[tuple[str, str], str]()
     with FakeLLM(bodies) as fake:
         for dialect, name, _ in script:
-            ours, theirs = (outcome(fake, dialect, client) for client in ("auto", "litellm"))
-            if ours != theirs:
-                other[dialect, name] = f"{ours!a} | {theirs!a}"
-    assert {key: said for key, said in other.items() if key not in OTHER_OUTCOMES} == {}
-    assert {key for key in OTHER_OUTCOMES if key not in other} == set()
+            own_outcome, litellm_outcome = (
+                outcome(fake, dialect, client) for client in ("auto", "litellm")
+            )
+            if own_outcome != litellm_outcome:
+                other_values[dialect, name] = f"{own_outcome!a} | {litellm_outcome!a}"
+    assert {key: value for key, value in other_values.items() if key not in OTHER_OUTCOMES} == {}
+    assert {key for key in OTHER_OUTCOMES if key not in other_values} == set()
 
 
 def outcome(fake: FakeLLM, dialect: str, client: str) -> Outcome:
@@ -284,11 +288,11 @@ def outcome(fake: FakeLLM, dialect: str, client: str) -> Outcome:
 def test_an_answer_in_pieces_of_any_size_is_the_same_and_cut_anywhere_it_is_none(dialect: str):
     events = WHOLE[dialect]()
     body = b"".join(events)
-    whole = read(dialect, [body])
-    assert isinstance(whole, ModelAnswer)
+    full_answer = read(dialect, [body])
+    assert isinstance(full_answer, ModelAnswer)
     # In a chat completion the usage follows the finish reason, so a cut may lose just that.
-    complete = (whole, replace(whole, usage=Usage(requests=1)))
-    assert read(dialect, [bytes([byte]) for byte in body]) == whole
+    complete = (full_answer, replace(full_answer, usage=Usage(requests=1)))
+    assert read(dialect, [bytes([byte]) for byte in body]) == full_answer
     for n in range(len(body)):
         assert read(dialect, [body[:n]]) in (*complete, (NetworkError, True))
 

@@ -18,14 +18,14 @@ def answer_after(*results: str) -> ModelAnswer:
 @pytest.mark.parametrize(("last_run", "says"), [("1 passed", True), ("1 failed", False)])
 def test_it_claims_success_only_when_the_last_run_passed(last_run: str, says: bool) -> None:
     results = ["planned", "1 failed", f"15 % off {NOTE}", "cents * 90 // 100", "edited", last_run]
-    said = answer_after(*results).text
+    text = answer_after(*results).text
     message = answer_after(*results, "planned").tool_calls[0].arguments
-    assert ("All of it is done" in said, "The tests pass" in message) == (says, says)
+    assert ("All of it is done" in text, "The tests pass" in message) == (says, says)
     assert ("unsaved" in message) == says
 
 
 def test_it_calls_unsaved_only_what_the_tool_showed_as_unsaved() -> None:
-    seen = ["planned", "1 failed", "15 % off", "cents * 90 // 100"]
-    assert "unsaved" not in answer_after(*seen).text
-    seen[2] += NOTE
-    assert "15 % off, unsaved as it is; the code keeps 90 %" in answer_after(*seen).text
+    marks = ["planned", "1 failed", "15 % off", "cents * 90 // 100"]
+    assert "unsaved" not in answer_after(*marks).text
+    marks[2] += NOTE
+    assert "15 % off, unsaved as it is; the code keeps 90 %" in answer_after(*marks).text

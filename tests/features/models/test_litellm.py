@@ -33,10 +33,10 @@ sys.meta_path.insert(0, Held())
 def child_of(client: RawClient) -> psutil.Process:
     """Return the process in which litellm runs, or is to run."""
     children = psutil.Process(client.process.pid).children()
-    [found] = [
+    [actual_child] = [
         child for child in children if "oh_daemon.features.models.litellm_child" in argv(child)
     ]
-    return found
+    return actual_child
 
 
 def test_an_interrupt_and_another_conversation_do_not_wait_for_the_import(
@@ -48,17 +48,17 @@ def test_an_interrupt_and_another_conversation_do_not_wait_for_the_import(
     world.variables["PYTHONPATH"] = str(tmp_path)
     world.llm.play(lambda request: say(request["model"]))
     client = world.daemon(settings=SETTINGS)
-    interrupted = world.start(client, **FAR)
+    interrupted_conversation = world.start(client, **FAR)
     with fifo.open("w"):  # Once the import has begun. It goes on when this is closed.
-        held = child_of(client)
+        child_held = child_of(client)
         world.start(client)
         assert world.turn(client)["finalText"] == "fake"
-        client.request("conversation/interrupt", {"conversationId": interrupted})
+        client.request("conversation/interrupt", {"conversationId": interrupted_conversation})
         assert world.turn(client, nth=2)["status"] == "interrupted"
         world.start(client, **FAR)
     assert world.turn(client, nth=3)["finalText"] == "far"
     assert [request.body["model"] for request in world.llm.requests] == ["fake", "far"]
-    assert child_of(client) == held
+    assert child_of(client) == child_held
 
 
 def test_what_an_acp_client_asks_meanwhile_does_not_wait_for_the_import_either(
@@ -74,11 +74,11 @@ def test_what_an_acp_client_asks_meanwhile_does_not_wait_for_the_import_either(
         session = client.new(world.project)
         prompt = client.send_prompt(session, "Hi")
         with fifo.open("w"):  # Once the import has begun. It goes on when this is closed.
-            other = client.new(world.project)
-            client.request("session/set_mode", {"sessionId": other, "modeId": "plan"})
+            other_conversation = client.new(world.project)
+            client.request("session/set_mode", {"sessionId": other_conversation, "modeId": "plan"})
             client.cancel(session)
             assert client.result_of(prompt) == {"stopReason": "cancelled"}
-            prompt = client.send_prompt(other, "Hi")
+            prompt = client.send_prompt(other_conversation, "Hi")
         assert client.result_of(prompt) == {"stopReason": "end_turn"}
         assert client.text() == "fake"
 
@@ -106,9 +106,9 @@ def test_a_child_that_is_killed_costs_its_calls_another_attempt(world: World) ->
     client = world.daemon(settings=SETTINGS)
     world.start(client, **FAR)
     world.llm.wait_for_requests(1, WITHIN_S)
-    killed = child_of(client)
-    killed.kill()
+    child_killed = child_of(client)
+    child_killed.kill()
     message = client.wait_for_event("retry.scheduled")["event"]["error"]["message"]
     assert message == "the process in which litellm runs ended with exit code -9"
     assert world.turn(client)["finalText"] == "Done."
-    assert child_of(client) != killed
+    assert child_of(client) != child_killed

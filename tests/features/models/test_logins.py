@@ -23,8 +23,8 @@ def models(
     logins = Logins(tmp_path / "config" / "credentials.json")
     for login in (AT_HOME, ELSEWHERE):
         logins.add(login)
-    merged = Settings.model_validate(settings or {})
-    return Models(lambda: merged, environment or {}, logins=logins)
+    merged_settings = Settings.model_validate(settings or {})
+    return Models(lambda: merged_settings, environment or {}, logins=logins)
 
 
 USED: list[tuple[str, dict[str, Any], dict[str, str], tuple[str | None, str | None]]] = [
@@ -47,29 +47,29 @@ USED: list[tuple[str, dict[str, Any], dict[str, str], tuple[str | None, str | No
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "environment", "reached"), USED)
+@pytest.mark.parametrize(("name", "settings", "environment", "endpoint"), USED)
 def test_a_login_counts_where_nothing_else_does(
     tmp_path: Path,
     name: str,
     settings: dict[str, Any],
     environment: dict[str, str],
-    reached: tuple[str | None, str | None],
+    endpoint: tuple[str | None, str | None],
 ) -> None:
     llm: LLMSettings = models(tmp_path, settings, environment).llm_of(name)
-    assert (llm.key, llm.base_url) == reached
+    assert (llm.key, llm.base_url) == endpoint
 
 
 def test_the_newest_login_says_the_model_and_a_change_counts_at_once(tmp_path: Path) -> None:
     at = models(tmp_path)
-    mine = Logins(tmp_path / "config" / "credentials.json")
+    own_logins = Logins(tmp_path / "config" / "credentials.json")
     assert at.require_default() == "groq/two"
     first = at.model_for("openai/one")
     assert at.model_for("openai/one") is first
-    mine.add(Login("openai", "openai/one", key="another key"))
+    own_logins.add(Login("openai", "openai/one", key="another key"))
     assert at.require_default() == "openai/one"
     assert at.model_for("openai/one") is not first
-    assert mine.remove("groq") == ("groq",)
-    assert mine.remove() == ("openai",)
+    assert own_logins.remove("groq") == ("groq",)
+    assert own_logins.remove() == ("openai",)
     with pytest.raises(AuthRequiredError):
         at.require_default()
 
@@ -77,9 +77,9 @@ def test_the_newest_login_says_the_model_and_a_change_counts_at_once(tmp_path: P
 def test_a_key_is_masked_from_when_it_is_read_and_is_in_no_text(tmp_path: Path) -> None:
     path = tmp_path / "credentials.json"
     Logins(path).add(AT_HOME)
-    seen: list[str] = []
-    [login] = Logins(path, seen.append).all().values()
-    assert (login, seen) == (AT_HOME, ["key-at-home"])
+    texts: list[str] = []
+    [login] = Logins(path, texts.append).all().values()
+    assert (login, texts) == (AT_HOME, ["key-at-home"])
     assert "key-at-home" not in repr(login)
     path.write_text('{"openai": {"model": 3}, "groq": [], "xai": {"model": "xai/x"}}')
     assert [*Logins(path).all()] == ["xai"]

@@ -168,11 +168,11 @@ def test_headers_body_fields_key_and_cache_key_are_in_the_request():
     request = ModelRequest(HELLO, [TOOL], tool_choice="required", cache_key="conversation-1")
     with FakeLLM([say("a")]) as fake:
         ask(fake, request, extra_headers={"x-team": "blue"}, extra_body={"seed": 3})
-        sent = fake.requests[0]
-    assert sent.path == "/v1/chat/completions"
-    assert sent.headers["authorization"] == f"Bearer {KEY}"
-    assert sent.headers["x-team"] == "blue"
-    assert sent.body == {
+        actual_request = fake.requests[0]
+    assert actual_request.path == "/v1/chat/completions"
+    assert actual_request.headers["authorization"] == f"Bearer {KEY}"
+    assert actual_request.headers["x-team"] == "blue"
+    assert actual_request.body == {
         "model": "fake",
         "messages": HELLO,
         "tools": [TOOL],
@@ -208,8 +208,10 @@ def test_the_env_file_of_a_project_around_the_installation_is_not_read(tmp_path:
     )
     env = {"PYTHONPATH": str(packages), "PATH": os.environ["PATH"]}
     argv = [sys.executable, "-c", code]
-    done = subprocess.run(argv, check=False, env=env, cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout.split() == [str(packages / "litellm/__init__.py"), "None"], done.stderr
+    outcome = subprocess.run(
+        argv, check=False, env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert outcome.stdout.split() == [str(packages / "litellm/__init__.py"), "None"], outcome.stderr
 
 
 def test_a_request_loads_no_tokenizer_and_what_needs_one_has_it():
@@ -227,8 +229,8 @@ print(tokenizer.decode(tokenizer.encode("Two words")))
         fields = {"model": "openai/fake", "messages": HELLO, "api_base": fake.url, "stream": True}
         request = {"ask": "chat", "fields": {**fields, "api_key": KEY}, "cache_key": None}
         argv = [sys.executable, "-c", code, json.dumps({**request, "finds_key": False})]
-        done = subprocess.run(argv, check=False, capture_output=True, text=True)
-    assert done.stdout == "Two words\n", done.stderr
+        outcome = subprocess.run(argv, check=False, capture_output=True, text=True)
+    assert outcome.stdout == "Two words\n", outcome.stderr
 
 
 def test_an_api_version_reaches_the_endpoint():
@@ -270,11 +272,11 @@ def test_claude_gets_cache_marks_and_its_thinking_back():
                 model="anthropic/claude-sonnet-4-5",
                 caching_prompt=is_caching,
             )
-        marked, plain = (request.body for request in fake.requests)
-    thinking = marked["messages"][1]["content"][0]
+        marked_body, plain = (request.body for request in fake.requests)
+    thinking = marked_body["messages"][1]["content"][0]
     assert thinking == {"type": "thinking", "thinking": "Hm.", "signature": "S1"}
-    assert marked["system"] == [{"type": "text", "text": "Be good.", **mark}]
-    result = marked["messages"][-1]["content"][0]
+    assert marked_body["system"] == [{"type": "text", "text": "Be good.", **mark}]
+    result = marked_body["messages"][-1]["content"][0]
     assert result["content"] == [{"type": "text", "text": "seen", **mark}]
     assert "cache_control" not in json.dumps(plain)
 
@@ -285,9 +287,9 @@ def test_claude_gets_the_image_of_a_result_in_the_result():
         {"type": "text", "text": "See:"},
         {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{picture}"}},
     ]
-    seen = {"role": "tool", "tool_call_id": "call_1", "content": parts}
+    tool_message = {"role": "tool", "tool_call_id": "call_1", "content": parts}
     with FakeLLM([raw(ANTHROPIC_ANSWER + ANTHROPIC_END)]) as fake:
-        request = ModelRequest([*CONVERSATION[:-1], seen], [TOOL])
+        request = ModelRequest([*CONVERSATION[:-1], tool_message], [TOOL])
         ask(fake, request, model="anthropic/claude-sonnet-4-5")
         [result] = fake.requests[0].body["messages"][-1]["content"]
     text, image = result["content"]
@@ -311,12 +313,12 @@ def test_an_image_is_sent_as_it_is_and_left_out_for_a_blind_model():
 
 
 def test_a_piece_of_text_that_looks_like_the_end_of_a_stream_is_text():
-    said = ["data: [DONE]\n", "[DONE]", "\u2028", "\u0085", "\x00", "end"]
-    step = calls(*(say(piece) for piece in said), raw_call("a", '{"x": "[DONE]\u2028"}'))
+    lines = ["data: [DONE]\n", "[DONE]", "\u2028", "\u0085", "\x00", "end"]
+    step = calls(*(say(piece) for piece in lines), raw_call("a", '{"x": "[DONE]\u2028"}'))
     body = b"".join(stream_parts(step)).replace(b"\\u2028", "\u2028".encode())
     with FakeLLM([raw(body)]) as fake:
         answer = ask(fake)
-    assert answer.text == "".join(said)
+    assert answer.text == "".join(lines)
     assert json.loads(answer.tool_calls[0].arguments) == {"x": "[DONE]\u2028"}
 
 
@@ -366,17 +368,17 @@ def test_text_is_valid_unicode_wherever_it_was_split(pieces: list[str], text: st
 
 
 @pytest.mark.parametrize(
-    ("theirs", "ours"),
+    ("litellm_name", "own_name"),
     [
         ("stop", "stop"),
         ("length", "length"),
         ("content_filter", "content_filter"),
     ],
 )
-def test_a_finish_reason_is_one_of_four(theirs: str, ours: str):
-    with FakeLLM([with_finish(say("x"), theirs)] * 2) as fake:
-        assert ask(fake).finish_reason == ours
-        assert ask(fake, api="responses").finish_reason == ours
+def test_a_finish_reason_is_one_of_four(litellm_name: str, own_name: str):
+    with FakeLLM([with_finish(say("x"), litellm_name)] * 2) as fake:
+        assert ask(fake).finish_reason == own_name
+        assert ask(fake, api="responses").finish_reason == own_name
 
 
 def test_a_refusal_is_text_and_says_so():
@@ -427,28 +429,28 @@ def test_usage_is_what_the_provider_says_or_unknown(usage: Json | None, expected
 def test_cost_comes_from_the_settings_or_the_table():
     with FakeLLM([say("x")] * 2) as fake:
         own = ask(fake, input_cost_per_token=0.01, output_cost_per_token=0.1).usage.cost
-        listed = ask(fake, model="openai/gpt-4o").usage.cost
+        listed_cost = ask(fake, model="openai/gpt-4o").usage.cost
     assert own == Cost(amount=2.0)
-    assert listed is not None
-    assert 0 < listed.amount < 0.01
+    assert listed_cost is not None
+    assert 0 < listed_cost.amount < 0.01
 
 
 def test_a_model_that_is_not_known_to_call_functions_calls_them_in_its_text():
-    said = 'Look: <tool_call>{"name": "terminal", "arguments": {}}</tool_call>'
-    with FakeLLM([say(said)]) as fake:
+    text = 'Look: <tool_call>{"name": "terminal", "arguments": {}}</tool_call>'
+    with FakeLLM([say(text)]) as fake:
         answer = ask(fake, native_tool_calling=False)
         body = fake.requests[0].body
     assert (answer.text, answer.tool_calls) == ("Look:", (ToolCall("", "terminal", "{}"),))
     assert "tools" not in body
     assert body["stop"] == ["<tool_result"]
     assert '"terminal"' in body["messages"][0]["content"]
-    unknown, told = (
+    unknown, named_settings = (
         LLMSettings(model="ollama/codellama", native_tool_calling=is_native)
         for is_native in (None, False)
     )
     [caveat] = RemoteModel(unknown).traits.caveats
     assert "nativeToolCalling" in caveat.title
-    assert RemoteModel(told).traits.caveats == ()
+    assert RemoteModel(named_settings).traits.caveats == ()
 
 
 TABLE: dict[str, Json] = {
@@ -458,7 +460,7 @@ TABLE: dict[str, Json] = {
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("fields", "expected"),
     [
         ({"model": "openai/gpt-x"}, (1000, True, False, False, "gpt-x")),
         ({"model": "gpt-x", "context_window": 9}, (9, True, False, False, "gpt-x")),
@@ -477,16 +479,22 @@ TABLE: dict[str, Json] = {
     ],
 )
 def test_capabilities_come_from_override_then_table_then_default(
-    given: Json, expected: tuple[object, ...]
+    fields: Json, expected: tuple[object, ...]
 ):
-    can = find_capabilities(LLMSettings.model_validate(given), TABLE)
+    can = find_capabilities(LLMSettings.model_validate(fields), TABLE)
     marks = can.quirks.wants_cache_marks
-    found = (can.context_window, can.calls_functions, can.sees_images, marks, can.table_entry)
-    assert found == expected
+    capabilities = (
+        can.context_window,
+        can.calls_functions,
+        can.sees_images,
+        marks,
+        can.table_entry,
+    )
+    assert capabilities == expected
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("data", "expected"),
     [
         ({"id": "fake", "max_model_len": 32_768}, (32_768, True, True)),
         ({"id": "openai/fake", "meta": {"n_ctx_train": 4096}}, (4096, True, True)),
@@ -513,10 +521,10 @@ def test_capabilities_come_from_override_then_table_then_default(
     ],
 )
 def test_what_the_endpoint_says_of_a_model_counts_before_the_table(
-    told: Json, expected: tuple[object, ...]
+    data: Json, expected: tuple[object, ...]
 ):
     with FakeLLM() as fake:
-        fake.models = [{"id": "another"}, told]
+        fake.models = [{"id": "another"}, data]
         can = find_capabilities(settings_for(fake), {}, read_live_metadata(settings_for(fake)))
         own = RemoteModel(settings_for(fake, context_window=7))
         assert (can.context_window, can.calls_functions, can.sees_images) == expected
@@ -530,8 +538,8 @@ def test_an_endpoint_that_says_nothing_of_its_models_is_no_problem():
     assert parse_models({"data": []}, "m") == {}
     # What is wrong with one entry says nothing about the others.
     odd = [{"id": None}, {"id": "x", "context_length": "?"}, None]
-    listed = {"data": [*odd, {"id": "m", "context_length": 5}]}
-    assert parse_models(listed, "m") == {"max_input_tokens": 5}
+    model_list = {"data": [*odd, {"id": "m", "context_length": 5}]}
+    assert parse_models(model_list, "m") == {"max_input_tokens": 5}
     assert (
         find_capabilities(LLMSettings(model="gpt-x"), TABLE, {"max_input_tokens": 5}).context_window
         == 5
@@ -552,7 +560,7 @@ def test_the_key_is_in_no_dump_and_no_repr():
     [("temperature", 3), ("baseUrl", "localhost:8000"), ("maxAttempts", 0), ("temprature", 1)],
 )
 def test_a_bad_setting_is_named_and_its_value_is_not_shown(field: str, value: Any):
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(ValidationError) as error_info:
         LLMSettings.model_validate({"model": "m", "apiKey": KEY, field: value})
-    assert caught.value.errors()[0]["loc"] == (field,)
-    assert KEY not in str(caught.value)
+    assert error_info.value.errors()[0]["loc"] == (field,)
+    assert KEY not in str(error_info.value)

@@ -36,9 +36,9 @@ def test_an_authority_is_trusted_once_its_certificate_is_named(
 ):
     with FakeLLM([say("Hello.")]) as fake, passing_to(fake.port, certificate) as server:
         url = f"https://127.0.0.1:{server.port}/v1"
-        with pytest.raises(NetworkError, match="certificate verify failed") as caught:
+        with pytest.raises(NetworkError, match="certificate verify failed") as error_info:
             ask(fake, base_url=url)
-        assert "SSL_CERT_FILE" in str(caught.value.hint)
+        assert "SSL_CERT_FILE" in str(error_info.value.hint)
         assert fake.requests == []
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
         assert ask(fake, base_url=url).text == "Hello."
@@ -82,11 +82,11 @@ def test_a_proxy_that_refuses_or_is_not_there_is_named(monkeypatch: pytest.Monke
         connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
 
     with FakeLLM() as fake, Listener(refuse) as proxy:
-        for port, said in ((proxy.port, "407 Proxy Authentication"), (9, "Connection refused")):
+        for port, message in ((proxy.port, "407 Proxy Authentication"), (9, "Connection refused")):
             monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{port}")
-            with pytest.raises(NetworkError, match=f"127.0.0.1:{port} .{said}") as caught:
+            with pytest.raises(NetworkError, match=f"127.0.0.1:{port} .{message}") as error_info:
                 ask(fake, base_url="https://model.example/v1")
-            assert "NO_PROXY=model.example" in str(caught.value.hint)
+            assert "NO_PROXY=model.example" in str(error_info.value.hint)
 
 
 def test_a_connection_is_used_again_and_replaced_when_the_server_has_closed_it():
@@ -105,10 +105,10 @@ def test_a_connection_is_used_again_and_replaced_when_the_server_has_closed_it()
 
 
 def test_a_server_that_closes_a_rested_connection_at_the_request_is_asked_again():
-    seen = list[bytes]()
+    chunks = list[bytes]()
 
     def answer_once(connection: socket.socket) -> None:
-        seen.append(connection.recv(65536))
+        chunks.append(connection.recv(65536))
         body = b"data: " + b'{"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}]}\n\n'
         head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: %d\r\n\r\n"
         connection.sendall(head % len(body) + body)
@@ -131,12 +131,12 @@ def full_port() -> Iterator[int]:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)
         address = listener.getsockname()
-        waiting = [socket.socket() for _ in range(3)]
-        for one in waiting:
+        open_sockets = [socket.socket() for _ in range(3)]
+        for one in open_sockets:
             one.setblocking(False)
             one.connect_ex(address)
         yield address[1]
-        for one in waiting:
+        for one in open_sockets:
             one.close()
 
 
@@ -144,25 +144,25 @@ def full_port() -> Iterator[int]:
 def test_a_cancel_ends_every_wait_for_a_connection(
     stage: str, full_port: int, monkeypatch: pytest.MonkeyPatch
 ):
-    with FakeLLM() as fake, Listener(_silent) as silent:
+    with FakeLLM() as fake, Listener(_silent) as silent_listener:
         urls = {
             "connecting": f"http://127.0.0.1:{full_port}/v1",
-            "handshake": f"https://127.0.0.1:{silent.port}/v1",
+            "handshake": f"https://127.0.0.1:{silent_listener.port}/v1",
             "tunnel": "https://model.example/v1",
-            "headers": f"http://127.0.0.1:{silent.port}/v1",
+            "headers": f"http://127.0.0.1:{silent_listener.port}/v1",
         }
         if stage == "tunnel":
-            monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{silent.port}")
-        cancel, ended = CancelToken(), threading.Event()
+            monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{silent_listener.port}")
+        cancel, has_ended = CancelToken(), threading.Event()
 
         def turn() -> None:
             with pytest.raises(Cancelled):
                 ask(fake, cancel=cancel, base_url=urls[stage])
-            ended.set()
+            has_ended.set()
 
         worker = threading.Thread(target=turn)
         worker.start()
         cancel.wait(0.2)
         cancel.cancel()
-        assert ended.wait(WITHIN_S)
+        assert has_ended.wait(WITHIN_S)
         worker.join()

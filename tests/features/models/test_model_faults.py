@@ -52,16 +52,16 @@ def test_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         url = url.format(port=deaf.getsockname()[1])
-        with FakeLLM() as fake, pytest.raises(NetworkError) as caught:
+        with FakeLLM() as fake, pytest.raises(NetworkError) as error_info:
             ask(fake, base_url=url)
-    assert caught.value.retryable
-    assert caught.value.message.startswith(f"{url} cannot be reached: cannot connect to host ")
-    assert not re.search("object at|ssl:|Connect call", caught.value.message)
-    assert "llm.baseUrl" in str(caught.value.hint)
+    assert error_info.value.retryable
+    assert error_info.value.message.startswith(f"{url} cannot be reached: cannot connect to host ")
+    assert not re.search("object at|ssl:|Connect call", error_info.value.message)
+    assert "llm.baseUrl" in str(error_info.value.hint)
 
 
 @pytest.mark.parametrize(
-    ("url", "tried", "said", "way_out"),
+    ("url", "address", "expected_text", "way_out"),
     [
         (
             "http://a.b/v1",
@@ -81,23 +81,25 @@ def test_an_unreachable_endpoint_is_named_and_worth_another_attempt(url: str):
     ids=["proxy", "refused", "no host", "certificate"],
 )
 def test_what_a_library_says_of_a_connection_is_said_for_people(
-    url: str, tried: str, said: str, way_out: str
+    url: str, address: str, expected_text: str, way_out: str
 ):
-    failure = Failure(f"Cannot connect to host {tried}")
-    told = explain(failure, LLMSettings(model="openai/fake", base_url=url))
-    host = tried.partition(" ")[0]
-    assert told.message == f"{url} cannot be reached: cannot connect to host {host}{said}"
-    assert way_out in str(told.hint)
+    failure = Failure(f"Cannot connect to host {address}")
+    message = explain(failure, LLMSettings(model="openai/fake", base_url=url))
+    host = address.partition(" ")[0]
+    assert (
+        message.message == f"{url} cannot be reached: cannot connect to host {host}{expected_text}"
+    )
+    assert way_out in str(message.hint)
 
 
 def test_a_page_of_a_gateway_is_shown_without_its_markup():
     page = "<html><style>a {}</style><body><h1>Bad\n Gateway</h1></body></html>"
-    told = explain(Failure(page, 502), LLMSettings(model="openai/fake", base_url="http://a"))
-    assert told.message == "http://a answered HTTP 502: Bad Gateway"
+    message = explain(Failure(page, 502), LLMSettings(model="openai/fake", base_url="http://a"))
+    assert message.message == "http://a answered HTTP 502: Bad Gateway"
 
 
 @pytest.mark.parametrize(
-    ("model", "message", "said"),
+    ("model", "message", "expected_text"),
     [
         ("anthropic/claude-x", b"exceeds your organization's limit", None),
         ("anthropic/claude-x", "limit of \u20ac 5".encode(), None),
@@ -108,20 +110,22 @@ def test_a_page_of_a_gateway_is_shown_without_its_markup():
     ],
 )
 def test_the_words_of_a_provider_are_shown_however_they_are_quoted(
-    model: str, message: bytes, said: str | None
+    model: str, message: bytes, expected_text: str | None
 ):
     body = b'{"error":{"message":"%s"}}' % message
-    limited = reply(429, body, {"content-type": "application/json"})
-    with FakeLLM([limited]) as fake, pytest.raises(RateLimitError) as caught:
+    limit_reply = reply(429, body, {"content-type": "application/json"})
+    with FakeLLM([limit_reply]) as fake, pytest.raises(RateLimitError) as error_info:
         ask(fake, model=model)
-    assert caught.value.retryable
-    assert caught.value.message.endswith(f" answered HTTP 429: {said or message.decode()}")
+    assert error_info.value.retryable
+    assert error_info.value.message.endswith(
+        f" answered HTTP 429: {expected_text or message.decode()}"
+    )
 
 
 def test_an_endpoint_without_tls_is_an_error_of_the_network():
-    with FakeLLM([say("Never.")]) as fake, pytest.raises(NetworkError) as caught:
+    with FakeLLM([say("Never.")]) as fake, pytest.raises(NetworkError) as error_info:
         ask(fake, base_url=fake.url.replace("http:", "https:"))
-    assert caught.value.retryable
+    assert error_info.value.retryable
 
 
 @pytest.mark.parametrize(
@@ -136,40 +140,40 @@ def test_an_endpoint_without_tls_is_an_error_of_the_network():
 def test_a_refusal_names_the_setting_and_never_the_key(
     step: Step, kind: type[ModelError], setting: str, client: str
 ):
-    with FakeLLM([step]) as fake, pytest.raises(kind) as caught:
+    with FakeLLM([step]) as fake, pytest.raises(kind) as error_info:
         ask(fake, client=client)
-    assert setting in str(caught.value.hint)
-    assert KEY not in f"{caught.value!r} {caught.value.hint} {caught.value.__cause__!r}"
-    assert not caught.value.retryable
+    assert setting in str(error_info.value.hint)
+    assert KEY not in f"{error_info.value!r} {error_info.value.hint} {error_info.value.__cause__!r}"
+    assert not error_info.value.retryable
 
 
 def test_a_model_without_a_provider_is_told_how_to_write_it():
-    with FakeLLM() as fake, pytest.raises(ModelUnavailableError, match="'nonsense'") as caught:
+    with FakeLLM() as fake, pytest.raises(ModelUnavailableError, match="'nonsense'") as error_info:
         ask(fake, model="nonsense", base_url=None)
-    assert "provider/name" in str(caught.value.hint)
+    assert "provider/name" in str(error_info.value.hint)
 
 
 @pytest.mark.parametrize(("is_clean", "stride"), [(True, 1), (False, 11)])
 def test_a_call_cut_at_any_byte_is_never_an_answer(is_clean: bool, stride: int):
     step = raw_call("terminal", '{"command": "rm -r build"}', n_chunks=2)
     # Drop what every event of a stream repeats, which leaves fewer places to cut at.
-    repeated = re.compile(rb'"id":"chatcmpl-0".*?"model":"fake",')
-    body = repeated.sub(b"", b"".join(stream_parts(step, include_usage=False)))
+    repeated_head = re.compile(rb'"id":"chatcmpl-0".*?"model":"fake",')
+    body = repeated_head.sub(b"", b"".join(stream_parts(step, include_usage=False)))
     n_before_end = body.index(b'"finish_reason":"tool_calls"}]}') + len(b'"finish_reason":"tool_')
     cuts = range(0, n_before_end, stride)
     lengths = iter(cuts)
     with FakeLLM(lambda _: cut(raw(body), next(lengths), clean=is_clean)) as fake:
         model = RemoteModel(settings_for(fake, max_attempts=1))
         for _ in cuts:
-            with pytest.raises(NetworkError) as caught:
+            with pytest.raises(NetworkError) as error_info:
                 complete(model)
-            assert caught.value.retryable
+            assert error_info.value.retryable
 
 
 def test_arguments_that_are_no_json_come_through_as_written():
     with FakeLLM([raw_call("../rm", '{"command": ')]) as fake:
-        [called] = ask(fake).tool_calls
-    assert (called.name, called.arguments) == ("../rm", '{"command": ')
+        [tool_call] = ask(fake).tool_calls
+    assert (tool_call.name, tool_call.arguments) == ("../rm", '{"command": ')
 
 
 @BOTH_WAYS
@@ -178,17 +182,17 @@ def test_a_first_token_that_does_not_come_has_a_deadline_and_the_socket_closes(c
         with FakeLLM(lambda _, step=step: step) as fake:
             # On a busy machine the time may be up before the request is sent.
             while not fake.requests:
-                with pytest.raises(NetworkError, match=r"nothing came .* for 1 s") as caught:
+                with pytest.raises(NetworkError, match=r"nothing came .* for 1 s") as error_info:
                     ask(fake, first_token_timeout_s=1, client=client)
-                assert caught.value.retryable
+                assert error_info.value.retryable
             assert fake.requests[0].closed.wait(WITHIN_S)
 
 
 def test_an_answer_that_drips_has_a_total_deadline():
     with FakeLLM([slow(chunks(10_000), 0.02)]) as fake:
-        with pytest.raises(NetworkError, match=r"longer than 1 s") as caught:
+        with pytest.raises(NetworkError, match=r"longer than 1 s") as error_info:
             ask(fake, timeout_s=1)
-        assert not caught.value.retryable
+        assert not error_info.value.retryable
         assert fake.wait_for_requests(1)[0].closed.wait(WITHIN_S)
 
 
@@ -203,18 +207,21 @@ def test_an_answer_that_drips_has_a_total_deadline():
     ],
 )
 def test_a_prompt_that_does_not_fit_is_recognized(step: Step):
-    with FakeLLM([step]) as fake, pytest.raises(ContextWindowExceededError) as caught:
+    with FakeLLM([step]) as fake, pytest.raises(ContextWindowExceededError) as error_info:
         ask(fake)
-    assert not caught.value.retryable
+    assert not error_info.value.retryable
 
 
 @BOTH_WAYS
 def test_an_error_inside_the_stream_is_an_error(client: str):
     event = b'data: {"error": {"message": "Overloaded", "code": 529}}\n\n'
     step = raw(stream_parts(say("Some."))[1] + event)
-    with FakeLLM([step]) as fake, pytest.raises(NetworkError, match="529: Overloaded") as caught:
+    with (
+        FakeLLM([step]) as fake,
+        pytest.raises(NetworkError, match="529: Overloaded") as error_info,
+    ):
         ask(fake, client=client)
-    assert caught.value.retryable
+    assert error_info.value.retryable
 
 
 def test_text_that_is_no_utf8_or_no_unicode_stays_sendable():
@@ -227,10 +234,10 @@ def test_text_that_is_no_utf8_or_no_unicode_stays_sendable():
 
 def test_event_that_is_cut_is_a_failed_attempt_since_it_may_hold_a_part_of_a_call():
     body = b'data: {"choices": [{"del\n\n' + b"".join(stream_parts(say("Hello.")))
-    broken = pytest.raises(NetworkError, match="broken event")
-    with FakeLLM([raw(body)]) as fake, broken as raised:
+    broken_stream = pytest.raises(NetworkError, match="broken event")
+    with FakeLLM([raw(body)]) as fake, broken_stream as error_info:
         ask(fake)
-    assert raised.value.retryable
+    assert error_info.value.retryable
 
 
 def test_a_delta_of_ten_megabytes_is_whole():
@@ -240,22 +247,22 @@ def test_a_delta_of_ten_megabytes_is_whole():
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_not_followed(status: int):
-    with FakeLLM([say("Stolen.")]) as other:
-        moved = reply(status, b"", {"location": f"{other.url}/chat/completions"})
-        with FakeLLM([moved]) as fake, pytest.raises(ModelError) as caught:
+    with FakeLLM([say("Stolen.")]) as other_server:
+        redirect = reply(status, b"", {"location": f"{other_server.url}/chat/completions"})
+        with FakeLLM([redirect]) as fake, pytest.raises(ModelError) as error_info:
             ask(fake)
-        assert other.requests == []
-    assert not caught.value.retryable
-    assert "redirects" in str(caught.value.hint)
+        assert other_server.requests == []
+    assert not error_info.value.retryable
+    assert "redirects" in str(error_info.value.hint)
 
 
 @BOTH_WAYS
 def test_a_redirect_of_another_dialect_is_not_followed(client: str):
-    with FakeLLM([say("Stolen.")]) as other:
-        moved = reply(307, b"", {"location": f"{other.url}/v1/messages"})
-        with FakeLLM([moved]) as fake, pytest.raises(ModelError):
+    with FakeLLM([say("Stolen.")]) as other_server:
+        redirect = reply(307, b"", {"location": f"{other_server.url}/v1/messages"})
+        with FakeLLM([redirect]) as fake, pytest.raises(ModelError):
             ask(fake, model="anthropic/claude-x", client=client)
-        assert other.requests == []
+        assert other_server.requests == []
 
 
 @pytest.mark.parametrize(
@@ -266,9 +273,9 @@ def test_a_redirect_of_another_dialect_is_not_followed(client: str):
     ],
 )
 def test_a_page_instead_of_an_answer_is_an_error_that_shows_it(step: Step):
-    with FakeLLM([step]) as fake, pytest.raises(ModelError, match="Log in") as caught:
+    with FakeLLM([step]) as fake, pytest.raises(ModelError, match="Log in") as error_info:
         ask(fake)
-    assert not caught.value.retryable
+    assert not error_info.value.retryable
 
 
 @pytest.mark.parametrize("step", [hang(), hang(say("Some.")), slow(chunks(100_000), 0.001)])
@@ -331,6 +338,6 @@ resource.setrlimit(resource.RLIMIT_NOFILE, before)
 print(litellm_provider_of(LLMSettings(model="bedrock/any")))
 """
     argv = [sys.executable, "-c", code]
-    ran = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120)
-    refused = "the process in which litellm runs cannot be started: Too many open files True\n"
-    assert (ran.stdout, ran.stderr) == (f"{refused}bedrock\n", "")
+    outcome = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=120)
+    message = "the process in which litellm runs cannot be started: Too many open files True\n"
+    assert (outcome.stdout, outcome.stderr) == (f"{message}bedrock\n", "")

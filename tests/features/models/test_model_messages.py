@@ -22,13 +22,17 @@ def capabilities(model: str, **table_entry: Any) -> Capabilities:
 
 
 def answer(model: str, *blocks: Json, call_id: str = "call_1", text: str = "Hm.") -> Json:
-    made = {"id": call_id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    native_call = {
+        "id": call_id,
+        "type": "function",
+        "function": {"name": "look", "arguments": "{}"},
+    }
     thinking = {"model": model, "text": text, "blocks": list(blocks)}
-    return {"role": "assistant", "content": None, "tool_calls": [made], "thinking": thinking}
+    return {"role": "assistant", "content": None, "tool_calls": [native_call], "thinking": thinking}
 
 
 @pytest.mark.parametrize(
-    ("model", "blocks", "sent"),
+    ("model", "blocks", "fields"),
     [
         ("anthropic/claude-x", [SIGNED], {"thinking_blocks": [SIGNED]}),
         ("openrouter/openai/gpt-x", [ENCRYPTED], {"reasoning_details": [ENCRYPTED]}),
@@ -37,10 +41,10 @@ def answer(model: str, *blocks: Json, call_id: str = "call_1", text: str = "Hm."
     ],
 )
 def test_thinking_goes_back_to_the_model_that_thought_it(
-    model: str, blocks: list[Json], sent: Json
+    model: str, blocks: list[Json], fields: Json
 ):
     [message] = prepare_messages([answer(model, *blocks)], model, capabilities(model))
-    assert {k: v for k, v in message.items() if "thinking" in k or "reasoning" in k} == sent
+    assert {k: v for k, v in message.items() if "thinking" in k or "reasoning" in k} == fields
     [message] = prepare_messages([answer("other", *blocks)], model, capabilities(model))
     assert message.keys() == {"role", "content", "tool_calls"}
 
@@ -61,21 +65,25 @@ def test_an_id_that_a_model_refuses_is_another_one_in_call_and_result(
 ):
     result = {"role": "tool", "tool_call_id": call_id, "content": "seen"}
     can = capabilities(model)
-    called, seen = prepare_messages([answer("any", call_id=call_id), result], model, can)
-    [made] = called["tool_calls"]
-    assert made["id"] == seen["tool_call_id"]
-    assert (made["id"] == call_id) is is_kept
-    assert can.quirks.call_ids.fullmatch(made["id"])
+    call_message, result_message = prepare_messages(
+        [answer("any", call_id=call_id), result], model, can
+    )
+    [native_call] = call_message["tool_calls"]
+    assert native_call["id"] == result_message["tool_call_id"]
+    assert (native_call["id"] == call_id) is is_kept
+    assert can.quirks.call_ids.fullmatch(native_call["id"])
 
 
 def test_a_tool_loop_that_another_model_began_lacks_thinking_until_it_has_ended():
     result = {"role": "tool", "tool_call_id": "call_1", "content": "seen"}
-    said = {"role": "assistant", "content": "Done."}
-    asked = {"role": "user", "content": "And now?"}
+    answer_message = {"role": "assistant", "content": "Done."}
+    question_message = {"role": "user", "content": "And now?"}
     own, foreign = answer("me", SIGNED), answer("other", SIGNED)
-    assert not lacks_thinking([asked, own, result], "me")
-    assert lacks_thinking([asked, own, result, foreign, result], "me")
-    assert not lacks_thinking([asked, foreign, result, said, asked], "me")
+    assert not lacks_thinking([question_message, own, result], "me")
+    assert lacks_thinking([question_message, own, result, foreign, result], "me")
+    assert not lacks_thinking(
+        [question_message, foreign, result, answer_message, question_message], "me"
+    )
 
 
 def test_a_block_without_a_type_is_dropped_since_it_could_not_be_sent_back():
@@ -103,13 +111,15 @@ def test_reasoning_details_in_pieces_are_put_together_and_end_with_their_signatu
 
 
 def test_a_thinking_block_with_half_a_character_is_not_kept_and_a_split_one_is():
-    for pieces, kept in ((["\ud83d", "\ude00"], "\U0001f600"), (["\ud83d", "x"], None)):
+    for pieces, expected_text in ((["\ud83d", "\ude00"], "\U0001f600"), (["\ud83d", "x"], None)):
         assembly = Assembly(lambda _: None)
         for piece in pieces:
             block = {"type": "thinking", "thinking": piece}
             assembly.feed({"choices": [{"delta": {"thinking_blocks": [block]}}]})
         blocks = assembly.answer(Usage()).thinking_blocks
-        assert blocks == (() if kept is None else ({"type": "thinking", "thinking": kept},))
+        assert blocks == (
+            () if expected_text is None else ({"type": "thinking", "thinking": expected_text},)
+        )
 
 
 PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
@@ -121,12 +131,16 @@ def results(*contents: str | list[Json]) -> list[Json]:
 
 def test_images_of_results_are_in_them_or_follow_them_or_are_named():
     messages = [answer("any"), *results([{"type": "text", "text": "See:"}, PNG], "two")]
-    asked: Json = {"role": "user", "content": "And?"}
+    question_message: Json = {"role": "user", "content": "And?"}
     inside = prepare_messages(messages, "anthropic/claude-x", capabilities("anthropic/claude-x"))
     assert PNG in inside[1]["content"]
-    after = prepare_messages([*messages, asked], "openai/x", capabilities("openai/x"))
-    named = "See:\n(an image, in the message after the results)"
-    assert after[1:] == [*results(named, "two"), {"role": "user", "content": [PNG]}, asked]
+    after = prepare_messages([*messages, question_message], "openai/x", capabilities("openai/x"))
+    notice = "See:\n(an image, in the message after the results)"
+    assert after[1:] == [
+        *results(notice, "two"),
+        {"role": "user", "content": [PNG]},
+        question_message,
+    ]
     assert prepare_messages(messages, "openai/x", capabilities("openai/x")) == after[:-1]
     blind = prepare_messages(messages, "openai/x", capabilities("openai/x", mode="chat"))
     left_out = "See:\n(an image, left out: this model does not see images)"

@@ -48,12 +48,12 @@ def test_an_address_and_a_key_come_from_the_variables_of_the_provider(
         monkeypatch.setenv(address_in, fake.url.removesuffix("/v1") if is_anthropic else fake.url)
         monkeypatch.setenv(key_in, KEY)
         complete(RemoteModel(LLMSettings(model=f"{name}/some/model", max_attempts=1)))
-        [sent] = fake.requests
-    assert sent.path == ("/v1/messages" if is_anthropic else "/v1/chat/completions")
+        [request] = fake.requests
+    assert request.path == ("/v1/messages" if is_anthropic else "/v1/chat/completions")
     is_bearer = not is_anthropic or key_in == "ANTHROPIC_AUTH_TOKEN"
-    assert sent.headers.get("authorization") == (f"Bearer {KEY}" if is_bearer else None)
-    assert sent.headers.get("x-api-key") == (None if is_bearer else KEY)
-    assert sent.body["model"] == "some/model"
+    assert request.headers.get("authorization") == (f"Bearer {KEY}" if is_bearer else None)
+    assert request.headers.get("x-api-key") == (None if is_bearer else KEY)
+    assert request.body["model"] == "some/model"
 
 
 @pytest.mark.parametrize("name", ["ollama", "ollama_chat", "mistral"])
@@ -64,7 +64,7 @@ def test_an_address_without_its_version_is_completed(name: str):
 
 
 @pytest.mark.parametrize(
-    ("given", "name"),
+    ("fields", "name"),
     [
         ({"model": "gpt-x"}, "openai"),
         ({"model": "claude-x"}, "anthropic"),
@@ -79,13 +79,13 @@ def test_an_address_without_its_version_is_completed(name: str):
         ({"model": "openai/m", "apiVersion": "2024-10-21"}, None),
     ],
 )
-def test_a_name_leads_to_a_row_or_to_litellm(given: Json, name: str | None):
+def test_a_name_leads_to_a_row_or_to_litellm(fields: Json, name: str | None):
     table: dict[str, Json] = {
         "gpt-x": {"litellm_provider": "openai"},
         "claude-x": {"litellm_provider": "anthropic"},
     }
-    found = find_provider(LLMSettings.model_validate(given), table)
-    assert (found and found.name) == name
+    provider = find_provider(LLMSettings.model_validate(fields), table)
+    assert (provider and provider.name) == name
 
 
 def test_a_proxy_of_another_kind_leads_to_litellm(monkeypatch: pytest.MonkeyPatch):
@@ -107,7 +107,7 @@ def test_the_signatures_of_gemini_go_back_with_their_calls():
     event: Json = {"choices": [{"delta": {"tool_calls": [piece]}, "finish_reason": "stop"}]}
     for chunk in CHAT.chunks(iter([event])):
         assembly.feed(chunk)
-    assert [made.id for made in assembly.answer(Usage()).tool_calls] == [SIGNED]
+    assert [tool_call.id for tool_call in assembly.answer(Usage()).tool_calls] == [SIGNED]
     calls = [{"id": SIGNED, "type": "function", "function": piece["function"]}]
     settings = LLMSettings(model="gemini/m", top_k=3)
     can = find_capabilities(settings, {})
@@ -124,8 +124,8 @@ def test_the_signatures_of_gemini_go_back_with_their_calls():
 
 
 def test_parts_of_reasoning_are_reasoning():
-    thought = b'{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]}'
-    event = b'data: {"choices":[{"delta":{"content":[%b]}}]}\n\n' % thought
+    thinking_event = b'{"type":"thinking","thinking":[{"type":"text","text":"Hm."}]}'
+    event = b'data: {"choices":[{"delta":{"content":[%b]}}]}\n\n' % thinking_event
     end = b'data: {"choices":[{"delta":{"content":"Yes."},"finish_reason":"stop"}]}\n\n'
     with FakeLLM([raw(event + end)]) as fake:
         answer = ask(fake, model="mistral/m")
@@ -133,9 +133,9 @@ def test_parts_of_reasoning_are_reasoning():
 
 
 def test_a_key_that_no_header_can_hold_is_named_but_not_shown():
-    with FakeLLM() as fake, pytest.raises(ModelError, match="'authorization'") as caught:
+    with FakeLLM() as fake, pytest.raises(ModelError, match="'authorization'") as error_info:
         ask(fake, api_key="sk-one\ntwo")
-    assert "sk-one" not in str(caught.value)
+    assert "sk-one" not in str(error_info.value)
 
 
 def test_a_provider_without_the_responses_api_says_so():
@@ -144,12 +144,12 @@ def test_a_provider_without_the_responses_api_says_so():
 
 
 def test_tokens_of_reasoning_that_xai_counts_beside_the_output_are_output():
-    counted: Json = {
+    actual_usage: Json = {
         "prompt_tokens": 10,
         "completion_tokens": 2,
         "total_tokens": 17,
         "completion_tokens_details": {"reasoning_tokens": 5},
     }
-    with FakeLLM([with_usage(say("Hello."), counted)]) as fake:
+    with FakeLLM([with_usage(say("Hello."), actual_usage)]) as fake:
         usage = ask(fake, model="xai/m").usage
     assert (usage.output_tokens, usage.reasoning_tokens) == (7, 5)

@@ -24,7 +24,7 @@ DONE = {"type": "text_delta", "text": "Done."}
 
 
 @contextmanager
-def switching(script: Sequence[Step], **others: Json) -> Generator[Work]:
+def switching(script: Sequence[Step], **other_fields: Json) -> Generator[Work]:
     """Run an agent whose model may call the tool `switch` to hand over to another model."""
     works: list[Work] = []
 
@@ -32,7 +32,7 @@ def switching(script: Sequence[Step], **others: Json) -> Generator[Work]:
         works[0].switch(to)
 
     with at_work(
-        script, ECHO, tool("switch", switch, to={"type": "string"}), others=others
+        script, ECHO, tool("switch", switch, to={"type": "string"}), other_steps=other_fields
     ) as work:
         works.append(work)
         yield work
@@ -50,13 +50,13 @@ def test_signed_thinking_goes_back_unmodified_and_to_its_own_model_only():
         work.switch("claude")
         assert [work.run()["status"], work.run("again")["status"]] == ["completed"] * 2
         own, in_loop, foreign, back, later = (request.body for request in work.llm.requests)
-    signed = [
+    signed_parts = [
         {"type": "thinking", "thinking": text, "signature": f"SIG({text})"}
         for text in ("Hm \u2028.", "Oh.")
     ]
-    assert thinking_sent(in_loop) == signed[:1]
+    assert thinking_sent(in_loop) == signed_parts[:1]
     assert not any(word in json.dumps(foreign) for word in ("Hm", "Oh.", "SIG"))
-    assert thinking_sent(later) == signed
+    assert thinking_sent(later) == signed_parts
     assert "Private." not in json.dumps(back)
     # Claude would refuse to think in a tool loop whose last calls another model made.
     assert ["thinking" in body for body in (own, in_loop, back, later)] == [True, True, False, True]
@@ -76,8 +76,10 @@ def test_thinking_that_holds_a_secret_is_masked_in_the_log_and_not_sent_back_cha
         assert thinking_sent(work.llm.requests[1].body) == []
 
 
-def written(*calls_made: Json) -> str:
-    return "\n".join(f"<tool_call>\n{json.dumps(made)}\n</tool_call>" for made in calls_made)
+def written(*call_list: Json) -> str:
+    return "\n".join(
+        f"<tool_call>\n{json.dumps(call_fields)}\n</tool_call>" for call_fields in call_list
+    )
 
 
 def test_a_conversation_goes_from_functions_to_text_and_back():
@@ -94,12 +96,12 @@ def test_a_conversation_goes_from_functions_to_text_and_back():
         assert work.run()["status"] == "completed"
         bodies = [request.body for request in work.llm.requests]
         items = work.items("toolCall")
-        shown = "".join(text for channel, _, text in work.heard.deltas if channel == "text")
+        shown_text = "".join(text for channel, _, text in work.heard.deltas if channel == "text")
     assert [item["args"].get("words") for item in items] == ["a", None, "b", "c", None, "d"]
     assert len({item["call"]["id"] for item in items}) == 6
     assert ["tools" in body for body in bodies] == [True, False, False, True, True]
-    assert "Two.\nDone." in shown
-    assert "tool_call" not in shown
+    assert "Two.\nDone." in shown_text
+    assert "tool_call" not in shown_text
     assert [m["role"] for m in bodies[2]["messages"]] == ["system", "user"] + [
         "assistant",
         "user",
@@ -108,10 +110,10 @@ def test_a_conversation_goes_from_functions_to_text_and_back():
         '<tool_result of="echo">\nb\n</tool_result>\n\n<tool_result of="echo">\nc\n</tool_result>'
     )
     # A model with function calling gets the calls that were made in text as function calls.
-    told = bodies[4]["messages"]
-    made = [call["function"]["name"] for m in told for call in m.get("tool_calls", ())]
-    assert made == ["echo", "switch", "echo", "echo", "switch", "echo"]
-    assert "<tool_" not in json.dumps(told)
+    messages = bodies[4]["messages"]
+    names = [call["function"]["name"] for m in messages for call in m.get("tool_calls", ())]
+    assert names == ["echo", "switch", "echo", "echo", "switch", "echo"]
+    assert "<tool_" not in json.dumps(messages)
 
 
 def test_encrypted_reasoning_goes_back_within_its_loop_and_not_to_the_other_api():
@@ -126,12 +128,12 @@ def test_encrypted_reasoning_goes_back_within_its_loop_and_not_to_the_other_api(
         assert work.run()["finalText"] == "Done."
         _, second, chat, last = (request.body for request in work.llm.requests)
     kinds = [item.get("type", item.get("role")) for item in last["input"]]
-    called, told = ["function_call"], ["function_call_output"]
+    call_types, result_types = ["function_call"], ["function_call_output"]
     assert kinds == [
-        *("user", "reasoning", *called * 2, *told * 2),
-        *("reasoning", "message", *called, *told, *called, *told),
+        *("user", "reasoning", *call_types * 2, *result_types * 2),
+        *("reasoning", "message", *call_types, *result_types, *call_types, *result_types),
     ]
-    sealed = [i["encrypted_content"] for i in last["input"] if i.get("type") == "reasoning"]
-    assert sealed == ["sealed:First.", "sealed:Second."]
+    sealed_parts = [i["encrypted_content"] for i in last["input"] if i.get("type") == "reasoning"]
+    assert sealed_parts == ["sealed:First.", "sealed:Second."]
     assert last["input"][: len(second["input"])] == second["input"]
     assert "sealed" not in json.dumps(chat)

@@ -38,30 +38,40 @@ the prices of the two entries differ."""
 
 
 def test_an_entry_is_what_litellm_has_after_its_import() -> None:
-    table, theirs = price_table(), load_litellm().model_cost
-    assert theirs.keys() <= set(table)
-    keys = [*[*theirs][::10], "claude-haiku-5-5"]  # The last one is not indented like the others.
-    assert [table[key] for key in keys] == [theirs[key] for key in keys]
+    table, litellm_table = price_table(), load_litellm().model_cost
+    assert litellm_table.keys() <= set(table)
+    keys = [
+        *[*litellm_table][::10],
+        "claude-haiku-5-5",
+    ]  # The last one is not indented like the others.
+    assert [table[key] for key in keys] == [litellm_table[key] for key in keys]
     assert "openai/no-such-model" not in table
     assert "search_context_cost_per_query" not in table  # It is a field of entries.
 
 
 def test_a_call_costs_what_litellm_says() -> None:
-    differing, compared = set[str](), set[str]()
+    differing, compared_names = set[str](), set[str]()
     for key, entry in load_litellm().model_cost.items():
         prices = json.dumps([(k, v) for k, v in entry.items() if "pric" in k or "cost" in k])
         prices += entry["litellm_provider"]
-        if entry.get("mode") not in MODES or _counts_otherwise(key, entry) or prices in compared:
+        if (
+            entry.get("mode") not in MODES
+            or _counts_otherwise(key, entry)
+            or prices in compared_names
+        ):
             continue
-        compared.add(prices)
+        compared_names.add(prices)
         for now in MOMENTS if "off_peak_pricing" in entry else MOMENTS[:1]:
             for usage in USAGES:
                 # Without a price litellm says that it costs nothing, and we that it is not known.
-                ours, theirs = cost_usd(entry, usage, now) or 0.0, _theirs(key, entry, usage, now)
-                if not math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-15):
+                own_cost, litellm_cost = (
+                    cost_usd(entry, usage, now) or 0.0,
+                    _theirs(key, entry, usage, now),
+                )
+                if not math.isclose(own_cost, litellm_cost, rel_tol=1e-9, abs_tol=1e-15):
                     differing.add(key)
     assert differing == set()
-    assert len(compared) > 1000
+    assert len(compared_names) > 1000
 
 
 def _counts_otherwise(key: str, entry: Json) -> bool:
@@ -76,7 +86,7 @@ def _theirs(key: str, entry: Json, usage: Usage, now: datetime) -> float:
     from litellm._internal_context import pinned_billing_time  # noqa: PLC0415
 
     reasoning = {"reasoning_tokens": usage.reasoning_tokens}
-    whole = TheirUsage(
+    litellm_usage = TheirUsage(
         prompt_tokens=usage.input_tokens,
         completion_tokens=usage.output_tokens,
         total_tokens=usage.input_tokens + usage.output_tokens,
@@ -93,6 +103,6 @@ def _theirs(key: str, entry: Json, usage: Usage, now: datetime) -> float:
             completion_tokens=usage.output_tokens,
             cache_read_input_tokens=usage.cache_read_tokens,
             cache_creation_input_tokens=usage.cache_write_tokens,
-            usage_object=whole,
+            usage_object=litellm_usage,
         )
     return sum(costs)

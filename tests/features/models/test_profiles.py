@@ -56,8 +56,8 @@ def endpoint(
 
     with FakeLLM(answer) as fake:
         llm = {"baseUrl": fake.url, "apiKey": "sk-common-0123456789", "maxAttempts": 1}
-        given = {"llm": llm, **settings}
-        models = Models(lambda: Settings.model_validate(given), environment or {})
+        actual_settings = {"llm": llm, **settings}
+        models = Models(lambda: Settings.model_validate(actual_settings), environment or {})
         yield Endpoint(models, fake)
 
 
@@ -88,8 +88,8 @@ def test_a_fallback_answers_when_the_first_does_not_and_the_first_rests(refusal:
     with endpoint({"profiles": profiles}, {"a": refusal, "b": refusal}) as at:
         answer = at.ask("work")
         assert (answer.text, answer.model, at.asked) == ("c", "openai/c", ["a", "b", "c"])
-        told = [(retry.model, retry.attempt, retry.max_attempts) for retry in at.retries]
-        assert told == [("openai/b", 2, 3), ("spare", 3, 3)]
+        retries = [(retry.model, retry.attempt, retry.max_attempts) for retry in at.retries]
+        assert retries == [("openai/b", 2, 3), ("spare", 3, 3)]
         assert all("scripted error" in retry.error.message for retry in at.retries)
         assert at.ask("work").text == "c"
         assert at.asked[3:] == ["c"]
@@ -124,9 +124,9 @@ def test_names_that_lead_back_to_themselves_are_refused_with_the_way() -> None:
         "profiles": {"a": profile("x", "b")},
         "routers": {"b": {"models": ["openai/y", "a"]}},
     }
-    with endpoint(settings) as at, pytest.raises(ModelUnavailableError) as refused:
+    with endpoint(settings) as at, pytest.raises(ModelUnavailableError) as error_info:
         at.ask("a")
-    assert "a -> b -> a" in refused.value.message
+    assert "a -> b -> a" in error_info.value.message
 
 
 LONG: list[Json] = [{"role": "user", "content": "x" * 8000}]
@@ -199,8 +199,8 @@ def test_routers_profiles_and_fallbacks_compose() -> None:
             "top": {"models": ["safe"]},
         },
     }
-    used = {"prompt_tokens": 5, "completion_tokens": 5}
-    with endpoint(settings, {"a": error(503), "b": with_usage(say("b"), used)}) as at:
+    usage = {"prompt_tokens": 5, "completion_tokens": 5}
+    with endpoint(settings, {"a": error(503), "b": with_usage(say("b"), usage)}) as at:
         answer = at.ask("top")
     assert (answer.text, answer.model, answer.usage.input_tokens) == ("b", "openai/b", 5)
     assert [retry.model for retry in at.retries] == ["cheap"]
@@ -213,8 +213,8 @@ def test_profiles_and_routers_are_offered_first_and_by_kind() -> None:
         "routers": {"r": {"models": ["p"]}},
     }
     with endpoint(settings) as at:
-        listed = at.models.listed()
-    assert [(info.id, info.kind, info.label) for info in listed[:3]] == [
+        model_infos = at.models.listed()
+    assert [(info.id, info.kind, info.label) for info in model_infos[:3]] == [
         ("p", "profile", "p"),
         ("r", "router", "r"),
         ("openai/a", "model", "openai/a"),
@@ -232,17 +232,17 @@ def test_profiles_and_routers_are_offered_first_and_by_kind() -> None:
     ],
 )
 def test_what_is_wrong_with_a_profile_or_router_is_said(settings: Json, problem: str) -> None:
-    merged = merge_settings([Layer("user", settings)])
-    [said] = map(render_problem, merged.problems)
-    assert problem in said
-    assert "sk-1" not in said
+    merged_settings = merge_settings([Layer("user", settings)])
+    [message] = map(render_problem, merged_settings.problems)
+    assert problem in message
+    assert "sk-1" not in message
 
 
 @pytest.mark.parametrize("name", ["profiles", "routers"])
 def test_a_repository_cannot_name_models(name: str) -> None:
     value: Callable[..., Json] = {"profiles": profile, "routers": lambda m: {"models": [m]}}[name]
     own = Layer("user", {name: {"mine": value("a")}})
-    theirs = Layer("project", {name: {"mine": value("b"), "theirs": value("c")}})
-    merged = merge_settings([theirs, own])
-    assert list(getattr(merged.settings, name)) == ["mine"]
-    assert merged.problems[0].code == "notFromProject"
+    project_layer = Layer("project", {name: {"mine": value("b"), "theirs": value("c")}})
+    merged_settings = merge_settings([project_layer, own])
+    assert list(getattr(merged_settings.settings, name)) == ["mine"]
+    assert merged_settings.problems[0].code == "notFromProject"

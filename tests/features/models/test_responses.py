@@ -44,11 +44,11 @@ def test_settings_tools_and_keys_are_in_the_request():
             extra_headers={"x-team": "blue"},
             extra_body={"seed": 3},
         )
-        sent = fake.requests[0]
-    assert sent.path == "/v1/responses"
-    assert sent.headers["authorization"] == f"Bearer {KEY}"
-    assert sent.headers["x-team"] == "blue"
-    assert sent.body == {
+        actual_request = fake.requests[0]
+    assert actual_request.path == "/v1/responses"
+    assert actual_request.headers["authorization"] == f"Bearer {KEY}"
+    assert actual_request.headers["x-team"] == "blue"
+    assert actual_request.body == {
         "model": "fake",
         "instructions": "Be good.",
         "input": HELLO,
@@ -70,21 +70,21 @@ def test_an_answer_goes_back_in_its_order_and_another_models_reasoning_does_not(
     second = {**first, "id": "rs_2", "encrypted_content": "B"}
     phase = {"type": "message", "phase": "commentary"}
     blocks = [first, phase, second, {"type": "function_call"}, {"type": "function_call"}]
-    made = [
+    actual_calls = [
         {"id": name, "type": "function", "function": {"name": name, "arguments": "{}"}}
         for name in ("a", "b")
     ]
-    answer: Message = {"role": "assistant", "content": "Hm.", "tool_calls": made}
+    answer: Message = {"role": "assistant", "content": "Hm.", "tool_calls": actual_calls}
     answer["thinking"] = {"model": "me", "text": "", "blocks": blocks}
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}}
-    seen: Message = {"role": "tool", "tool_call_id": "a", "content": [image]}
+    tool_message: Message = {"role": "tool", "tool_call_id": "a", "content": [image]}
     sent_calls = [
         {"type": "function_call", "call_id": name, "name": name, "arguments": "{}"} for name in "ab"
     ]
     picture = {"type": "input_image", "image_url": "data:image/png;base64,eA=="}
     output = {"type": "function_call_output", "call_id": "a", "output": [picture]}
     text = {"role": "assistant", "content": "Hm."}
-    own = render_request([answer, seen], (), "me", CAN)["input"]
+    own = render_request([answer, tool_message], (), "me", CAN)["input"]
     assert own == [first, {**phase, **text}, second, *sent_calls, output]
     assert render_request([answer], (), "other", CAN)["input"] == [text, *sent_calls]
 
@@ -136,10 +136,10 @@ def failed(code: str) -> Step:
 def test_a_failure_means_what_it_means_in_chat(
     step: Step, kind: type[e.ModelError], is_retryable: bool
 ):
-    with FakeLLM([step]) as fake, pytest.raises(kind) as caught:
+    with FakeLLM([step]) as fake, pytest.raises(kind) as error_info:
         ask(fake, api="responses")
-    assert caught.value.retryable is is_retryable
-    assert KEY not in f"{caught.value!r} {caught.value.hint}"
+    assert error_info.value.retryable is is_retryable
+    assert KEY not in f"{error_info.value!r} {error_info.value.hint}"
 
 
 def test_a_failed_attempt_is_tried_again_and_a_silent_stream_has_a_deadline():
@@ -152,10 +152,10 @@ def test_a_failed_attempt_is_tried_again_and_a_silent_stream_has_a_deadline():
 
 
 def test_a_provider_without_the_api_is_told_to_choose_chat():
-    with FakeLLM([say("Never.")] * 2) as fake, pytest.raises(e.ModelError) as caught:
+    with FakeLLM([say("Never.")] * 2) as fake, pytest.raises(e.ModelError) as error_info:
         ask(fake, model="deepseek/deepseek-chat", api="responses")
-    assert "`llm.api`" in str(caught.value.hint)
-    assert not caught.value.retryable
+    assert "`llm.api`" in str(error_info.value.hint)
+    assert not error_info.value.retryable
 
 
 TABLE: dict[str, Json] = {
@@ -171,7 +171,7 @@ TABLE: dict[str, Json] = {
 
 
 @pytest.mark.parametrize(
-    ("given", "api"),
+    ("fields", "api"),
     [
         ({"model": "openai/gpt-codex"}, "responses"),
         ({"model": "openai/gpt-codex", "base_url": "http://127.0.0.1/v1"}, "responses"),
@@ -183,8 +183,8 @@ TABLE: dict[str, Json] = {
         ({"model": "openai/own", "api": "responses"}, "responses"),
     ],
 )
-def test_the_api_is_the_users_choice_or_what_suits_the_model(given: Json, api: str):
-    assert find_capabilities(LLMSettings.model_validate(given), TABLE).api == api
+def test_the_api_is_the_users_choice_or_what_suits_the_model(fields: Json, api: str):
+    assert find_capabilities(LLMSettings.model_validate(fields), TABLE).api == api
 
 
 def test_reasoning_is_asked_for_where_the_model_is_known_to_reason():

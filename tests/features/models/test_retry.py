@@ -40,11 +40,11 @@ def test_a_passing_failure_is_tried_again(status: int):
 )
 def test_a_lasting_failure_is_raised_at_once(step: Step, kind: type[ModelError]):
     with FakeLLM([step, say("Never.")]) as fake:
-        with pytest.raises(ModelError) as caught:
+        with pytest.raises(ModelError) as error_info:
             complete(retrying(fake))
         assert len(fake.requests) == 1
-    assert type(caught.value) is kind
-    assert not caught.value.retryable
+    assert type(error_info.value) is kind
+    assert not error_info.value.retryable
 
 
 @pytest.mark.parametrize(("status", "kind"), [(429, RateLimitError), (503, NetworkError)])
@@ -56,13 +56,13 @@ def test_the_last_failure_is_raised_when_no_attempt_is_left(status: int, kind: t
 
 
 def test_each_new_attempt_is_announced_before_its_deltas():
-    seen: list[ModelDelta | Retry] = []
-    broken = cut(say("Lost."), 500)
-    with FakeLLM([broken, say("Kept.")]) as fake:
-        answer = complete(retrying(fake, 3), on_delta=seen.append, on_retry=seen.append)
+    parts: list[ModelDelta | Retry] = []
+    broken_step = cut(say("Lost."), 500)
+    with FakeLLM([broken_step, say("Kept.")]) as fake:
+        answer = complete(retrying(fake, 3), on_delta=parts.append, on_retry=parts.append)
     assert answer.text == "Kept."
-    lost, retry, kept = seen
-    assert (lost, kept) == (ModelDelta("text", "Lost."), ModelDelta("text", "Kept."))
+    lost_delta, retry, last_delta = parts
+    assert (lost_delta, last_delta) == (ModelDelta("text", "Lost."), ModelDelta("text", "Kept."))
     assert isinstance(retry, Retry)
     assert (retry.attempt, retry.max_attempts, type(retry.error)) == (2, 3, NetworkError)
 
@@ -107,26 +107,26 @@ def test_the_delay_is_what_the_provider_asks_or_doubles(
     [("0", 0.0), ("30", 30.0), ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0), ("soon", None)],
 )
 def test_the_header_retry_after_is_read(header: str, delay_s: float | None):
-    limited = error(429, headers={"Retry-After": header})
-    with FakeLLM([limited]) as fake, pytest.raises(RateLimitError) as caught:
+    limit_step = error(429, headers={"Retry-After": header})
+    with FakeLLM([limit_step]) as fake, pytest.raises(RateLimitError) as error_info:
         complete(retrying(fake, 1))
-    assert caught.value.retry_after_s == delay_s
+    assert error_info.value.retry_after_s == delay_s
 
 
 def test_a_cancel_ends_the_wait_for_the_next_attempt():
     cancel, is_waiting = CancelToken(), threading.Event()
-    ended = threading.Event()
+    has_ended = threading.Event()
 
     def turn(model_url: FakeLLM) -> None:
         with pytest.raises(Cancelled):
             complete(retrying(model_url), on_retry=lambda _: is_waiting.set(), cancel=cancel)
-        ended.set()
+        has_ended.set()
 
     with FakeLLM([error(429, headers={"retry-after": "60"}), say("Never.")]) as fake:
         worker = threading.Thread(target=turn, args=(fake,))
         worker.start()
         assert is_waiting.wait(120)
         cancel.cancel()
-        assert ended.wait(90)
+        assert has_ended.wait(90)
         worker.join()
         assert len(fake.requests) == 1

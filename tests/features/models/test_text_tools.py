@@ -25,13 +25,13 @@ def read(text: str, finish: str = "stop") -> ModelAnswer:
 
 
 def arguments(text: str) -> list[Json]:
-    return [json.loads(made.arguments) for made in read(text).tool_calls]
+    return [json.loads(tool_call.arguments) for tool_call in read(text).tool_calls]
 
 
 def native(call_id: str, text: str | None) -> Json:
     function = {"name": "look", "arguments": '{"at": "a"}'}
-    made = {"id": call_id, "type": "function", "function": function}
-    return {"role": "assistant", "content": text, "tool_calls": [made]}
+    native_call = {"id": call_id, "type": "function", "function": function}
+    return {"role": "assistant", "content": text, "tool_calls": [native_call]}
 
 
 def result(call_id: str, content: str | list[Json]) -> Json:
@@ -53,15 +53,15 @@ def test_tools_are_in_the_prompt_and_calls_and_results_are_text():
     assert system["content"].startswith("Be good.\n\n# Tools\n")
     assert system["content"].endswith(json.dumps(TOOL["function"]))
     assert user == messages[1]
-    made = call('{"at": "a"}')
-    assert answer == {"role": "assistant", "content": f"Looking.\n{made}\n{made}"}
-    told = [f'<tool_result of="look">\n{text}\n</tool_result>' for text in ("one", "two")]
-    assert results == {"role": "user", "content": "\n\n".join([*told, "And?"])}
+    made_call = call('{"at": "a"}')
+    assert answer == {"role": "assistant", "content": f"Looking.\n{made_call}\n{made_call}"}
+    actual_results = [f'<tool_result of="look">\n{text}\n</tool_result>' for text in ("one", "two")]
+    assert results == {"role": "user", "content": "\n\n".join([*actual_results, "And?"])}
 
 
 def test_what_a_model_was_told_is_read_back_as_it_was():
-    [told] = in_text([native("c1", "Looking.")], ())
-    answer = read(told["content"])
+    [text] = in_text([native("c1", "Looking.")], ())
+    answer = read(text["content"])
     assert (answer.text, answer.tool_calls) == (
         "Looking.",
         (ToolCall("", "look", '{"at": "a"}'),),
@@ -71,8 +71,8 @@ def test_what_a_model_was_told_is_read_back_as_it_was():
 def test_an_image_of_a_result_stays_one():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,eA=="}}
     text = {"type": "text", "text": "See."}
-    _, seen = in_text([native("c1", None), result("c1", [text, image])], ())
-    assert image in seen["content"]
+    _, message = in_text([native("c1", None), result("c1", [text, image])], ())
+    assert image in message["content"]
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,10 @@ def test_calls_are_found_in_an_answer(text: str, expected: list[Json]):
 @pytest.mark.parametrize("body", ['{"name": "look", "arguments": {"x": }}', '{"name": "look", "ar'])
 def test_a_broken_call_keeps_its_name_and_is_no_json(body: str):
     answer = read(f"<tool_call>{body}</tool_call>\n{call('{}')}")
-    broken, whole = answer.tool_calls
-    assert (broken.name, whole) == ("look", ToolCall("", "look", "{}"))
+    broken_call, whole_call = answer.tool_calls
+    assert (broken_call.name, whole_call) == ("look", ToolCall("", "look", "{}"))
     with pytest.raises(json.JSONDecodeError):
-        json.loads(broken.arguments)
+        json.loads(broken_call.arguments)
 
 
 def test_an_answer_that_was_cut_off_says_so_and_text_alone_ends_it():
@@ -110,12 +110,12 @@ def test_an_answer_that_was_cut_off_says_so_and_text_alone_ends_it():
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_users_see_the_text_and_the_thinking_without_calls(size: int):
     text = f"<think>Hm < {{}}</think>If a < b:\n{call('{}')}\n<tool_result>made up"
-    shown: list[ModelDelta] = []
-    stream = ShownText(shown.append)
+    deltas: list[ModelDelta] = []
+    stream = ShownText(deltas.append)
     for start in range(0, len(text), size):
         stream.feed(ModelDelta("text", text[start : start + size]))
     by_channel = {
-        channel: "".join(delta.text for delta in shown if delta.channel == channel)
+        channel: "".join(delta.text for delta in deltas if delta.channel == channel)
         for channel in ("text", "reasoning")
     }
     assert by_channel == {"text": "If a < b:\n", "reasoning": "Hm < {}"}

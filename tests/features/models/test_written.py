@@ -47,18 +47,20 @@ MASKED = {
 @contextmanager
 def counted() -> Generator[dict[str, Counter[str]]]:
     """Count how often each mark is in what threads that start here give to what is watched."""
-    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
     names = {function.__code__: name for function, name in WATCHED.items()}
 
     def look(frame: Any, event: str, _arg: object) -> None:
         name = names.get(frame.f_code) if event == "call" else None
         if name is not None:
-            given = frame.f_code.co_varnames[: frame.f_code.co_argcount]
-            seen[name].update(set(MARK.findall(repr([frame.f_locals[each] for each in given]))))
+            actual_names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+            counts[name].update(
+                set(MARK.findall(repr([frame.f_locals[each] for each in actual_names])))
+            )
 
     threading.setprofile(look)
     try:
-        yield seen
+        yield counts
     finally:
         threading.setprofile(None)
 
@@ -68,8 +70,10 @@ def test_each_message_is_prepared_counted_and_encoded_once_in_300_steps() -> Non
         n = sum(message["role"] == "tool" for message in request["messages"])
         return call("look", at=f"ask{n};") if n < N_STEPS else say("Done.")
 
-    look = tool("look", lambda at: at.replace("ask", "got"), at={"type": "string"}, read_only=True)
-    with counted() as seen, at_work(script, look, max_steps=N_STEPS + 1) as work:
+    look_tool = tool(
+        "look", lambda at: at.replace("ask", "got"), at={"type": "string"}, read_only=True
+    )
+    with counted() as counts, at_work(script, look_tool, max_steps=N_STEPS + 1) as work:
         work.run()
         items = work.conversation.state.items
         last = work.llm.requests[-1]
@@ -78,10 +82,10 @@ def test_each_message_is_prepared_counted_and_encoded_once_in_300_steps() -> Non
         from_scratch = work.llm.requests[-1]
     assert last.body == from_scratch.body
     for name in WATCHED.values():
-        for said, n_masked in MASKED.items():
+        for text, n_masked in MASKED.items():
             times = n_masked if name == "masked" else 1
-            expected = {f"{said}{n};": times for n in range(N_STEPS)}
-            assert {k: n for k, n in seen[name].items() if k[:3] == said} == expected, name
+            expected = {f"{text}{n};": times for n in range(N_STEPS)}
+            assert {k: n for k, n in counts[name].items() if k[:3] == text} == expected, name
 
 
 IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,QUJD"}}
@@ -95,15 +99,15 @@ def grown(model: str) -> Iterator[list[Json]]:
     ]
     for n in range(6):
         yield list(messages)
-        made = [
+        calls = [
             {"id": f"c{n}_{k}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
             for k in range(2)
         ]
         block = {"type": "thinking", "thinking": "Hm.", "signature": f"S{n}"}
         thinking = {"model": "other" if n == 1 else model, "text": "Hm.", "blocks": [block]}
-        answer = {"role": "assistant", "content": f"{n} \ud800 ", "tool_calls": made}
-        shown = [{"type": "text", "text": "See"}, IMAGE] if n == 2 else f"seen {n}"
-        results = [{"role": "tool", "tool_call_id": m["id"], "content": shown} for m in made]
+        answer = {"role": "assistant", "content": f"{n} \ud800 ", "tool_calls": calls}
+        content = [{"type": "text", "text": "See"}, IMAGE] if n == 2 else f"seen {n}"
+        results = [{"role": "tool", "tool_call_id": m["id"], "content": content} for m in calls]
         messages += [{**answer, "thinking": thinking} if n != 3 else answer, *results]
         if n == 4:
             yield list(messages)
@@ -124,7 +128,7 @@ def grown(model: str) -> Iterator[list[Json]]:
 
 
 @pytest.mark.parametrize(
-    ("model", "dialect", "given"),
+    ("model", "dialect", "fields"),
     [
         ("openai/gpt-x", CHAT, {}),
         ("openai/gpt-x", RESPONSES, {"api": "responses"}),
@@ -139,9 +143,9 @@ def grown(model: str) -> Iterator[list[Json]]:
 )
 @pytest.mark.parametrize("sees_images", [True, False])
 def test_a_body_written_piece_by_piece_says_what_one_made_from_scratch_says(
-    model: str, dialect: Dialect, given: Json, *, sees_images: bool
+    model: str, dialect: Dialect, fields: Json, *, sees_images: bool
 ) -> None:
-    settings = LLMSettings(model=model, **given)
+    settings = LLMSettings(model=model, **fields)
     row = {model: {"supports_vision": sees_images}}
     can, provider = find_capabilities(settings, row), find_provider(settings, row)
     function = {"name": "look", "description": "Look.", "parameters": {"type": "object"}}

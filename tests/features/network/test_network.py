@@ -43,24 +43,24 @@ def test_a_host_that_the_setting_names_is_reached_and_no_other(
     world: World, tmp_path: Path
 ) -> None:
     (tmp_path / "page").write_text("hello\n")
-    with host(tmp_path) as port, host(tmp_path) as other:
+    with host(tmp_path) as port, host(tmp_path) as other_port:
         client = world.daemon(settings={**VIEW, "hosts": [f"127.0.0.1:{port}"]})
         get, tunnel = "curl -sS --noproxy ''", "curl -sS -p --noproxy ''"
-        told = seen(
+        outputs = seen(
             world,
             client,
             f"{get} http://127.0.0.1:{port}/page && {tunnel} http://127.0.0.1:{port}/page",
             f"curl -sS http://127.0.0.1:{port}/page",
-            f"{get} -w '%{{http_code}}' http://127.0.0.1:{other}/page",
+            f"{get} -w '%{{http_code}}' http://127.0.0.1:{other_port}/page",
             f"{get} http://localhost.localdomain:{port}/ http://localhost:{port}/",
             f"{get} http://[::ffff:127.0.0.1]:{port}/page http://ip6-localhost:{port}/page",
             f"{get} http://169.254.169.254/latest/ http://[fd00:ec2::254]/ http://0.0.0.0:{port}/",
         )
-    assert told[0].startswith("hello\nhello\n")
-    assert told[1].startswith("hello\n")
-    assert "403" in told[2]
-    assert f"[no connection to 127.0.0.1:{other}: " in told[2]
-    for each in told[2:]:
+    assert outputs[0].startswith("hello\nhello\n")
+    assert outputs[1].startswith("hello\n")
+    assert "403" in outputs[2]
+    assert f"[no connection to 127.0.0.1:{other_port}: " in outputs[2]
+    for each in outputs[2:]:
         assert "hello" not in each
         assert "this machine or as near" in each
 
@@ -81,8 +81,10 @@ def test_a_new_host_is_asked_about_while_the_command_waits_and_once_per_conversa
         assert approval["reason"] == "`curl -sS http://one.test/a` connects to one.test"
         scopes = [option["scope"] for option in approval["options"]]
         assert scopes == ["turn", "conversation", "folder", "once"]
-        listed = client.request("approval/list", {"conversationId": conversation})["pending"]
-        assert listed == [approval]
+        actual_approvals = client.request("approval/list", {"conversationId": conversation})[
+            "pending"
+        ]
+        assert actual_approvals == [approval]
         assert heard == []
         answer(client, approval, "allow-conversation")
         world.turn(client)
@@ -104,10 +106,12 @@ def test_a_host_that_the_user_rejects_is_refused_once_for_the_turn_with_his_word
         world.start(client, options=ASKS)
         answer(client, asked(client), "reject", feedback="use the mirror")
         world.turn(client)
-    [told] = (content_of(item) for item in items(client, "command"))
-    assert told.startswith("oh-daemon: no connection to one.test: the user does not allow it: use ")
+    [content] = (content_of(item) for item in items(client, "command"))
+    assert content.startswith(
+        "oh-daemon: no connection to one.test: the user does not allow it: use "
+    )
     assert len(approvals(client)) == 1
-    assert "[no connection to one.test: the user does not allow it" in told
+    assert "[no connection to one.test: the user does not allow it" in content
 
 
 def test_an_interrupt_withdraws_the_question_about_a_host_and_ends_the_command(
@@ -119,9 +123,9 @@ def test_an_interrupt_withdraws_the_question_about_a_host_and_ends_the_command(
         conversation = world.start(client, options=ASKS)
         approval = asked(client)
         client.request("conversation/interrupt", {"conversationId": conversation})
-        resolved = client.wait_for_event("approval.resolved")["event"]
-        assert resolved["approvalId"] == approval["id"]
-        assert resolved["decision"]["effect"] == "reject"
+        resolution = client.wait_for_event("approval.resolved")["event"]
+        assert resolution["approvalId"] == approval["id"]
+        assert resolution["decision"]["effect"] == "reject"
         assert world.turn(client)["status"] == "interrupted"
         [item] = items(client, "command")
         assert item["status"] == "cancelled"
@@ -138,8 +142,8 @@ def test_a_question_about_a_host_ends_with_a_killed_daemon(world: World) -> None
         client.process.kill()
         client.process.wait()
         again = world.daemon(settings=VIEW)
-        opened = again.request("conversation/open", {"conversationId": conversation})
-        assert opened["pending"] == []
+        open_result = again.request("conversation/open", {"conversationId": conversation})
+        assert open_result["pending"] == []
         last = [record["event"]["type"] for record in world.records_of(conversation)]
         assert "approval.resolved" in last
 
@@ -148,8 +152,8 @@ def test_nobody_is_asked_with_ask_never_and_full_reaches_what_is_public(world: W
     with one_host(world):
         client = world.daemon(settings=VIEW)
         get = "curl -sS http://one.test/a; curl -sS http://10.99.99.99/"
-        [told] = seen(world, client, get)
-        assert told.count("the user is not asked") == 4
+        [output] = seen(world, client, get)
+        assert output.count("the user is not asked") == 4
         world.script(call("terminal", command=get), say("Done."))
         world.start(client, options={"mode": "full"})
         world.turn(client, nth=2)
@@ -160,9 +164,9 @@ def test_nobody_is_asked_with_ask_never_and_full_reaches_what_is_public(world: W
 def test_package_registries_are_one_question_and_include_the_users_mirrors(world: World) -> None:
     (world.home / ".npmrc").write_text("registry=http://npm.mirror.test:8081/\n")
     (world.project / ".npmrc").write_text("registry=http://evil.test/\n")
-    with one_host(world) as served:
-        (served / "npm.mirror.test").mkdir()
-        (served / "npm.mirror.test/left-pad").write_text("found\n")
+    with one_host(world) as server:
+        (server / "npm.mirror.test").mkdir()
+        (server / "npm.mirror.test/left-pad").write_text("found\n")
         get = "curl -sS http://npm.mirror.test:8081/left-pad; "
         get += f"curl -sSp http://{PUBLIC[0]}:443/"
         world.script(call("terminal", command=get), say("Done."))
@@ -195,8 +199,8 @@ attempt("raw", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1))
 attempt("unix", lambda: socket.socketpair())
 attempt("proxy", lambda: tcp(("127.0.0.1", 3128)))
 """
-    [told] = seen(world, client, f"python3 -c '{script}'")
-    assert told.splitlines()[:7] == [
+    [output] = seen(world, client, f"python3 -c '{script}'")
+    assert output.splitlines()[:7] == [
         *("tcp refused", "tcp6 refused", "udp refused", "dns refused", "raw refused"),
         *("unix done", "proxy done"),
     ]
@@ -224,9 +228,9 @@ def test_a_service_of_this_machine_is_asked_about_and_reached_under_its_address(
         world.turn(client)
         before, *after = (content_of(item) for item in items(client, "command"))
         assert "rows" not in before
-        assert [told.partition("\n")[0] for told in after] == ["rows", "rows"]
-        refused = call("terminal", command=get, services=["127.0.0.1:1"])
-        world.script(refused, say("Done."))
+        assert [output.partition("\n")[0] for output in after] == ["rows", "rows"]
+        refused_call = call("terminal", command=get, services=["127.0.0.1:1"])
+        world.script(refused_call, say("Done."))
         world.start(client, options={"approval": "askNever"})
         world.turn(client, nth=2)
         assert "no access to 127.0.0.1:1" in content_of(items(client, "command")[-1])
@@ -248,8 +252,8 @@ def test_ports_are_listed_and_opened_until_what_listens_ends(world: World) -> No
     address = client.request("port/open", {**of_it, "port": 18765})["address"]
     with urlopen(f"http://{address}/page") as page:
         assert page.read() == b"from inside\n"
-    listed = {"ports": [{"port": 18765, "address": address}]}
-    assert client.request("port/list", of_it) == listed
+    ports_result = {"ports": [{"port": 18765, "address": address}]}
+    assert client.request("port/list", of_it) == ports_result
     client.request("terminal/kill", {**of_it, "terminalId": "web"})
     ports_told(client, [])
     name, port = address.split(":")
@@ -259,24 +263,24 @@ def test_ports_are_listed_and_opened_until_what_listens_ends(world: World) -> No
 
 
 def test_pip_npm_and_git_work_through_the_proxy(world: World) -> None:
-    with one_host(world) as served:
-        folder = served / "one.test"
+    with one_host(world) as server:
+        folder = server / "one.test"
         publish_wheel(folder)
         publish_npm(folder)
         publish_git(folder)
         client = world.daemon(settings={**VIEW, "hosts": ["*.test"]})
         pip = f"{sys.executable} -m pip download --no-deps --no-cache-dir -d wheels"
-        told = seen(
+        outputs = seen(
             world,
             client,
             f"{pip} --index-url http://one.test/simple --trusted-host one.test demo && ls wheels",
             "npm install --registry http://one.test demo-npm && cat node_modules/*/index.js",
             "git clone -q http://one.test/demo.git && cat demo/file",
         )
-    assert "demo-1.0-py3-none-any.whl" in told[0]
-    assert "demo of npm" in told[1]
-    assert told[2].startswith("demo of git\n")
-    assert all("exit code 0" in each for each in told)
+    assert "demo-1.0-py3-none-any.whl" in outputs[0]
+    assert "demo of npm" in outputs[1]
+    assert outputs[2].startswith("demo of git\n")
+    assert all("exit code 0" in each for each in outputs)
 
 
 def publish_wheel(folder: Path) -> None:
@@ -296,20 +300,24 @@ def publish_wheel(folder: Path) -> None:
 def publish_npm(folder: Path) -> None:
     package = folder / "package"
     package.mkdir()
-    described = {"name": "demo-npm", "version": "1.0.0"}
-    (package / "package.json").write_text(json.dumps(described))
+    actual_package = {"name": "demo-npm", "version": "1.0.0"}
+    (package / "package.json").write_text(json.dumps(actual_package))
     (package / "index.js").write_text("// demo of npm\n")
     with tarfile.open(folder / "demo-npm.tgz", "w:gz") as archive:
         archive.add(package, "package")
-    version = {**described, "dist": {"tarball": "http://one.test/demo-npm.tgz"}}
-    told = {"name": "demo-npm", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-    (folder / "demo-npm").write_text(json.dumps(told))
+    version = {**actual_package, "dist": {"tarball": "http://one.test/demo-npm.tgz"}}
+    package_info = {
+        "name": "demo-npm",
+        "dist-tags": {"latest": "1.0.0"},
+        "versions": {"1.0.0": version},
+    }
+    (folder / "demo-npm").write_text(json.dumps(package_info))
 
 
 def publish_git(folder: Path) -> None:
     def git(*words: str) -> None:
-        named = ("-c", "user.name=Ana", "-c", "user.email=ana@example.com")
-        subprocess.run(["git", *named, "-C", str(folder), *words], check=True)
+        identity = ("-c", "user.name=Ana", "-c", "user.email=ana@example.com")
+        subprocess.run(["git", *identity, "-C", str(folder), *words], check=True)
 
     git("init", "-q", "work")
     (folder / "work/file").write_text("demo of git\n")

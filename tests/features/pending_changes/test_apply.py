@@ -36,9 +36,9 @@ def test_what_a_command_changed_is_asked_about_once_with_the_diff_and_then_lands
     assert files_of(world) == {"a.txt": "one\ntwo\n", "b.txt": "new\n"}
     [item] = items(client, "command")
     assert (item["status"], item["exitCode"], len(item["changes"])) == ("completed", 0, 3)
-    told = content_of(item)
-    assert "[exit code 0" in told
-    assert "Edited a.txt: +1 -0 lines." in told
+    content = content_of(item)
+    assert "[exit code 0" in content
+    assert "Edited a.txt: +1 -0 lines." in content
     assert not any(e["event"]["type"] == "checkpoint.created" for e in client.events)
 
 
@@ -70,8 +70,8 @@ def test_a_command_that_changes_nothing_asks_nothing_whatever_it_is(world: World
     outside = world.home / "victim"
     outside.write_text("safe")
     connect = "{ : </dev/tcp/192.0.2.1/80; } 2>/dev/null"
-    hidden = f"true [[ a =~ x;rm -rf {outside} ]]; {connect} || echo no network"
-    world.script(call("terminal", command=hidden), say("Done."))
+    hidden_command = f"true [[ a =~ x;rm -rf {outside} ]]; {connect} || echo no network"
+    world.script(call("terminal", command=hidden_command), say("Done."))
     client = world.daemon(settings=VIEW)
     world.start(client, options=ASKS)
     world.turn(client)
@@ -109,8 +109,8 @@ def test_in_plan_commands_run_and_what_they_changed_is_gone_after_the_turn(world
     world.turn(client)
     world.send(client, conversation, "again")
     world.turn(client, nth=2)
-    _, seen, after = (content_of(item) for item in items(client, "command"))
-    assert seen.startswith("one\ntwo\nnew\n")
+    _, output, after = (content_of(item) for item in items(client, "command"))
+    assert output.startswith("one\ntwo\nnew\n")
     assert after.startswith("one\na.txt\nc.txt\n")
     assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
 
@@ -125,8 +125,8 @@ def test_unasked_everything_lands_but_protected_files(world: World) -> None:
     assert (world.project / "b.txt").read_text() == "x\n"
     assert not (world.project / ".vscode").exists()
     assert os.access(world.project / "a.txt", os.X_OK)
-    told = content_of(items(client, "command")[0])
-    assert "Left as it was: .vscode/settings.json:" in told
+    content = content_of(items(client, "command")[0])
+    assert "Left as it was: .vscode/settings.json:" in content
 
 
 def test_changes_that_wait_outlive_a_killed_daemon_and_land_after_it(world: World) -> None:
@@ -151,8 +151,8 @@ def test_a_rollback_takes_back_what_a_command_changed(world: World) -> None:
     world.turn(client)
     assert (world.project / "logo.bin").read_bytes() == b"\0\2"
     [message] = items(client, "userMessage")
-    named = {"conversationId": conversation, "toItemId": message["id"], "files": "restore"}
-    client.request("conversation/rollback", named)
+    params = {"conversationId": conversation, "toItemId": message["id"], "files": "restore"}
+    client.request("conversation/rollback", params)
     assert files_of(world) == {"a.txt": "one\n", "c.txt": "gone\n"}
     assert (world.project / "logo.bin").read_bytes() == b"\0\1"
 
@@ -174,10 +174,10 @@ def test_running_outside_is_asked_each_time_with_the_reason(world: World) -> Non
 def test_without_a_view_what_seems_to_read_runs_where_it_can_only_read(world: World) -> None:
     project_of(world)
     (world.project / "sub").mkdir()
-    hidden = "true [[ a =~ x;touch pwned.txt ]]"
+    hidden_command = "true [[ a =~ x;touch pwned.txt ]]"
     world.script(
         call("terminal", command="cd sub"),
-        call("terminal", command=f"{hidden}; sed -n 1p ../a.txt"),
+        call("terminal", command=f"{hidden_command}; sed -n 1p ../a.txt"),
         call("terminal", command="pwd"),
         say("Done."),
     )

@@ -23,8 +23,8 @@ def job(world: World, *, mode: str = "autoEdit") -> tuple[RawClient, str]:
 
 
 def write(client: RawClient, conversation: str, data: str) -> None:
-    named = {"conversationId": conversation, "terminalId": "job"}
-    client.request("terminal/write", {**named, "data": data})
+    params = {"conversationId": conversation, "terminalId": "job"}
+    client.request("terminal/write", {**params, "data": data})
 
 
 def test_changes_of_a_job_land_before_its_turn_ends_and_the_model_hears_of_it(
@@ -98,8 +98,8 @@ def test_what_a_job_changed_is_asked_about_when_it_ends_though_no_turn_runs(worl
     world.script(call("edit", command="view", path="a.txt"), say("I see."))
     world.send(client, conversation, "look")
     world.turn(client, nth=3)
-    [seen] = [item for item in items(client, "toolCall") if item["tool"] == "edit"]
-    assert "two" in content_of(seen)
+    [item_seen] = [item for item in items(client, "toolCall") if item["tool"] == "edit"]
+    assert "two" in content_of(item_seen)
 
 
 def test_in_plan_the_changes_of_a_job_are_dropped(world: World) -> None:

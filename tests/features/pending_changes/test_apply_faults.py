@@ -34,18 +34,20 @@ def planned_at(place: Path) -> None:
     blobs, project = place / "blobs", place / "project"
     blobs.mkdir(parents=True)
     project.mkdir()
-    kept = Kept(blobs)
+    store = Kept(blobs)
     changes: list[Json] = []
 
     def change(name: str, before: bytes | None, after: bytes | None, **more: Any) -> None:
         hashes = {
-            "sha256_before": None if before is None else kept.put_blob(before),
-            "sha256_after": None if after is None else kept.put_blob(after),
+            "sha256_before": None if before is None else store.put_blob(before),
+            "sha256_after": None if after is None else store.put_blob(after),
         }
         op = "add" if before is None else "delete" if after is None else "modify"
         uri = (project / name).as_uri()
-        found = FileChange(uri=uri, op=more.pop("op", op), added=0, removed=0, **hashes, **more)
-        changes.append(found.model_dump(mode="json", by_alias=True, exclude_none=True))
+        change_made = FileChange(
+            uri=uri, op=more.pop("op", op), added=0, removed=0, **hashes, **more
+        )
+        changes.append(change_made.model_dump(mode="json", by_alias=True, exclude_none=True))
 
     for name, text in BEFORE.items():
         (project / name).write_text(text)
@@ -89,9 +91,9 @@ def test_a_landing_killed_at_any_file_is_finished_without_doing_anything_twice(
         inject = f"inject={call}:signal=KILL:when={number}"
         tracer = ("strace", "-f", "-qq", "-o", "/dev/null", "-e", f"trace={call}", "-e", inject)
         child = (sys.executable, "-B", "-c", CHILD, str(TESTS / "support"), str(place))
-        ended = subprocess.run((*tracer, *child), check=False, capture_output=True, timeout=300)
+        result = subprocess.run((*tracer, *child), check=False, capture_output=True, timeout=300)
         check_landed(place / "project", land(place))
-        if ended.returncode == 0:
+        if result.returncode == 0:
             assert number > 1
             return
     raise AssertionError("it was killed each time")

@@ -15,15 +15,15 @@ from oh_daemon.features.pending_changes.apply_folders import keep_whole
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Generator[Desk]:
-    with desk_at(tmp_path) as found:
-        yield found
+    with desk_at(tmp_path) as desk_made:
+        yield desk_made
 
 
 def keep(desk: Desk, name: str) -> Path:
-    aside = desk.home / "aside"
-    keep_whole(desk.upper, desk.project, name, aside)
+    outside_folder = desk.home / "aside"
+    keep_whole(desk.upper, desk.project, name, outside_folder)
     assert not [*desk.project.glob(".oh-*")]
-    return aside
+    return outside_folder
 
 
 def tree(folder: Path) -> dict[str, str]:
@@ -35,16 +35,16 @@ def tree(folder: Path) -> dict[str, str]:
 
 
 def test_a_new_folder_is_there_with_its_links_modes_and_times(desk: Desk) -> None:
-    made = "mkdir -p m/bin m/empty; echo 1 > m/a.js; ln -s ../a.js m/bin/a; chmod 755 m/a.js"
-    desk.run(f"{made}; touch -d @1000 m/a.js")
-    aside = keep(desk, "m")
+    command = "mkdir -p m/bin m/empty; echo 1 > m/a.js; ln -s ../a.js m/bin/a; chmod 755 m/a.js"
+    desk.run(f"{command}; touch -d @1000 m/a.js")
+    outside_path = keep(desk, "m")
     folder = desk.project / "m"
     assert tree(folder) == {"a.js": "1\n"}
     assert os.readlink(folder / "bin/a") == "../a.js"  # noqa: PTH115 - as text.
     assert (folder / "empty").is_dir()
     assert (folder / "a.js").stat().st_mode & 0o7777 == 0o755
     assert (folder / "a.js").stat().st_mtime == 1000
-    assert not aside.exists()
+    assert not outside_path.exists()
 
 
 def test_what_hostile_commands_put_there_does_not_come_along(desk: Desk) -> None:
@@ -78,7 +78,7 @@ def test_an_existing_folder_becomes_what_the_view_has_and_nothing_of_the_disk_is
         (folder / name).write_text("disk\n")
     before = (folder / "kept").stat().st_ino
     desk.run("echo view > m/changed; echo view > m/new; rm m/gone m/sub/gone")
-    aside = keep(desk, "m")
+    outside_path = keep(desk, "m")
     assert tree(folder) == {
         "kept": "disk\n",
         "changed": "view\n",
@@ -87,7 +87,7 @@ def test_an_existing_folder_becomes_what_the_view_has_and_nothing_of_the_disk_is
     }
     assert (folder / "kept").stat().st_ino == before
     assert (folder / "kept").stat().st_nlink == 1
-    [old] = aside.iterdir()
+    [old] = outside_path.iterdir()
     assert tree(old) == {"changed": "disk\n", "gone": "disk\n", "sub/gone": "disk\n"}
 
 
@@ -96,9 +96,9 @@ def test_a_folder_that_was_made_anew_replaces_the_old_one_whole(desk: Desk) -> N
     folder.mkdir()
     (folder / "old").write_text("disk\n")
     desk.run("rm -r m; mkdir m; echo view > m/new")
-    aside = keep(desk, "m")
+    outside_path = keep(desk, "m")
     assert tree(folder) == {"new": "view\n"}
-    [old] = aside.iterdir()
+    [old] = outside_path.iterdir()
     assert tree(old) == {"old": "disk\n"}
 
 

@@ -36,8 +36,8 @@ def unasked(world: World, *commands: str) -> list[str]:
 
 
 def choose(client: RawClient, conversation: str, option: str, value: str) -> None:
-    chosen = {"conversationId": conversation, "optionId": option, "value": value}
-    client.request("conversation/setOption", chosen)
+    params = {"conversationId": conversation, "optionId": option, "value": value}
+    client.request("conversation/setOption", params)
 
 
 def titles(rows: Sequence[Json] | None) -> list[str]:
@@ -71,15 +71,15 @@ def test_a_commit_lands_with_its_files_after_one_question(world: World) -> None:
     answer(client, second, "allow-once")
     world.turn(client)
     assert git(world.project, "status", "--porcelain") == "A  n.txt"
-    _, commit, _, seen = items(client, "command")
+    _, commit, _, last_command = items(client, "command")
     assert titles(commit["git"]) == ["commit on main: Fix the parser"]
     assert "[git]\nKept: commit on main: Fix the parser." in content_of(commit)
-    assert content_of(seen).startswith("A  n.txt\nFix the parser\nFirst\n")
+    assert content_of(last_command).startswith("A  n.txt\nFix the parser\nFirst\n")
 
 
 def test_stash_branches_tags_and_resets_come_back(world: World) -> None:
     repository(world.project)
-    told = unasked(
+    outputs = unasked(
         world,
         "echo two >> a.txt && git stash push -qm One; echo three > b.txt && git stash -q",
         "git switch -qc topic && echo t > t.txt && git add . && git commit -qm Topic && git tag v1",
@@ -87,8 +87,8 @@ def test_stash_branches_tags_and_resets_come_back(world: World) -> None:
         "git commit -qam Popped && git switch -q main",
         "git merge -q --no-edit topic && git branch -d topic && git reset -q --hard HEAD~1",
     )
-    assert told[2].startswith("stash@{0}: On main: One\nthree\n")
-    assert "Kept: drop stash: WIP on main" in told[2]
+    assert outputs[2].startswith("stash@{0}: On main: One\nthree\n")
+    assert "Kept: drop stash: WIP on main" in outputs[2]
     assert git(world.project, "stash", "list") == "stash@{0}: On main: One"
     assert git(world.project, "tag", "--list") == "v1"
     assert git(world.project, "branch", "--format=%(refname:short)") == "main"
@@ -104,8 +104,8 @@ def test_a_rebase_that_stops_stays_in_the_view_until_it_is_finished(world: World
         git(place, "commit", "-qam", f"On {branch}")
     git(place, "switch", "-q", "topic")
     before = git(place, "rev-parse", "HEAD")
-    picked = git(place, "rev-parse", "--short", "topic")
-    conflict = f"<<<<<<< HEAD\nmain\n=======\ntopic\n>>>>>>> {picked} (On topic)"
+    commit_name = git(place, "rev-parse", "--short", "topic")
+    conflict = f"<<<<<<< HEAD\nmain\n=======\ntopic\n>>>>>>> {commit_name} (On topic)"
     world.script(
         call("terminal", command="git rebase main"),
         call("edit", command="view", path="a.txt"),
@@ -119,8 +119,8 @@ def test_a_rebase_that_stops_stays_in_the_view_until_it_is_finished(world: World
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options={"mode": "autoEdit"})
     world.turn(client)
-    stopped, status = (content_of(item) for item in items(client, "command"))
-    assert "[git] A rebase is under way in the repository." in stopped
+    stopped_text, status = (content_of(item) for item in items(client, "command"))
+    assert "[git] A rebase is under way in the repository." in stopped_text
     assert "[git]" not in status
     assert "rebase in progress" in status
     assert "\nboth\n" in status
@@ -150,11 +150,13 @@ def test_what_the_user_commits_meanwhile_wins_and_the_agents_commit_can_be_picke
     world.turn(client)
     [item] = items(client, "command")
     assert "git" not in item
-    told = content_of(item)
-    assert "[git] Not kept: commit on main: Fix the parser: main was moved by somebody else" in told
+    content = content_of(item)
+    assert (
+        "[git] Not kept: commit on main: Fix the parser: main was moved by somebody else" in content
+    )
     assert git(place, "log", "--format=%s") == "Theirs\nFirst"
     commit = approval["subject"]["git"][0]["after"]
-    assert f"{commit} can be cherry-picked" in told
+    assert f"{commit} can be cherry-picked" in content
     world.script(
         call("terminal", command=f"git checkout -q a.txt && git cherry-pick {commit}"), say("Done.")
     )
@@ -171,32 +173,32 @@ def test_with_less_than_all_files_no_commit_lands(world: World) -> None:
     (place / "a.txt").write_text(long)
     git(place, "commit", "-qam", "Long")
     two_hunks = "sed -i 's/^1$/one/;s/^38$/last/' a.txt && git commit -qam Both"
-    protected = (
-        "mkdir .vscode && echo '{}' > .vscode/settings.json && git add . && git commit -qm S"
-    )
+    command = "mkdir .vscode && echo '{}' > .vscode/settings.json && git add . && git commit -qm S"
     world.script(
         call("terminal", command=two_hunks), call("terminal", command=COMMIT), say("Done.")
     )
     client = world.daemon(settings=VIEW)
     conversation = world.start(client, options=ASKS)
     first = asked(client)
-    edited = {**first["subject"], "hunks": first["subject"]["hunks"][:1]}
-    answer(client, first, "allow-once", editedSubject=edited)
+    edited_subject = {**first["subject"], "hunks": first["subject"]["hunks"][:1]}
+    answer(client, first, "allow-once", editedSubject=edited_subject)
     answer(client, asked(client, 2), "reject", feedback="not now")
     world.turn(client)
-    hidden = (
+    hidden_command = (
         "x=$(echo {} | git hash-object -w --stdin); git update-index --add"
         " --cacheinfo 100644,$x,.vscode/tasks.json; git commit -qm Hidden"
     )
     world.script(
-        call("terminal", command=protected), call("terminal", command=hidden), say("Done.")
+        call("terminal", command=command), call("terminal", command=hidden_command), say("Done.")
     )
     choose(client, conversation, "approval", "askNever")
     world.send(client, conversation, "again")
     world.turn(client, nth=2)
-    chosen, rejected, left_out, hid = (content_of(item) for item in items(client, "command"))
-    assert "Not kept: commit on main: Both: the user left out some of the changes" in chosen
-    assert "[not kept: commit on main: Fix the parser, a.txt] The user rejected" in rejected
+    chosen_text, rejected_text, left_out, hid = (
+        content_of(item) for item in items(client, "command")
+    )
+    assert "Not kept: commit on main: Both: the user left out some of the changes" in chosen_text
+    assert "[not kept: commit on main: Fix the parser, a.txt] The user rejected" in rejected_text
     assert "Not kept: commit on main: S: .vscode/settings.json did not land" in left_out
     assert "Not kept: commit on main: Hidden: .vscode" in hid
     assert git(place, "log", "--format=%s") == "Long\nFirst"
@@ -217,7 +219,7 @@ def test_a_commit_that_waits_outlives_a_killed_daemon(world: World) -> None:
 def test_settings_hooks_and_deleted_objects_do_not_come_back(world: World) -> None:
     place = repository(world.project)
     hook, settings = place / ".git/hooks/pre-commit", (place / ".git/config").read_text()
-    told = unasked(
+    outputs = unasked(
         world,
         "echo 'touch /tmp/x' > .git/hooks/pre-commit; chmod +x .git/hooks/pre-commit;"
         " git config core.fsmonitor 'touch pwned'; git config core.sshCommand evil;"
@@ -227,13 +229,13 @@ def test_settings_hooks_and_deleted_objects_do_not_come_back(world: World) -> No
         "git log --format=%s",
     )
     assert git(place, "log", "--format=%s") == "Fix the parser\nFirst"
-    assert "Left as it was: .git/config, .git/hooks/pre-commit" in told[0]
+    assert "Left as it was: .git/config, .git/hooks/pre-commit" in outputs[0]
     assert not hook.exists()
     assert (place / ".git/config").read_text() == settings
     assert not (place / ".git/objects/info/alternates").exists()
     assert git(place, "for-each-ref", "refs/remotes") == ""
     assert not (place / "pwned").exists()
-    assert told[2].startswith("Fix the parser\nFirst\n")
+    assert outputs[2].startswith("Fix the parser\nFirst\n")
     assert is_sound(place)
 
 
@@ -242,8 +244,8 @@ def test_a_rollback_says_that_it_takes_no_commit_back(world: World) -> None:
     client, [item] = run(world, {"approval": "askNever"}, COMMIT)
     [message] = items(client, "userMessage")
     conversation = client.events[0]["conversationId"]
-    named = {"conversationId": conversation, "toItemId": message["id"], "files": "restore"}
-    result = client.request("conversation/rollback", named)
+    params = {"conversationId": conversation, "toItemId": message["id"], "files": "restore"}
+    result = client.request("conversation/rollback", params)
     [conflict] = result["conflicts"]
     assert conflict["uri"] == world.project.as_uri()
     assert conflict["reason"].startswith("commit on main: Fix the parser")
@@ -264,9 +266,9 @@ def test_a_repository_outside_the_open_folders_can_only_be_read(world: World) ->
     client.request("workspace/setTrust", {"folder": tree.as_uri(), "trusted": "full"})
     world.start(client)
     world.turn(client)
-    seen, refused = (content_of(item) for item in items(client, "command"))
-    assert seen.startswith("First\n")
-    assert "index.lock': Read-only file system" in refused
-    assert "[the sandbox keeps git from that: give the reason in outside" in refused
-    assert "Edited a.txt" in refused
+    first_text, refused_text = (content_of(item) for item in items(client, "command"))
+    assert first_text.startswith("First\n")
+    assert "index.lock': Read-only file system" in refused_text
+    assert "[the sandbox keeps git from that: give the reason in outside" in refused_text
+    assert "Edited a.txt" in refused_text
     assert git(tree, "status", "--porcelain") == "M a.txt"

@@ -22,8 +22,8 @@ INSTALL = (
 def installed(world: World, **options: Any) -> tuple[RawClient, str]:
     """Let a command make what git ignores, and the turn end."""
     subprocess.run(["git", "init", "-q", str(world.project)], check=True)
-    ignored = "node_modules\n__pycache__\n.env\n.openhands\n"
-    (world.project / ".gitignore").write_text(ignored)
+    ignore_file = "node_modules\n__pycache__\n.env\n.openhands\n"
+    (world.project / ".gitignore").write_text(ignore_file)
     world.script(call("terminal", command=INSTALL), say("Installed."))
     client = world.daemon(settings=VIEW)
     return client, world.start(client, options=options)
@@ -57,8 +57,8 @@ def test_a_folder_is_offered_once_without_holding_up_the_turn_or_a_message(world
     assert (folder(world) / ".bin/a").read_text() == "1\n"
     assert (folder(world) / ".bin/a").is_symlink()
     assert not (world.project / ".env").exists()
-    requested = [e for e in client.events if e["event"]["type"] == "approval.requested"]
-    assert len(requested) == 1
+    requests = [e for e in client.events if e["event"]["type"] == "approval.requested"]
+    assert len(requests) == 1
     (folder(world) / "a/i.js").write_text("2\n")
     world.script(call("terminal", command="cat node_modules/a/i.js"), say("The disk's."))
     world.send(client, conversation, "look again")
@@ -109,8 +109,8 @@ def test_a_deleted_folder_is_offered_as_such_and_what_the_disk_loses_is_set_asid
     answer(client, offer, "allow-once")
     wait_for_notice(client, "Kept: the deletion of node_modules")
     assert not folder(world).exists()
-    [aside] = (world.log_of(conversation).parent / "replaced").iterdir()
-    assert (aside / "a/i.js").read_text() == "1\n"
+    [replaced_folder] = (world.log_of(conversation).parent / "replaced").iterdir()
+    assert (replaced_folder / "a/i.js").read_text() == "1\n"
     world.turn(client, nth=2)
     world.script(call("terminal", command="mkdir node_modules && echo made"), say("New."))
     world.send(client, conversation, "again")
@@ -131,10 +131,10 @@ def test_an_offer_outlives_a_restart_and_an_interrupt_and_says_when_it_is_too_la
     client, conversation = installed(world, **ASKS)
     world.turn(client)
     asked(client)
-    named = {"conversationId": conversation}
-    client.request("conversation/interrupt", named)
-    client.request("conversation/close", named)
-    client.request("conversation/open", named)
+    params = {"conversationId": conversation}
+    client.request("conversation/interrupt", params)
+    client.request("conversation/close", params)
+    client.request("conversation/open", params)
     [offer] = [
         each
         for each in client.request("approval/list")["pending"]

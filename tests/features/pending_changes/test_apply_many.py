@@ -33,14 +33,14 @@ def test_reformatting_many_files_is_one_landing_and_one_review(world: World, n: 
     assert len(item["changes"]) == n
     assert len(content_of(item)) < 5_000
     assert _size_of_log(world, conversation) < n * 1_500 + 100_000
-    named = {"conversationId": conversation}
-    assert len(client.request("changes/list", named)["files"]) == n
+    params = {"conversationId": conversation}
+    assert len(client.request("changes/list", params)["files"]) == n
     [message] = items(client, "userMessage")
-    back = {**named, "toItemId": message["id"], "files": "restore"}
+    back = {**params, "toItemId": message["id"], "files": "restore"}
     client.request("conversation/rollback", back)
     assert {path.read_text() for path in paths} == {"x = 1\ny = 2\n"}
 
 
 def _size_of_log(world: World, conversation: str) -> int:
-    found: Path = world.log_of(conversation)
-    return found.stat().st_size
+    log_folder: Path = world.log_of(conversation)
+    return log_folder.stat().st_size

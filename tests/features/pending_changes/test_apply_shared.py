@@ -35,8 +35,8 @@ def test_what_two_commands_change_at_the_same_time_lands_once_with_the_last_of_t
     world.start(client, options={"approval": "askNever"})
     world.turn(client)
     assert {"first.txt", "second.txt"} < files_of(world).keys()
-    landed = [name for item in items(client, "command") for name in changed(item)]
-    assert sorted(landed) == ["first.txt", "second.txt"]
+    names = [name for item in items(client, "command") for name in changed(item)]
+    assert sorted(names) == ["first.txt", "second.txt"]
 
 
 def test_what_a_sub_agent_changes_lands_with_its_own_command(world: World) -> None:

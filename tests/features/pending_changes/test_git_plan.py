@@ -36,14 +36,14 @@ class Bench:
         since_ns = 0 if is_stale else time.time_ns() + 10**9
         self.desk.view.refresh()
         self.output = self.desk.run(command)
-        found = self.desk.collect()
+        collection = self.desk.collect()
         self.desk.view.refresh()
-        planned = self.repositories.plan([(self.project, found.git)], since_ns)
-        for change in found.changes:
+        plan = self.repositories.plan([(self.project, collection.git)], since_ns)
+        for change in collection.changes:
             self._copy(change.name)
-        names = [change.name for change in found.changes]
-        self.desk.take_out(*names, *planned.removals.get(self.project, ()))
-        return planned
+        names = [change.name for change in collection.changes]
+        self.desk.take_out(*names, *plan.removals.get(self.project, ()))
+        return plan
 
     def _copy(self, name: Path) -> None:
         source = self.desk.upper / name
@@ -53,9 +53,9 @@ class Bench:
         elif not source.is_dir():
             (self.project / name).unlink()
 
-    def land(self, planned: GitPlanned) -> list[str]:
+    def land(self, plan: GitPlanned) -> list[str]:
         landings = [
-            RepositoryLanding.model_validate_json(x.model_dump_json()) for x in planned.landings
+            RepositoryLanding.model_validate_json(x.model_dump_json()) for x in plan.landings
         ]
         apply_git(self.desk.host, self.blobs.__getitem__, landings)
         self.desk.view.refresh()
@@ -91,8 +91,8 @@ def status(place: Path) -> str:
 
 
 def test_switching_and_the_stash(bench: Bench) -> None:
-    stashed = bench.run("echo 2 > a.txt; git stash push -qm One; echo 3 > b.txt; git stash -q")
-    first, second = bench.land(stashed)
+    plan = bench.run("echo 2 > a.txt; git stash push -qm One; echo 3 > b.txt; git stash -q")
+    first, second = bench.land(plan)
     assert first.startswith("stash: WIP on main")
     assert second == "stash: On main: One"
     assert bench.land(bench.run("git switch -qc topic; git stash pop; git commit -qam Two")) == [
@@ -114,9 +114,9 @@ def test_switching_and_the_stash(bench: Bench) -> None:
 def test_bookkeeping_is_no_change(bench: Bench) -> None:
     looks = "touch a.txt; GIT_OPTIONAL_LOCKS=1 git status; git diff; git hash-object -w a.txt"
     back = "git commit --allow-empty -qm x; git reset -q --hard HEAD~1; git checkout -q --detach"
-    planned = bench.run(f"{looks}; {back}; git switch -q main; rm -rf .git/objects/??")
-    assert (planned.landings, planned.notes) == ([], [])
-    assert planned.removals
+    plan = bench.run(f"{looks}; {back}; git switch -q main; rm -rf .git/objects/??")
+    assert (plan.landings, plan.notes) == ([], [])
+    assert plan.removals
     assert status(bench.project) == ""
 
 
@@ -126,13 +126,13 @@ def test_the_index_comes_back_with_all_that_is_in_it(bench: Bench) -> None:
     git(bench.project, "commit", "-qam", "Theirs")
     git(bench.project, "switch", "-q", "main")
     strange = "t\u00e4b\tand\nline.txt"
-    staged = f"echo x > '{strange}'; git add .; echo later > later.txt; git add -N later.txt"
+    command = f"echo x > '{strange}'; git add .; echo later > later.txt; git add -N later.txt"
     modes = "; chmod +x b.txt; git update-index --chmod=+x b.txt; ln -s a.txt link; git add link"
     conflict = (
         "; echo ours > a.txt; git commit -qm Ours a.txt; git merge -q theirs; rm .git/MERGE_*"
     )
-    planned = bench.run(staged + modes)
-    assert len(bench.land(planned)) == 1
+    plan = bench.run(command + modes)
+    assert len(bench.land(plan)) == 1
     assert git(bench.project, "status", "--porcelain", "-z").split("\0")[:-1] == [
         "M  b.txt",
         " A later.txt",
@@ -146,16 +146,16 @@ def test_the_index_comes_back_with_all_that_is_in_it(bench: Bench) -> None:
 
 
 def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> None:
-    planned = bench.run("echo two > a.txt; git commit -qam Two", is_stale=True)
-    assert [landing.moved for landing in planned.landings] == ["main"]
+    plan = bench.run("echo two > a.txt; git commit -qam Two", is_stale=True)
+    assert [landing.moved for landing in plan.landings] == ["main"]
     with pytest.raises(ToolError, match="main was moved by somebody else"):
-        bench.land(planned)
+        bench.land(plan)
     assert git(bench.project, "log", "--format=%s") == "First"
-    assert git(bench.project, "show", "--format=%s", planned.landings[0].refs[0].after or "")
+    assert git(bench.project, "show", "--format=%s", plan.landings[0].refs[0].after or "")
 
 
 @pytest.mark.parametrize(
-    ("meanwhile", "named"),
+    ("meanwhile", "wrong_name"),
     [
         (("commit", "-q", "--allow-empty", "-m", "Theirs"), "main"),
         (("switch", "-qc", "other"), "HEAD"),
@@ -163,36 +163,34 @@ def test_what_moved_while_the_command_ran_is_kept_and_named(bench: Bench) -> Non
     ],
 )
 def test_what_moves_before_the_answer_wins(
-    bench: Bench, meanwhile: tuple[str, ...], named: str
+    bench: Bench, meanwhile: tuple[str, ...], wrong_name: str
 ) -> None:
-    planned = bench.run("echo two > a.txt; git commit -qam Two; git switch -qc topic main")
+    plan = bench.run("echo two > a.txt; git commit -qam Two; git switch -qc topic main")
     git(bench.project, *meanwhile)
     before = git(bench.project, "for-each-ref"), git(bench.project, "ls-files", "-s")
-    with pytest.raises(ToolError, match=f"{named} was moved by somebody else"):
-        bench.land(planned)
+    with pytest.raises(ToolError, match=f"{wrong_name} was moved by somebody else"):
+        bench.land(plan)
     assert before == (git(bench.project, "for-each-ref"), git(bench.project, "ls-files", "-s"))
     assert not (bench.project / ".git/index.lock").exists()
 
 
 def test_nothing_moves_while_the_users_git_works(bench: Bench) -> None:
     lock = bench.project / ".git/index.lock"
-    planned = bench.run("echo two > a.txt; git commit -qam Two")
+    plan = bench.run("echo two > a.txt; git commit -qam Two")
     lock.touch()
     with pytest.raises(ToolError, match="another git works there"):
-        bench.land(planned)
+        bench.land(plan)
     assert git(bench.project, "log", "--format=%s") == "First"
     assert lock.exists()
     lock.unlink()
-    assert bench.land(planned) == ["commit on main: Two"]
+    assert bench.land(plan) == ["commit on main: Two"]
     assert status(bench.project) == ""
 
 
 def test_a_landing_that_was_cut_off_can_be_done_once_more(bench: Bench) -> None:
-    planned = bench.run(
-        "echo two > a.txt; git commit -qam Two; git switch -qc topic; git stash list"
-    )
-    bench.land(planned)
-    bench.land(planned)
+    plan = bench.run("echo two > a.txt; git commit -qam Two; git switch -qc topic; git stash list")
+    bench.land(plan)
+    bench.land(plan)
     assert git(bench.project, "log", "--format=%s", "topic") == "Two\nFirst"
     assert status(bench.project) == ""
 
@@ -203,8 +201,8 @@ def test_the_users_merge_is_finished(bench: Bench) -> None:
         (bench.project / "a.txt").write_text(f"{text}\n")
         git(bench.project, "commit", "-qam", f"On {branch}")
     subprocess.run(["git", "merge", "-q", "theirs"], cwd=bench.project, check=False)
-    staged = bench.run("echo both > a.txt; git add a.txt")
-    assert len(bench.land(staged)) == 1
+    plan = bench.run("echo both > a.txt; git add a.txt")
+    assert len(bench.land(plan)) == 1
     assert (bench.project / ".git/MERGE_HEAD").exists()
     assert bench.land(bench.run("git commit -qm Merged")) == ["2 commits on main, the last: Merged"]
     assert not (bench.project / ".git/MERGE_HEAD").exists()
@@ -213,8 +211,8 @@ def test_the_users_merge_is_finished(bench: Bench) -> None:
 
 def test_submodules_and_linked_work_trees(bench: Bench, tmp_path: Path) -> None:
     library = repository(tmp_path / "library")
-    allowed = ("-c", "protocol.file.allow=always")
-    git(bench.project, *allowed, "submodule", "--quiet", "add", str(library), "libs/one")
+    options = ("-c", "protocol.file.allow=always")
+    git(bench.project, *options, "submodule", "--quiet", "add", str(library), "libs/one")
     git(bench.project, "commit", "-qm", "With a library")
     git(bench.project, "worktree", "add", "-q", "side")
     bench.desk.run("echo side >> .git/info/exclude")
@@ -226,24 +224,24 @@ def test_submodules_and_linked_work_trees(bench: Bench, tmp_path: Path) -> None:
     inner = git(bench.project / "libs/one", "rev-parse", "HEAD")
     assert git(bench.project, "rev-parse", "HEAD:libs/one") == inner
     assert status(bench.project / "libs/one") == ""
-    planned = bench.run("cd side && echo three > b.txt && git commit -qam Side && cd ..")
-    assert bench.land(planned) == ["commit on side: Side"]
+    plan = bench.run("cd side && echo three > b.txt && git commit -qam Side && cd ..")
+    assert bench.land(plan) == ["commit on side: Side"]
     assert status(bench.project / "side") == ""
     assert status(bench.project) == "?? side/"
 
 
 def test_a_new_repository_is_made_outside_too_but_without_what_was_set_in_it(bench: Bench) -> None:
-    planned = bench.run(
+    plan = bench.run(
         "mkdir new; cd new; git init -qb trunk; git config core.pager evil; echo > .git/hooks/evil;"
         " echo x > x.txt; git add .; git commit -qm New; cd .."
     )
-    assert bench.land(planned) == [
+    assert bench.land(plan) == [
         "new branch trunk in new at {}: New".format(
             git(bench.project / "new", "rev-parse", "HEAD")[:8]
         ),
         "switch to trunk in new",
     ]
-    assert planned.notes == [f"Left as it was: new/.git/hooks/evil: {git_plan.OTHERS}."]
+    assert plan.notes == [f"Left as it was: new/.git/hooks/evil: {git_plan.OTHERS}."]
     assert status(bench.project / "new") == ""
     assert not (bench.project / "new/.git/hooks/evil").exists()
     assert "evil" not in (bench.project / "new/.git/config").read_text()
@@ -253,10 +251,10 @@ def test_a_new_repository_is_made_outside_too_but_without_what_was_set_in_it(ben
 
 
 def test_what_is_no_common_repository_does_not_come_back(bench: Bench) -> None:
-    planned = bench.run("git init -q --bare bare.git; git worktree add -q tree; cd tree; cd ..")
-    assert bench.land(planned) == [
+    plan = bench.run("git init -q --bare bare.git; git worktree add -q tree; cd tree; cd ..")
+    assert bench.land(plan) == [
         "new branch tree at {}: First".format(git(bench.project, "rev-parse", "main")[:8])
     ]
-    assert len(planned.notes) == 2
+    assert len(plan.notes) == 2
     assert not (bench.project / "bare.git").exists()
     assert git(bench.project, "worktree", "list").count("\n") == 0

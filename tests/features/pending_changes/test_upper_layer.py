@@ -50,13 +50,13 @@ def collected(
     changes: Sequence[Change] = (),
     *,
     same: Sequence[str] = (),
-    ignored: Mapping[str, int] | None = None,
+    sizes: Mapping[str, int] | None = None,
     in_use: Sequence[str] = (),
 ) -> Collected:
     return Collected(
         changes=[*changes],
         same=[*map(Path, same)],
-        ignored={Path(name): n for name, n in (ignored or {}).items()},
+        ignored={Path(name): n for name, n in (sizes or {}).items()},
         git=[],
         in_use=frozenset(map(Path, in_use)),
     )
@@ -154,10 +154,10 @@ def test_each_change_is_found_and_taken_out_again(desk: Desk, case: str) -> None
     command, changes = CASES[case]
     before = listing(desk)
     desk.run(command)
-    found = desk.collect()
-    assert found.changes == changes
-    assert (found.ignored, found.git, found.in_use) == ({}, [], frozenset())
-    desk.take_out(*found.same, *(each.name for each in changes))
+    collection = desk.collect()
+    assert collection.changes == changes
+    assert (collection.ignored, collection.git, collection.in_use) == ({}, [], frozenset())
+    desk.take_out(*collection.same, *(each.name for each in changes))
     assert listing(desk) == before
     assert desk.collect() == collected()
     assert not [path for path in desk.upper.rglob("*") if not path.is_dir()]
@@ -206,8 +206,8 @@ def test_what_was_taken_out_is_gone_also_where_a_process_holds_on_to_it(
 ) -> None:
     before = listing(desk)
     desk.run(f"WATCH={shlex.quote(WATCH)}; {HOLDERS[holder]}{EFFECTS[effect]}")
-    found = desk.collect()
-    desk.take_out(*found.same, *(each.name for each in found.changes))
+    collection = desk.collect()
+    desk.take_out(*collection.same, *(each.name for each in collection.changes))
     assert listing(desk) == before
     assert desk.run("echo 2 > d/z; echo 2 >> d/1; cat d/1 d/z d/deep/3; rm d/z") == "12\n2\n3"
     assert desk.collect().changes == [change("d/1", file(1), file(3))]
@@ -218,9 +218,9 @@ def test_what_landed_is_seen_where_it_was_made(desk: Desk, way: str) -> None:
     desk.run(f"mkdir n; echo x > n/x; {way}")
     (desk.project / "n").mkdir()
     (desk.project / "n/x").write_text("x\n")
-    found = desk.collect()
-    assert found == collected(same=["n/x"])
-    desk.take_out(*found.same)
+    collection = desk.collect()
+    assert collection == collected(same=["n/x"])
+    desk.take_out(*collection.same)
     assert desk.run(f"cat {desk.project}/n/x; cd {desk.project}/n && cat x") == "x\nx\n"
     assert desk.collect().changes == []
 
@@ -234,12 +234,12 @@ def test_a_folder_that_is_only_left_over_says_nothing_of_the_disk(desk: Desk) ->
     (desk.project / "d").chmod(0o700)
     desk.view.refresh()
     desk.run("mkdir -p .openhands; touch .openhands/conversations-of-mine")
-    found = desk.collect()
-    mine = change(".openhands/conversations-of-mine", None, file(0))
-    assert found == collected([mine], same=["d/deep", "e"])
-    desk.take_out(mine.name, *found.same)
-    told = desk.run("stat -c %a d; cat d/deep; ls -A1")
-    assert told == "700\na file nowa.txt\nd\nlink\nrun.sh\n"
+    collection = desk.collect()
+    own_change = change(".openhands/conversations-of-mine", None, file(0))
+    assert collection == collected([own_change], same=["d/deep", "e"])
+    desk.take_out(own_change.name, *collection.same)
+    output = desk.run("stat -c %a d; cat d/deep; ls -A1")
+    assert output == "700\na file nowa.txt\nd\nlink\nrun.sh\n"
     assert desk.collect() == collected()
 
 
@@ -248,10 +248,10 @@ def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(desk: D
     for name in ("a.txt", "deep/down/b.txt"):
         desk.view.inside(desk.project).write(Path(name), b"unsaved\n", 0o644)
     digest = hashlib.sha256(b"unsaved\n").hexdigest()
-    given = dict.fromkeys((Path("a.txt"), Path("deep/down/b.txt")), digest)
-    assert desk.collect(given) == collected()
+    handed_in = dict.fromkeys((Path("a.txt"), Path("deep/down/b.txt")), digest)
+    assert desk.collect(handed_in) == collected()
     desk.run("chmod 755 a.txt; echo more >> deep/down/b.txt")
-    assert desk.collect(given).changes == [
+    assert desk.collect(handed_in).changes == [
         change("a.txt", file(6), file(8, 0o755)),
         change("deep/down/b.txt", None, file(13)),
     ]
@@ -259,9 +259,9 @@ def test_a_text_that_was_handed_in_is_no_change_until_a_command_edits_it(desk: D
 
 def test_what_is_rewritten_with_the_same_content_is_taken_out(desk: Desk) -> None:
     desk.run("touch a.txt; cp run.sh x; mv x run.sh; rm link; ln -s a.txt link; touch d; rm -f q")
-    found = desk.collect()
-    assert found == collected(same=["a.txt", "d", "link", "run.sh"])
-    desk.take_out(*found.same)
+    collection = desk.collect()
+    assert collection == collected(same=["a.txt", "d", "link", "run.sh"])
+    desk.take_out(*collection.same)
     assert desk.collect() == collected()
 
 
@@ -269,8 +269,8 @@ def test_the_disk_may_be_newer_than_what_a_command_began_from(desk: Desk) -> Non
     desk.run("echo x >> a.txt; echo x >> run.sh")
     newest = (desk.project / "a.txt").stat().st_ctime_ns
     for since_ns, is_stale in ((newest + 10**9, False), (newest - 10**9, True)):
-        found = desk.collect(since_ns=since_ns).changes
-        assert [each.is_stale for each in found] == [is_stale, is_stale]
+        changes = desk.collect(since_ns=since_ns).changes
+        assert [each.is_stale for each in changes] == [is_stale, is_stale]
 
 
 def test_what_git_ignores_stays_and_its_own_files_are_named_apart(desk: Desk) -> None:
@@ -284,25 +284,25 @@ def test_what_git_ignores_stays_and_its_own_files_are_named_apart(desk: Desk) ->
         "mkdir -p p/node_modules/{a,b} .openhands/conversations/1; touch p/node_modules/{a,b}/{1,2}"
         " p/src x.o .openhands/conversations/1/log; echo >> tracked.o; rm -r d; ln -s d n.o"
     )
-    found = desk.collect()
-    assert found == collected(
+    collection = desk.collect()
+    assert collection == collected(
         [
             *(change(name, file(1), None) for name in ("d/1", "d/deep/3")),
             change("p/src", None, file(0)),
             change("tracked.o", file(1), file(2)),
         ],
         same=[".openhands/conversations/1/log"],
-        ignored={"d/2": 1, "n.o": 1, "p/node_modules": 4, "x.o": 1},
+        sizes={"d/2": 1, "n.o": 1, "p/node_modules": 4, "x.o": 1},
     )
-    desk.take_out(*found.same, *(each.name for each in found.changes))
-    assert desk.collect() == replace(found, changes=[], same=[])
+    desk.take_out(*collection.same, *(each.name for each in collection.changes))
+    assert desk.collect() == replace(collection, changes=[], same=[])
     assert desk.run("ls -A1 d p") == "d:\n1\ndeep\n\np:\nnode_modules\n"
     assert not (desk.upper / ".openhands").exists()
     desk.run("git -c user.name=A -c user.email=a@b.c commit -qm one")
-    found = desk.collect()
-    assert (found.changes, found.same) == ([], [])
-    assert {Path(".git/index"), Path(".git/refs/heads/master")} <= {c.name for c in found.git}
-    assert all(change.name.parts[0] == ".git" for change in found.git)
+    collection = desk.collect()
+    assert (collection.changes, collection.same) == ([], [])
+    assert {Path(".git/index"), Path(".git/refs/heads/master")} <= {c.name for c in collection.git}
+    assert all(change.name.parts[0] == ".git" for change in collection.git)
 
 
 def test_a_repository_by_any_name_is_gits(desk: Desk) -> None:
@@ -313,9 +313,9 @@ def test_a_repository_by_any_name_is_gits(desk: Desk) -> None:
     desk.run(
         "echo >> bare/config; mkdir half/objects; touch half/config; ln -s /x d/.git; git init -q s"
     )
-    found = desk.collect()
-    assert found.changes == []
-    assert {str(change.name) for change in found.git} >= {
+    collection = desk.collect()
+    assert collection.changes == []
+    assert {str(change.name) for change in collection.git} >= {
         "bare/config",
         "half/config",
         "d/.git",
@@ -346,11 +346,11 @@ def test_a_hostile_layer_leads_nowhere(desk: Desk) -> None:
     victim.mkdir()
     (victim / "x").write_text("untouched")
     desk.run(f"rm -r e d; ln -s {victim} e; ln -s {victim}/x d; mkfifo q; rm a.txt; ln -s q a.txt")
-    found = desk.collect()
+    collection = desk.collect()
     for name in ("e/x", "d", "q", "a.txt", "e"):
         with pytest.raises(OSError, match=r".*"):
             read(desk.upper, Path(name), 100)
-    desk.take_out(Path("e/x"), *(each.name for each in found.changes))
+    desk.take_out(Path("e/x"), *(each.name for each in collection.changes))
     assert (victim / "x").read_text() == "untouched"
     assert desk.collect() == collected()
 

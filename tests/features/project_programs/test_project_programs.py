@@ -27,8 +27,8 @@ def n_asked(client: RawClient) -> int:
 
 
 def respond(client: RawClient, approval: Json, option: str) -> None:
-    known = {key: approval[key] for key in ("conversationId", "digest")}
-    answer = {**known, "approvalId": approval["id"], "optionId": option}
+    answer_params = {key: approval[key] for key in ("conversationId", "digest")}
+    answer = {**answer_params, "approvalId": approval["id"], "optionId": option}
     client.request("approval/respond", answer)
 
 
@@ -80,7 +80,7 @@ class Project:
 
 def test_the_trust_question_lists_what_will_run_and_then_it_runs(world: World) -> None:
     project = Project(world)
-    client = world.daemon(trusted=None)
+    client = world.daemon(trust_value=None)
     world.script(call("terminal", command="echo hi"), say("Done."))
     world.start(client, "tea, please")
     trust = asked(client)
@@ -95,8 +95,8 @@ def test_the_trust_question_lists_what_will_run_and_then_it_runs(world: World) -
             f"{uri}/.agents/skills/shop/SKILL.md",
         ),
     ]
-    counted = "1 hook, 1 skill command and 1 MCP server there will run without asking."
-    assert trust["title"].endswith(counted)
+    counts_text = "1 hook, 1 skill command and 1 MCP server there will run without asking."
+    assert trust["title"].endswith(counts_text)
     assert project.n_ran() == 0
     respond(client, trust, "allow-folder")
     world.turn(client)
@@ -108,7 +108,7 @@ def test_the_trust_question_lists_what_will_run_and_then_it_runs(world: World) -
     client.close()
 
     # What was decided outlives the daemon.
-    again = world.daemon(trusted=None)
+    again = world.daemon(trust_value=None)
     project.works(again)
     assert (project.n_ran(), n_asked(again)) == (3, 0)
 
@@ -127,8 +127,8 @@ def edit_skill(project: Project) -> None:
 
 
 def edit_server(project: Project) -> None:
-    changed = {"mcpServers": project.servers(LEVEL="2")}
-    project.skill.with_name("mcp.json").write_text(json.dumps(changed))
+    changed_settings = {"mcpServers": project.servers(LEVEL="2")}
+    project.skill.with_name("mcp.json").write_text(json.dumps(changed_settings))
 
 
 def edit_server_script(project: Project) -> None:
@@ -189,9 +189,9 @@ def test_what_is_rejected_stays_off_until_the_folder_is_trusted_again(world: Wor
     respond(client, asked(client), "reject")
     world.turn(client)
     assert content_of(items(client, "command")[0]).startswith("nope")
-    [told, *_] = items(client, "notice")
-    assert told["title"].startswith("Not run: 1 hook, 1 skill command and 1 MCP server of ")
-    assert HOOK in told["description"]
+    [notice, *_] = items(client, "notice")
+    assert notice["title"].startswith("Not run: 1 hook, 1 skill command and 1 MCP server of ")
+    assert HOOK in notice["description"]
     client.close()
 
     again = world.daemon()
@@ -238,9 +238,9 @@ def test_where_nobody_can_be_asked_nothing_new_runs_and_its_guard_still_guards(
     world.turn(client)
     [command] = items(client, "command")
     assert "new or changed, and nobody said that it may run" in content_of(command)
-    [told] = items(client, "notice")
-    assert told["title"].startswith("Not run: 1 hook of ")
-    assert "`oh-daemon run` in a terminal asks" in told["description"]
+    [notice] = items(client, "notice")
+    assert notice["title"].startswith("Not run: 1 hook of ")
+    assert "`oh-daemon run` in a terminal asks" in notice["description"]
     assert project.n_ran() == 1
 
 
@@ -251,10 +251,12 @@ def test_a_run_without_a_terminal_says_on_stderr_what_it_did_not_run(world: Worl
     assert "May run without asking: 1 hook" in end(start(argv, world.project, env)).out
     edit_script(project)
     world.script(say("Two."))
-    ran = end(start(argv, world.project, env))
-    assert (ran.code, project.n_ran()) == (0, 0)
-    [said] = [line for line in ran.err.splitlines() if "Not run: 1 hook of project" in line]
-    assert said.endswith("`oh-daemon run` in a terminal asks, and so do editors")
+    outcome = end(start(argv, world.project, env))
+    assert (outcome.code, project.n_ran()) == (0, 0)
+    [actual_line] = [
+        line for line in outcome.err.splitlines() if "Not run: 1 hook of project" in line
+    ]
+    assert actual_line.endswith("`oh-daemon run` in a terminal asks, and so do editors")
 
 
 def test_the_question_outlives_the_daemon(world: World) -> None:
@@ -267,8 +269,8 @@ def test_the_question_outlives_the_daemon(world: World) -> None:
     approval = asked(first)
     first.kill()
     client = world.daemon()
-    opened = client.request("conversation/open", {"conversationId": conversation})
-    assert [each["id"] for each in opened["pending"]] == [approval["id"]]
+    open_result = client.request("conversation/open", {"conversationId": conversation})
+    assert [each["id"] for each in open_result["pending"]] == [approval["id"]]
     respond(client, approval, "allow-folder")
     client.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(client)["finalText"] == "Done."
@@ -280,7 +282,7 @@ def test_an_old_decision_without_a_list_covers_what_is_there(world: World) -> No
     world.home.joinpath("decisions.json").write_text(
         json.dumps({f"{world.project}\n{world.project}": {"trust": "full"}})
     )
-    client = world.daemon(trusted=None)
+    client = world.daemon(trust_value=None)
     project.works(client)
     assert (n_asked(client), project.n_ran()) == (0, 1)
     edit_script(project)

@@ -28,8 +28,8 @@ def recorded(world: World) -> Path:
     """Let the agent work with tools, a retry, thinking and a sub-agent; return the log."""
     (world.home / "settings.json").write_text(json.dumps({"logCompletions": True}))
     world.llm.play(keyed(lambda request: first_user_text(request).split()[0], WORK))
-    ran = oh(world, "run", "Do it", "--ask", "never")
-    assert ran.code == 0, ran
+    outcome = oh(world, "run", "Do it", "--ask", "never")
+    assert outcome.code == 0, outcome
     [own] = [log for log in logs(world) if b'"parentId"' not in log.read_bytes()]
     return own
 
@@ -39,24 +39,24 @@ def test_a_replay_touches_nothing_and_finds_the_first_difference(world: World) -
     (world.project / "new.txt").unlink()
     before, n_requests = logs(world), len(world.llm.requests)
     for args in ((log.parent.name[:6],), (log.parent, "--strict")):
-        ran = oh(world, "replay", *args)
+        outcome = oh(world, "replay", *args)
         same = f"replayed {N_STEPS} steps, no difference ({N_STEPS} requests)\n"
-        assert (ran.code, ran.out) == (0, same), ran
+        assert (outcome.code, outcome.out) == (0, same), outcome
     assert not (world.project / "new.txt").exists()
     assert (logs(world), len(world.llm.requests)) == (before, n_requests)
 
     text = log.read_text("utf-8")
     log.write_text(text.replace('"finalText":"It is', '"finalText":"It was'), "utf-8")
-    ran = oh(world, "replay", log.parent)
-    assert ran.code == 6
-    assert "step 6: the end of the turn differs\n" in ran.out
-    assert "-finalText: It was done.\n+finalText: It is done.\n" in ran.out
+    outcome = oh(world, "replay", log.parent)
+    assert outcome.code == 6
+    assert "step 6: the end of the turn differs\n" in outcome.out
+    assert "-finalText: It was done.\n+finalText: It is done.\n" in outcome.out
 
     log.write_text(text.replace(f"in {world.project}]", "in /elsewhere]"), "utf-8")
-    ran = oh(world, "replay", log.parent)
-    assert ran.code == 6
-    assert "step 3: the request differs\n" in ran.out
-    assert re.search(r"^\+messages.*in /elsewhere\]$", ran.out, re.MULTILINE)
+    outcome = oh(world, "replay", log.parent)
+    assert outcome.code == 6
+    assert "step 3: the request differs\n" in outcome.out
+    assert re.search(r"^\+messages.*in /elsewhere\]$", outcome.out, re.MULTILINE)
 
     log.write_text(re.sub(r"date: \d{4}-", "date: 1999-", text), "utf-8")
     assert [oh(world, "replay", log.parent, *more).code for more in ((), ("--strict",))] == [0, 6]
@@ -71,17 +71,17 @@ def test_a_recording_is_a_model_for_other_folders(world: World) -> None:
         shutil.copytree(world.project / ".git", folder / ".git")
         if name == "other":
             (folder / "more.txt").write_text("")
-        ran = end(start([SCRIPT, *args], folder, env))
-        assert ran.code == code, ran
-        assert "costs money" not in ran.err
-    assert re.search(r"^\+messages.*more.txt$", ran.out, re.MULTILINE)
+        outcome = end(start([SCRIPT, *args], folder, env))
+        assert outcome.code == code, outcome
+        assert "costs money" not in outcome.err
+    assert re.search(r"^\+messages.*more.txt$", outcome.out, re.MULTILINE)
 
     lines = map(json.loads, log.read_text("utf-8").splitlines())
     message = next(line["itemId"] for line in lines if "itemId" in line)
-    forked = oh(world, "fork", log.parent.name, "--at", message, "--model", "demo")
-    ran = oh(world, "run", "--resume", forked.out.strip())
-    assert (ran.code, "I am a script" in ran.out) == (0, True)
-    assert f"oh-daemon run --resume {forked.out[:12]}\n" in forked.err
+    fork_result = oh(world, "fork", log.parent.name, "--at", message, "--model", "demo")
+    outcome = oh(world, "run", "--resume", fork_result.out.strip())
+    assert (outcome.code, "I am a script" in outcome.out) == (0, True)
+    assert f"oh-daemon run --resume {fork_result.out[:12]}\n" in fork_result.err
     assert len(world.llm.requests) == n_requests
 
 
@@ -93,8 +93,8 @@ def test_tools_run_again_only_in_a_clone(world: World) -> None:
     log = recorded(world)
     (world.project / "new.txt").unlink()
     world.variables["OH_DAEMON_APPROVAL"] = "askNever"
-    ran = oh(world, "replay", log.parent.name, "--execute")
+    outcome = oh(world, "replay", log.parent.name, "--execute")
     same = "replayed 6 steps, no difference (6 requests)"
-    assert (ran.code, ran.out.splitlines()[-1]) == (0, same), ran
+    assert (outcome.code, outcome.out.splitlines()[-1]) == (0, same), outcome
     assert not (world.project / "new.txt").exists()
     assert len(logs(world)) == 2

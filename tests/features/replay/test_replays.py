@@ -14,6 +14,6 @@ PLACES = sorted(log.parent for log in TESTS.glob("replays/*/*/events.jsonl"))
 def test_a_replay_makes_no_difference(place: Path) -> None:
     """If one is meant, `tests/replays/record.py` records the conversations again."""
     report = replay(place, is_strict=True)
-    found = report.difference
-    assert found is None, "\n".join((found.where, *found.lines()))
+    difference = report.difference
+    assert difference is None, "\n".join((difference.where, *difference.lines()))
     assert (report.left_out, report.n_steps > 0) == ("", True)

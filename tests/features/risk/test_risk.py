@@ -42,17 +42,17 @@ def rate(command: str, cwd: str | None = None) -> Rating:
 
 
 def test_no_high_command_of_the_corpus_is_rated_lower_and_the_others_seldom_higher() -> None:
-    rated = [(command, expected, rate(command).risk) for command, expected in _ROWS]
-    lowered = [row for row in rated if _order(row[2]) < _order(row[1])]
-    raised = [row for row in rated if _order(row[2]) > _order(row[1])]
-    print(f"{len(_ROWS)} commands, {len(lowered)} rated lower, {len(raised)} higher: {raised}")  # noqa: T201
-    assert lowered == []
-    assert [row for row in raised if row[1:] == ("low", "high")] == []
-    assert len(raised) <= 0.03 * len(_ROWS)
+    ratings = [(command, expected, rate(command).risk) for command, expected in _ROWS]
+    lower = [row for row in ratings if _order(row[2]) < _order(row[1])]
+    higher = [row for row in ratings if _order(row[2]) > _order(row[1])]
+    print(f"{len(_ROWS)} commands, {len(lower)} rated lower, {len(higher)} higher: {higher}")  # noqa: T201
+    assert lower == []
+    assert [row for row in higher if row[1:] == ("low", "high")] == []
+    assert len(higher) <= 0.03 * len(_ROWS)
 
 
 def _order(risk: str) -> int:
-    return [str(known) for known in RISK_ORDER].index(risk)
+    return [str(risk_name) for risk_name in RISK_ORDER].index(risk)
 
 
 def _quoted(command: str) -> str:
@@ -86,13 +86,13 @@ _DISGUISES = {
 
 @pytest.mark.parametrize("name", _DISGUISES)
 def test_no_disguise_lowers_the_risk(name: str) -> None:
-    lowered = [
-        (command, expected, plain, hidden)
+    lower_ratings = [
+        (command, expected, plain, hidden_risk)
         for command, expected in _ROWS
-        for plain, hidden in [(_plain_risk(command), rate(_DISGUISES[name](command)).risk)]
-        if _order(hidden) < max(_order(expected), _order(plain))
+        for plain, hidden_risk in [(_plain_risk(command), rate(_DISGUISES[name](command)).risk)]
+        if _order(hidden_risk) < max(_order(expected), _order(plain))
     ]
-    assert lowered == []
+    assert lower_ratings == []
 
 
 @cache
@@ -127,9 +127,9 @@ def test_a_hundred_thousand_texts_get_a_rating_each_in_little_time() -> None:
     took: list[float] = []
     for _ in range(100_000):
         text = " ".join(choose.choices(words, k=choose.randint(1, 14)))
-        began = time.thread_time()
+        start_s = time.thread_time()
         rating = rate(text)
-        took.append(time.thread_time() - began)
+        took.append(time.thread_time() - start_s)
         assert not any("stopped with" in reason for reason in rating.reasons), (seed, text)
     p99_ms = sorted(took)[99_000] * 1000
     print(f"seed {seed}: p99 {p99_ms:.2f} ms, the goal is 2")  # noqa: T201 - reported, not asserted.
@@ -143,9 +143,9 @@ def test_nesting_without_end_is_high() -> None:
 @pytest.mark.parametrize("unit", ["a|", "$[", "[a]", "eval ", "<<E\n"])
 def test_a_text_of_any_length_is_rated_in_little_time(unit: str) -> None:
     """While the parser works no other thread runs; it takes minutes for some texts."""
-    began = time.thread_time()
+    start_s = time.thread_time()
     rating = rate(unit * 30_000)
-    assert time.thread_time() - began < 1
+    assert time.thread_time() - start_s < 1
     assert (rating.risk, rating.reasons) == ("high", ("it has more than 16,384 characters",))
 
 
@@ -169,8 +169,8 @@ def test_without_folders_nothing_is_inside() -> None:
 
 def test_the_reasons_are_sentences_about_what_the_command_names() -> None:
     rows = [line.split("\t") for line in _REASONS.read_text("utf-8").splitlines()]
-    rated = [(command, rate_command(command, [_FOLDER], None, HARMLESS)) for command, _ in rows]
-    assert [[c, f"{rating.risk}: {'; '.join(rating.reasons)}"] for c, rating in rated] == rows
+    ratings = [(command, rate_command(command, [_FOLDER], None, HARMLESS)) for command, _ in rows]
+    assert [[c, f"{rating.risk}: {'; '.join(rating.reasons)}"] for c, rating in ratings] == rows
 
 
 def test_the_reasons_name_the_worst_command_first_and_leave_out_none_that_is_risky() -> None:
@@ -191,7 +191,7 @@ def test_letters_of_other_languages_are_no_disguise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "risk_shown"),
     [
         ("ls -l\n\tx é 長", "ls -l\n\tx é 長"),
         ("a\x1b]52;c;x\x07b", "a\\x1b]52;c;x\\x07b"),
@@ -201,5 +201,5 @@ def test_letters_of_other_languages_are_no_disguise() -> None:
         ("a\U000e0041b", "a\\u{e0041}b"),
     ],
 )
-def test_hidden_characters_are_shown(text: str, shown: str) -> None:
-    assert display_escaped(text) == shown
+def test_hidden_characters_are_shown(text: str, risk_shown: str) -> None:
+    assert display_escaped(text) == risk_shown

@@ -218,10 +218,10 @@ def test_settings_of_a_folder_can_start_filters_and_drivers_but_nothing_else(
     hostile_settings(world, clone / ".git/config")
     world.take_started()
     assert world.run(clone, LISTS) == set()
-    started = world.run(clone, COMPARES)
-    assert started <= _CONFIGURED
+    comparison = world.run(clone, COMPARES)
+    assert comparison <= _CONFIGURED
     # Known, and the reason why a folder has to be trusted before anything runs in it.
-    assert {"clean", "textconv"} <= started
+    assert {"clean", "textconv"} <= comparison
 
 
 def test_what_makes_git_start_or_destroy_something_is_high(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ ASKED = {
 
 
 def commands(text: str) -> list[str]:
-    found = re.split(r"\n *¦|¦", text)
-    return [command.replace("⏎", "\n").replace("⇥", "\t") for command in found]
+    parts = re.split(r"\n *¦|¦", text)
+    return [command.replace("⏎", "\n").replace("⇥", "\t") for command in parts]
 
 
 @pytest.fixture(scope="module")
@@ -201,11 +201,11 @@ class Fuzzer:
         )
         for n, script in enumerate(scripts):
             folder = self._scratch / f"{n}"
-            told = folder.with_suffix(".out").read_text("utf-8", "replace")
+            output = folder.with_suffix(".out").read_text("utf-8", "replace")
             is_changed = _contents(folder) != self._as_it_was[0]
             if is_changed:
                 shutil.rmtree(folder)
-            if is_changed or _SECRET in told:
+            if is_changed or _SECRET in output:
                 yield script
         stems = {path.stem for path in self._scratch.iterdir()}
         assert stems <= {"secret", *map(str, range(_BATCH))}, scripts
@@ -223,9 +223,9 @@ class Fuzzer:
         """Compose a program of the list with options that it may have, and values of all kinds."""
         program, form = self._choose.choice(list(self._plain.forms.items()))
         n_options = min(self._choose.randint(0, 2), len(form.options))
-        chosen = self._choose.sample(list(form.options.items()), k=n_options)
+        actual_options = self._choose.sample(list(form.options.items()), k=n_options)
         is_search = form.operands == "search"
-        options = [self._option(*each, depth=depth, is_search=is_search) for each in chosen]
+        options = [self._option(*each, depth=depth, is_search=is_search) for each in actual_options]
         paths = [self.compose("path", depth) for _ in range(self._choose.randint(0, 2))]
         # Other programs find their options anywhere.
         parts = [*paths, *options] if is_search or depth % 2 else [*options, *paths]

@@ -29,7 +29,7 @@ NO_READING = Row("landlock", holds=False, cause="an old kernel", cure="a new one
 
 
 @pytest.mark.parametrize(
-    ("wanted", "rows", "told"),
+    ("setting", "rows", "level_report"),
     [
         ("auto", [VIEW, READING], {"level": "view"}),
         (
@@ -59,9 +59,9 @@ NO_READING = Row("landlock", holds=False, cause="an old kernel", cure="a new one
     ],
 )
 def test_the_level_that_is_wanted_is_chosen_or_its_absence_explained(
-    wanted: SandboxSetting, rows: list[Row], told: dict[str, str]
+    setting: SandboxSetting, rows: list[Row], level_report: dict[str, str]
 ) -> None:
-    assert choose(wanted, rows).report == {"wanted": wanted, **told}
+    assert choose(setting, rows).report == {"wanted": setting, **level_report}
 
 
 def test_only_a_level_that_was_named_refuses_commands_when_it_is_not_there() -> None:
@@ -75,7 +75,7 @@ def test_only_a_level_that_was_named_refuses_commands_when_it_is_not_there() -> 
 
 
 @pytest.mark.parametrize(
-    ("said", "facts", "cause", "cure"),
+    ("message", "facts", "cause", "cure"),
     [
         ("", Facts(), "no bubblewrap outside", "pip install"),
         ("bwrap: Unknown option --overlay-src", Facts(BWRAP), "too old", "pip install"),
@@ -119,15 +119,15 @@ def test_only_a_level_that_was_named_refuses_commands_when_it_is_not_there() -> 
     ],
 )
 def test_why_there_is_no_view_is_said_with_the_command_that_cures_it(
-    said: str, facts: Facts, cause: str, cure: str
+    message: str, facts: Facts, cause: str, cure: str
 ) -> None:
-    failure = why_no_view(said, facts)
+    failure = why_no_view(message, facts)
     assert cause in failure.cause
     assert cure in failure.cure
 
 
 @pytest.mark.parametrize(
-    ("said", "cause"),
+    ("message", "cause"),
     [
         ("the program cannot be held: Function not implemented", "ENOSYS"),
         ("the program cannot be held: Operation not supported", "EOPNOTSUPP"),
@@ -135,8 +135,8 @@ def test_why_there_is_no_view_is_said_with_the_command_that_cures_it(
         ("the program cannot be held: Operation not permitted", "the container refuses"),
     ],
 )
-def test_why_there_is_no_landlock_is_said_with_a_cure(said: str, cause: str) -> None:
-    failure = why_no_landlock(said, Facts(is_in_container=True))
+def test_why_there_is_no_landlock_is_said_with_a_cure(message: str, cause: str) -> None:
+    failure = why_no_landlock(message, Facts(is_in_container=True))
     assert cause in failure.cause
     assert failure.cure
 
@@ -176,8 +176,8 @@ def test_a_bubblewrap_of_the_project_is_not_tried(tmp_path: Path) -> None:
 
 def _outcome(code: str, *before: str) -> str:
     words = [*before, sys.executable, "-c", f"import os, socket, ctypes\n{code}"]
-    ran = subprocess.run(words, capture_output=True, text=True, check=False)
-    return (ran.stderr.splitlines() or ["done"])[-1].partition(":")[0]
+    outcome = subprocess.run(words, capture_output=True, text=True, check=False)
+    return (outcome.stderr.splitlines() or ["done"])[-1].partition(":")[0]
 
 
 @pytest.mark.parametrize(

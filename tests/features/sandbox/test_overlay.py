@@ -27,8 +27,8 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def test_what_commands_write_reaches_neither_the_project_nor_the_home(desk: Desk) -> None:
-    told = desk.run("echo new >> a.txt; rm -rf ../other; echo x > ../mine; cat a.txt ../mine")
-    assert told == "below\nnew\nx\n"
+    output = desk.run("echo new >> a.txt; rm -rf ../other; echo x > ../mine; cat a.txt ../mine")
+    assert output == "below\nnew\nx\n"
     assert (desk.project / "a.txt").read_text() == "below\n"
     assert sorted(path.name for path in desk.home.iterdir()) == ["project", "state"]
     assert (desk.view.upper(desk.project) / "a.txt").read_text() == "below\nnew\n"
@@ -64,14 +64,14 @@ def test_what_is_put_into_the_view_follows_no_link_out_of_it(desk: Desk, trap: s
 
 
 def test_nothing_outside_can_be_reached_or_ended(desk: Desk) -> None:
-    told = desk.run(
+    output = desk.run(
         f"kill -9 {os.getpid()}; ls /run; touch /etc/x; unshare -U true; ls {desk.home}/state/views"
         "; cat /proc/net/dev | grep -c :"
     )
-    assert "No such process" in told
-    assert "Read-only file system" in told
-    assert "unshare failed" in told
-    assert told.endswith("1\n")  # There is the loopback device only.
+    assert "No such process" in output
+    assert "Read-only file system" in output
+    assert "unshare failed" in output
+    assert output.endswith("1\n")  # There is the loopback device only.
 
 
 def test_a_view_whose_first_process_was_killed_starts_again(desk: Desk) -> None:
@@ -81,8 +81,8 @@ def test_a_view_whose_first_process_was_killed_starts_again(desk: Desk) -> None:
     assert root is not None
     desk.shells.open().begin("sleep 100")
     os.kill(root, 9)
-    ended = desk.shells.open().wait(timeout_s=60, cancel=CancelToken())
-    assert ended.note.startswith("The shell itself ended")
+    outcome = desk.shells.open().wait(timeout_s=60, cancel=CancelToken())
+    assert outcome.note.startswith("The shell itself ended")
     assert desk.run("cat b.txt") == "kept\n"
     (desk.project / "c.txt").write_text("c\n")
     desk.view.refresh()
@@ -109,24 +109,24 @@ def test_a_view_that_is_about_to_start_is_not_swept_away(tmp_path: Path) -> None
 
 
 def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: Path) -> None:
-    beside = tmp_path / "agent"
-    beside.mkdir()
-    (beside / "more").write_text("")
+    other_folder = tmp_path / "agent"
+    other_folder.mkdir()
+    (other_folder / "more").write_text("")
     connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
     with ExitStack() as stack:
-        for name in (beside / "socket", tmp_path / "socket"):
+        for name in (other_folder / "socket", tmp_path / "socket"):
             listener = stack.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(str(name))
             listener.listen()
         desk = stack.enter_context(desk_at(tmp_path))
-        told = [
+        outputs = [
             desk.run(f"python3 -c '{connect}' {name} 2>&1 | tail -1")
-            for name in (beside / "socket", tmp_path / "socket")
+            for name in (other_folder / "socket", tmp_path / "socket")
         ]
-        assert [each.partition(":")[0] for each in told] == [
+        assert [each.partition(":")[0] for each in outputs] == [
             *("FileNotFoundError", "PermissionError")
         ]
-        assert desk.run(f"ls -A {beside}") == ""
+        assert desk.run(f"ls -A {other_folder}") == ""
         own = 'import socket; one = socket.socket(socket.AF_UNIX); one.bind("s"); one.listen()'
         assert desk.run(f"python3 -c '{own}' && echo made") == "made\n"
 
@@ -134,15 +134,15 @@ def test_sockets_of_the_machine_are_hidden_also_where_no_overlay_lies(tmp_path: 
 def test_a_socket_that_vanishes_while_a_view_starts_does_not_keep_it_from_starting(
     tmp_path: Path,
 ) -> None:
-    beside = tmp_path / "agent"
-    beside.mkdir()
+    other_folder = tmp_path / "agent"
+    other_folder.mkdir()
     late = tmp_path / "late"
-    late.write_text(f'#!/bin/sh\nrm -rf {beside}\nexec {bubblewrap()} "$@"\n')
+    late.write_text(f'#!/bin/sh\nrm -rf {other_folder}\nexec {bubblewrap()} "$@"\n')
     late.chmod(0o755)
     with socket.socket(socket.AF_UNIX) as listener, desk_at(tmp_path, program=late) as desk:
-        listener.bind(str(beside / "socket"))
+        listener.bind(str(other_folder / "socket"))
         assert desk.run("echo started") == "started\n"
-        assert not beside.exists()
+        assert not other_folder.exists()
 
 
 FORKS = "ulimit -u 40; for ((n = 0; n < $1; n++)); do sleep 1 & done; wait"
@@ -207,18 +207,18 @@ APART = ("unshare", "--user", "--map-root-user", "--mount", sys.executable, "-c"
 
 def in_own_mounts(script: str, *arguments: str | Path) -> str:
     env = {**os.environ, "PYTHONPATH": str(TESTS / "support")}
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [*APART, script, *arguments], check=False, env=env, capture_output=True, text=True
     )
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    assert outcome.returncode == 0, outcome.stderr
+    return outcome.stdout
 
 
 def test_a_mount_that_keeps_a_view_from_starting_is_named(tmp_path: Path) -> None:
-    told = in_own_mounts(MOUNT, tmp_path)
+    output = in_own_mounts(MOUNT, tmp_path)
     project = tmp_path / "home/project"
-    assert f"cannot cover {project}, since {project}/a mount has been mounted" in told
-    assert told.endswith("on\n\n")
+    assert f"cannot cover {project}, since {project}/a mount has been mounted" in output
+    assert output.endswith("on\n\n")
 
 
 HOME = """
@@ -262,11 +262,11 @@ python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect("volume/agent")
 
 
 def test_a_mount_below_the_home_folder_leaves_the_rest_of_it_in_the_view(tmp_path: Path) -> None:
-    told = in_own_mounts(HOME, tmp_path, IN_HOME).split("\n")
+    lines = in_own_mounts(HOME, tmp_path, IN_HOME).split("\n")
     read = ["the user's", "the user's", "mounted", "the user's", "mounted"]
-    covered = [".cache/pip:", "inner", "own", "", ".ssh:"]
-    refused = ["ConnectionRefusedError: [Errno 111] Connection refused", ""]
-    assert told == [*read, *covered, *refused, "newer", "", ""]
+    lines_expected = [".cache/pip:", "inner", "own", "", ".ssh:"]
+    refusal_lines = ["ConnectionRefusedError: [Errno 111] Connection refused", ""]
+    assert lines == [*read, *lines_expected, *refusal_lines, "newer", "", ""]
 
 
 TEMPORARY = """
@@ -285,5 +285,5 @@ print((scratch / "a.txt").read_text())
 
 
 def test_a_temporary_folder_with_a_mount_below_is_an_empty_one_in_the_view(tmp_path: Path) -> None:
-    told = in_own_mounts(TEMPORARY, tmp_path).split()
-    assert told == ["deep", "mine", "below", "outside"]
+    words = in_own_mounts(TEMPORARY, tmp_path).split()
+    assert words == ["deep", "mine", "below", "outside"]

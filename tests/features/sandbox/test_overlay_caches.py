@@ -19,13 +19,13 @@ def test_what_is_cached_in_a_view_is_there_in_the_next_and_not_in_the_users_own(
     npm.touch(0o755)
     (own / "mine").write_text("mine\n")
     with desk_at(tmp_path) as desk:
-        told = desk.run(f"cd {desk.home}; cat .cargo/registry/mine; echo x > .cargo/registry/new")
-        assert told == "mine\n"
+        output = desk.run(f"cd {desk.home}; cat .cargo/registry/mine; echo x > .cargo/registry/new")
+        assert output == "mine\n"
         desk.run(f"mkdir -p {desk.home}/.npm/a; echo y > {desk.home}/.npm/a/b; echo z > ~/../z")
         sweep(desk.home / "state/views")
-        with desk_at(tmp_path, "two") as other:
+        with desk_at(tmp_path, "two") as other_desk:
             see = f"cd {desk.home}; cat .cargo/registry/* .npm/a/b; echo 2 > .cargo/registry/2nd"
-            assert other.run(see) == "mine\nx\ny\n"
+            assert other_desk.run(see) == "mine\nx\ny\n"
         assert desk.run(f"ls -1 {desk.home}/.cargo/registry") == "mine\nnew\n"
     with desk_at(tmp_path, "three") as desk:
         assert desk.run(f"cd {desk.home}; cat .cargo/registry/* .npm/a/b; ls .npm") == (

@@ -32,11 +32,13 @@ def test_secrets_are_empty_for_commands_unless_the_user_lets_them_read(world: Wo
     editor.open(world.project / "new.pem", f"K={VALUE}-new\n")
     conversation = world.start(editor.client, options={"approval": "askRisky"})
     world.turn(editor.client)
-    seen = [content_of(item) for item in items(editor.client, "command")]
-    assert len(seen) == 2
-    assert VALUE not in "".join(seen)
-    changed = {**VIEW, "titles": False, "sandboxReads": [".env"]}
-    editor.client.notify("workspace/didChangeConfiguration", {"settings": {"ohDaemon": changed}})
+    contents = [content_of(item) for item in items(editor.client, "command")]
+    assert len(contents) == 2
+    assert VALUE not in "".join(contents)
+    changed_settings = {**VIEW, "titles": False, "sandboxReads": [".env"]}
+    editor.client.notify(
+        "workspace/didChangeConfiguration", {"settings": {"ohDaemon": changed_settings}}
+    )
     world.send(editor.client, conversation, "again")
     world.turn(editor.client, nth=2)
     assert content_of(items(editor.client, "command")[-1]).startswith(f"K={VALUE}-unsaved\n")
@@ -68,20 +70,20 @@ def test_what_the_project_runs_by_itself_runs_in_the_view_and_the_users_own_outs
     )
     command = f"test -d /proc/{os.getpid()} && echo outside; echo x > ~/by-skill; echo ran"
     (own / "SKILL.md").write_text(f"---\n{front}\n---\nGot !`{command}`.\n")
-    mine = {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch ~/by-the-user"}]}]}
+    own_hooks = {"PreToolUse": [{"hooks": [{"type": "command", "command": "touch ~/by-the-user"}]}]}
     world.script(
         call("skill", name="probe"),
         call("terminal", command="echo x > b.txt; ps ax"),
         say("Done."),
     )
-    client = world.daemon(settings={**VIEW, "hooks": mine})
+    client = world.daemon(settings={**VIEW, "hooks": own_hooks})
     world.start(client, options={"approval": "askNever"})
     world.turn(client)
-    [loaded], [ran] = items(client, "toolCall"), items(client, "command")
-    assert "Got ran." in content_of(loaded)
-    assert "server.py" in content_of(ran)
-    changed = {change["uri"].rpartition("/")[2] for change in ran["changes"]}
-    assert changed == {"b.txt", "net.txt", "read.txt"}
+    [load_call], [command_item] = items(client, "toolCall"), items(client, "command")
+    assert "Got ran." in content_of(load_call)
+    assert "server.py" in content_of(command_item)
+    changed_names = {change["uri"].rpartition("/")[2] for change in command_item["changes"]}
+    assert changed_names == {"b.txt", "net.txt", "read.txt"}
     assert (world.project / "read.txt").read_text() == ""
     assert {path.name for path in world.home.iterdir()} & {"planted", "by-skill"} == set()
     assert (world.home / "by-the-user").exists()
@@ -138,11 +140,13 @@ def test_watchers_in_the_view_hear_of_what_the_user_types_and_the_agent_edits(
     editor.type(world.project / "typed.txt", "by the user\n")
     world.send(editor.client, conversation, "again")
     world.turn(editor.client, nth=2)
-    *_, typed, edited, seen = (content_of(item) for item in items(editor.client, "command"))
-    assert "saw by the user\n" in typed
-    assert "saw by the agent\n" in edited
-    assert "deleted" not in typed + edited
-    assert seen.startswith("by the user\nby the agent\n")
+    *_, typed_text, edited_text, last_text = (
+        content_of(item) for item in items(editor.client, "command")
+    )
+    assert "saw by the user\n" in typed_text
+    assert "saw by the agent\n" in edited_text
+    assert "deleted" not in typed_text + edited_text
+    assert last_text.startswith("by the user\nby the agent\n")
     assert (world.project / "typed.txt").read_text() == "old\n"
     assert not [item for item in items(editor.client, "command") if item.get("changes")]
 
@@ -153,8 +157,8 @@ def test_an_interpreter_below_the_temporary_folder_works(world: World, where: st
     temporary = world.project.parent / ("" if where == "all of it" else "tmp")
     world.variables["TMPDIR"] = str(temporary)
     environment = temporary / "venv"
-    made = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
-    subprocess.run(made, check=True)
+    venv_command = [sys.executable, "-m", "venv", "--without-pip", str(environment)]
+    subprocess.run(venv_command, check=True)
     module = environment / f"lib/python3.{sys.version_info.minor}/site-packages/inside.py"
     (world.project / "main.py").write_text("import sys, inside\nprint(sys.prefix, inside.NAME)\n")
     command = f"echo NAME = 1 > {module}; {environment}/bin/python main.py | tee out.txt"
@@ -162,8 +166,8 @@ def test_an_interpreter_below_the_temporary_folder_works(world: World, where: st
     client = world.daemon(settings=VIEW)
     world.start(client, options={"mode": "full"})
     world.turn(client)
-    [seen] = (content_of(item) for item in items(client, "command"))
-    assert seen.startswith(f"{environment} 1\n")
+    [content] = (content_of(item) for item in items(client, "command"))
+    assert content.startswith(f"{environment} 1\n")
     assert (world.project / "out.txt").read_text() == f"{environment} 1\n"
     assert not module.exists()
 
@@ -172,13 +176,16 @@ def test_what_the_user_types_reaches_what_runs_and_is_merged_with_what_that_made
     world: World,
 ) -> None:
     (world.project / "a.txt").write_text("one\n\n\n\nfive\n")
-    seen = "until grep -q typed a.txt; do sleep 0.05; done"
+    wait_command = "until grep -q typed a.txt; do sleep 0.05; done"
     # What it writes takes the typing back, so the job must have seen that before.
-    noted = "until cat ~/log; do sleep 0.05; done 2>/dev/null"
+    log_command = "until cat ~/log; do sleep 0.05; done 2>/dev/null"
     writes = "printf '%s\\n' \"$old\" | sed s/five/FIVE/ >a.txt"
     world.script(
-        call("terminal", command=f"({seen}; echo saw >~/log) &"),
-        call("terminal", command=f"old=$(cat a.txt); echo begun; {seen}; {noted}; {writes}"),
+        call("terminal", command=f"({wait_command}; echo saw >~/log) &"),
+        call(
+            "terminal",
+            command=f"old=$(cat a.txt); echo begun; {wait_command}; {log_command}; {writes}",
+        ),
         say("Done."),
     )
     editor = Editor(world, settings=VIEW)

@@ -30,8 +30,8 @@ def test_a_full_layer_leaves_space_to_others_and_the_model_is_told(world: World)
     world.start(client)
     world.turn(client)
     one, more, last = (content_of(item) for item in items(client, "command"))
-    told, size = one.split("\n")[:2]
-    assert told.startswith("File size limit exceeded")
+    output, size = one.split("\n")[:2]
+    assert output.startswith("File size limit exceeded")
     assert int(size.split()[0]) << 10 < HALF
     assert "files in the sandbox may not grow further" in one
     assert "The sandbox was ended, with all that ran in it" in more

@@ -27,18 +27,18 @@ def test_with_mounts_in_the_home_and_the_temporary_folder_there_is_a_view(world:
     temporary = world.home.with_name("tmp")
     world.variables["TMPDIR"] = str(temporary)
     places = (world.home / "deep/volume", temporary / "mounted")
-    client, told = mounted(world, *places, sandbox="auto")
-    lost = (
+    client, level_report = mounted(world, *places, sandbox="auto")
+    cause = (
         f"{places[1]} is mounted, so that {temporary} is empty in a view; {places[0]} is mounted, "
         f"so that files directly in {world.home} cannot be changed in a view"
     )
-    assert told == {"level": "view", "wanted": "auto", "cause": lost}
+    assert level_report == {"level": "view", "wanted": "auto", "cause": cause}
     each = f'for at in ~ ~/deep/volume "{temporary}" .; do echo x > "$at/own"; done'
     world.script(call("terminal", command=each), say("Done."))
     world.start(client)
     world.turn(client)
-    (seen,) = (content_of(item) for item in items(client, "command"))
-    assert "[exit code 0" in seen
+    (content,) = (content_of(item) for item in items(client, "command"))
+    assert "[exit code 0" in content
     assert (world.project / "own").read_text() == "x\n"
     assert not (world.home / "own").exists()
 
@@ -48,25 +48,25 @@ def test_with_a_mount_in_an_open_folder_no_view_is_there_and_the_user_is_told(
     world: World, sandbox: str
 ) -> None:
     mount = world.project / "node_modules"
-    client, told = mounted(world, mount, sandbox=sandbox)
+    client, level_report = mounted(world, mount, sandbox=sandbox)
     level = {"auto": "landlock", "view": "none"}[sandbox]
     cause = f"{mount} is mounted in the open folder, which therefore cannot be covered"
     cure = f"sudo umount {mount}"
-    assert told == {"level": level, "wanted": sandbox, "cause": cause, "cure": cure}
+    assert level_report == {"level": level, "wanted": sandbox, "cause": cause, "cure": cure}
     told_at_start = client.capabilities["experimental"]["ohDaemon"].get("sandbox")
     if told_at_start is not None:
         warning = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")
         assert warning["params"]["message"].endswith(f"{level}, since {cause}")
-    hidden = "true [[ a =~ x;touch own ]]; sed -n 1p a.txt"
-    world.script(call("terminal", command=hidden), say("Done."))
+    hidden_command = "true [[ a =~ x;touch own ]]; sed -n 1p a.txt"
+    world.script(call("terminal", command=hidden_command), say("Done."))
     world.start(client, options={"approval": "askRisky"})
     world.turn(client)
     if sandbox == "view":
-        refused = (
+        message = (
             f"is 'view', and that level is not there: {cause}. The user can change that: {cure}"
         )
-        assert refused in str(world.llm.requests[-1].body["messages"][-1])
+        assert message in str(world.llm.requests[-1].body["messages"][-1])
         return
-    (ran,) = items(client, "command")
-    assert ran["terminalId"] == "reading"
-    assert "touch: cannot touch 'own': Permission denied" in content_of(ran)
+    (command_item,) = items(client, "command")
+    assert command_item["terminalId"] == "reading"
+    assert "touch: cannot touch 'own': Permission denied" in content_of(command_item)

@@ -48,9 +48,9 @@ def test_secrets_of_the_project_and_of_the_home_folder_are_empty(desk: Desk) -> 
     (desk.project / "innocent.md").symlink_to("../.netrc")
     (desk.home / ".kube").symlink_to("elsewhere")
     ways = "cat .env conf/.env conf/real.txt innocent.md ~/.netrc; printenv -0; ps eaux"
-    told = desk.run(f"HOME={desk.home}; {ways}; cat {desk.home}/.kube/aws; find {desk.home}/.ssh")
-    assert VALUE not in told
-    assert told.endswith(f"{desk.home}/.ssh\n")
+    output = desk.run(f"HOME={desk.home}; {ways}; cat {desk.home}/.kube/aws; find {desk.home}/.ssh")
+    assert VALUE not in output
+    assert output.endswith(f"{desk.home}/.ssh\n")
     assert found(desk) == f"{desk.project}/node_modules/p/test.pem\n"
 
 
@@ -61,11 +61,13 @@ def test_what_git_tracks_is_not_covered_and_its_status_is_clean(desk: Desk) -> N
     plant(desk.project / ".docker/mine", desk.project / "sub/.env")
     status = git(desk, "status", "--porcelain")
     assert desk.run("git status --porcelain") == status
-    tracked = (".docker/tracked", ".env", "sub/a.pem")
-    assert found(desk).split() == [f"{desk.project}/{name}" for name in tracked]
+    tracked_names = (".docker/tracked", ".env", "sub/a.pem")
+    assert found(desk).split() == [f"{desk.project}/{name}" for name in tracked_names]
     git(desk, "rm", "-q", "--cached", ".env")
     desk.view.refresh()
-    assert found(desk).split() == [f"{desk.project}/{name}" for name in (tracked[0], tracked[2])]
+    assert found(desk).split() == [
+        f"{desk.project}/{name}" for name in (tracked_names[0], tracked_names[2])
+    ]
 
 
 def test_what_was_covered_is_not_shown_because_a_command_has_git_track_it(desk: Desk) -> None:
@@ -113,9 +115,9 @@ def test_what_commands_try_with_a_covered_secret_changes_nothing(desk: Desk, eff
     plant(*(desk.project / name for name in names))
     (desk.project / "sub/x.txt").write_text("x")
     desk.run(EFFECTS[effect])
-    changed = desk.collect()
-    assert {str(change.name) for change in changed.changes} <= {"sub/x.txt"}
-    desk.take_out(*changed.same, *(change.name for change in changed.changes))
+    collection = desk.collect()
+    assert {str(change.name) for change in collection.changes} <= {"sub/x.txt"}
+    desk.take_out(*collection.same, *(change.name for change in collection.changes))
     assert desk.collect().changes == []
     assert desk.run("cat sub/x.txt") == "x"
     assert found(desk) == ""
@@ -131,13 +133,13 @@ def covered(masks: Masks, desk: Desk) -> list[str]:
 
 def test_what_the_user_allows_is_not_covered(desk: Desk) -> None:
     plant(desk.project / ".env", desk.project / "sub/.env", desk.home / ".aws/credentials")
-    allowed: list[str] = []
-    masks = Masks(desk.host, [desk.project], desk.home, {}, allowed=lambda: allowed)
+    hosts: list[str] = []
+    masks = Masks(desk.host, [desk.project], desk.home, {}, patterns=lambda: hosts)
     all_three = [".aws", "project/.env", "project/sub/.env"]
     assert covered(masks, desk) == all_three
-    allowed.append("sub/.env")
+    hosts.append("sub/.env")
     assert covered(masks, desk) == all_three[:2]
-    allowed[:] = [".env", str(desk.home / ".aws")]
+    hosts[:] = [".env", str(desk.home / ".aws")]
     assert covered(masks, desk) == []
 
 
@@ -153,9 +155,9 @@ def test_looking_again_lists_no_folder_that_has_not_changed(desk: Desk) -> None:
         pass
     times_s: list[float] = []
     for _ in range(4):
-        began = time.thread_time()
+        start_s = time.thread_time()
         assert names.find() == {}
-        times_s.append(time.thread_time() - began)
+        times_s.append(time.thread_time() - start_s)
     assert min(times_s[1:]) < times_s[0] / 3
     plant(desk.project / "src/1/31/.env")
     assert [*names.find()] == [f"{desk.project}/src/1/31/.env"]

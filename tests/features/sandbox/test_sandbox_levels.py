@@ -53,7 +53,7 @@ class Host:
     def run(self, level: str, *, as_root: bool) -> dict[str, str]:
         words = [str(DAEMON), "sandbox", "--level", level, "--folder", str(self.home / "project")]
         before = ["sh", "-c", BESIDE, "sh", *words, "--"]
-        ran = subprocess.run(
+        outcome = subprocess.run(
             [
                 *(() if as_root else ORDINARY),
                 *before,
@@ -68,19 +68,19 @@ class Host:
             timeout=120,
             check=False,
         )
-        assert ran.returncode == 0, ran.stderr
-        return dict(line.split(": ") for line in ran.stdout.splitlines())
+        assert outcome.returncode == 0, outcome.stderr
+        return dict(line.split(": ") for line in outcome.stdout.splitlines())
 
     def files(self) -> dict[str, tuple[object, ...]]:
         """Return what is known of each file; the folder of the daemon's own state is left out."""
-        found: dict[str, tuple[object, ...]] = {}
+        facts_by_path: dict[str, tuple[object, ...]] = {}
         for path in sorted(self.home.rglob("*")):
             if not path.is_relative_to(self.home / "daemon/state"):
-                seen = path.lstat()
+                status = path.lstat()
                 text = path.read_bytes() if path.is_file() else b""
-                marks = (seen.st_mode, seen.st_mtime_ns, seen.st_nlink, *os.listxattr(path))
-                found[str(path)] = (*marks, text)
-        return found
+                marks = (status.st_mode, status.st_mtime_ns, status.st_nlink, *os.listxattr(path))
+                facts_by_path[str(path)] = (*marks, text)
+        return facts_by_path
 
     def n_reached(self) -> int:
         """Return at how many of its sockets somebody connected."""
@@ -109,8 +109,8 @@ def host(tmp_path: Path) -> Iterator[Host]:
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     with ExitStack() as stack:
         tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        named = _sockets(home, stack)
-        listeners = [tcp, *(_listening(name, stack) for name in named.values())]
+        sockets_by_name = _sockets(home, stack)
+        listeners = [tcp, *(_listening(name, stack) for name in sockets_by_name.values())]
         for listener in listeners:
             listener.setblocking(False)
         fds = (os.open(home / "victim.txt", os.O_WRONLY | os.O_APPEND), *os.openpty())
@@ -124,7 +124,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
             "PROBE_TMP": str(home / "tmp"),
             "PROBE_TCP": str(tcp.getsockname()[1]),
             "PROBE_BUS": "/run/nobody",
-            **{name: path.removeprefix("\0") for name, path in named.items()},
+            **{name: path.removeprefix("\0") for name, path in sockets_by_name.items()},
         }
         yield Host(home, variables, fds[0], fds[2], tuple(listeners))
 
@@ -134,7 +134,7 @@ def _sockets(home: Path, stack: ExitStack) -> dict[str, str]:
     ssh, gpg = Path(mkdtemp(prefix="ssh-")), home / ".gnupg"
     gpg.mkdir()
     stack.callback(shutil.rmtree, ssh)
-    found = {
+    probes = {
         "PROBE_SOCKET": str(home / "socket"),
         "PROBE_NAME": f"\0oh-probe-{os.getpid()}",
         "PROBE_SSH_AGENT": str(ssh / "agent.1"),
@@ -144,8 +144,8 @@ def _sockets(home: Path, stack: ExitStack) -> dict[str, str]:
     if os.access("/run", os.W_OK):
         bus = Path(mkdtemp(prefix="oh-probe-", dir="/run"))
         stack.callback(shutil.rmtree, bus)
-        found["PROBE_BUS"] = str(bus / "bus")
-    return found
+        probes["PROBE_BUS"] = str(bus / "bus")
+    return probes
 
 
 def _listening(name: str, stack: ExitStack) -> socket.socket:
@@ -176,11 +176,11 @@ def test_a_level_refuses_what_the_documents_say(host: Host, level: str, as_root:
 def test_the_ways_out_lead_out_where_nothing_holds_them(host: Host) -> None:
     """Else the tests above would say nothing."""
     before = host.files()
-    found, documented = host.run("none", as_root=False), _documented("none")
-    assert found.pop("another process") == "changed"
-    assert found.keys() == documented.keys()
-    for name in found.keys() - DEPENDS_ON_THE_MACHINE:
-        assert (name, found[name]) == (name, documented[name])
+    outcomes, documented_causes = host.run("none", as_root=False), _documented("none")
+    assert outcomes.pop("another process") == "changed"
+    assert outcomes.keys() == documented_causes.keys()
+    for name in outcomes.keys() - DEPENDS_ON_THE_MACHINE:
+        assert (name, outcomes[name]) == (name, documented_causes[name])
     assert len(before.items() ^ host.files().items()) > 10
     assert host.n_reached() == len(host.listeners)
 
@@ -188,17 +188,19 @@ def test_the_ways_out_lead_out_where_nothing_holds_them(host: Host) -> None:
 def test_what_a_view_discards_is_listed(host: Host) -> None:
     words = [str(DAEMON), "sandbox", "--level", "view", "--folder", str(host.home / "project")]
     script = "rm gone.txt; echo x >> a.txt; echo x > new.txt; exit 7"
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [*words, "--", "sh", "-c", script],
         env=os.environ | host.variables,
         capture_output=True,
         text=True,
         check=False,
     )
-    shown = [line.removeprefix("oh-daemon: discarded: ") for line in ran.stderr.splitlines()]
+    discarded = [
+        line.removeprefix("oh-daemon: discarded: ") for line in outcome.stderr.splitlines()
+    ]
     folder = host.home / "project"
-    assert ran.returncode == 7
-    assert shown == [
+    assert outcome.returncode == 7
+    assert discarded == [
         f"{folder}/a.txt (changed)",
         f"{folder}/gone.txt (deleted)",
         f"{folder}/new.txt (new)",
@@ -208,14 +210,14 @@ def test_what_a_view_discards_is_listed(host: Host) -> None:
 def test_a_level_that_does_not_hold_runs_nothing(host: Host) -> None:
     words = [str(DAEMON), "sandbox", "--level", "view", "--folder", str(host.home / "project")]
     no_namespaces = 'echo 0 > /proc/sys/user/max_user_namespaces && exec "$@"'
-    ran = subprocess.run(
+    outcome = subprocess.run(
         ["unshare", "-Ur", "sh", "-c", no_namespaces, "sh", *words, "--", "touch", "ran"],
         env=os.environ | host.variables,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert ran.returncode == 1
-    assert "user.max_user_namespaces is 0" in ran.stderr
-    assert "sudo sysctl -w user.max_user_namespaces=15000" in ran.stderr
+    assert outcome.returncode == 1
+    assert "user.max_user_namespaces is 0" in outcome.stderr
+    assert "sudo sysctl -w user.max_user_namespaces=15000" in outcome.stderr
     assert not (host.home / "project/ran").exists()

@@ -34,9 +34,11 @@ def test_a_file_is_left_out_only_when_no_line_matches(
         (tmp_path / f"{number}.txt").write_bytes(f"{line}\n".encode(encoding, "replace"))
     paths = sorted(map(str, tmp_path.iterdir()))
     job = {"pattern": pattern, "ignore_case": ignore_case, "paths": paths, "texts": {}}
-    found = search({**job, "context": 0, "limit": 100, "timeout_s": 20})
-    wanted = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
+    search_result = search({**job, "context": 0, "limit": 100, "timeout_s": 20})
+    pattern_compiled = re.compile(pattern, re.IGNORECASE if ignore_case else 0)
     read_as = {"latin-1": "utf-8", "utf-8": "utf-8-sig"}.get(encoding, encoding)
     texts = [Path(path).read_bytes().decode(read_as, "replace")[:-1] for path in paths]
-    hits = [path for path, text in zip(paths, texts, strict=True) if wanted.search(text)]
-    assert [Path(hit["path"]).name for hit in found["files"]] == [Path(p).name for p in hits]
+    hits = [path for path, text in zip(paths, texts, strict=True) if pattern_compiled.search(text)]
+    assert [Path(hit["path"]).name for hit in search_result["files"]] == [
+        Path(p).name for p in hits
+    ]

@@ -202,9 +202,9 @@ def test_a_pattern_that_never_ends_stops_in_time(desk: Desk) -> None:
         "pattern": "(x+x+)+y", "ignore_case": False, "texts": {}, "context": 0, "limit": 9,
         "paths": [str(desk.root / "b.txt"), str(desk.root / "a.txt")], "timeout_s": 2,
     }  # fmt: skip
-    found = search(job)
-    assert found["late"]
-    assert [hit["count"] for hit in found["files"]] == [1]
+    search_result = search(job)
+    assert search_result["late"]
+    assert [hit["count"] for hit in search_result["files"]] == [1]
 
 
 @pytest.mark.parametrize("pattern", ["(", "*a", "a{99999999999999}", "(?P<x>a)(?P<x>b)"])
@@ -327,7 +327,7 @@ def test_all_open_folders_are_searched(tmp_path: Path, spawner: Spawner) -> None
 
 
 @pytest.mark.parametrize(
-    ("pattern", "fitting", "other"),
+    ("pattern", "fitting", "other_names"),
     [
         ("*.py", ["a.py", "x/a.py"], ["a.pyc", "a.py/x"]),
         ("src/*.py", ["src/a.py"], ["src/x/a.py", "x/src/a.py"]),
@@ -340,9 +340,11 @@ def test_all_open_folders_are_searched(tmp_path: Path, spawner: Spawner) -> None
         ("/a.py", ["a.py"], ["x/a.py"]),
     ],
 )
-def test_a_glob_fits_as_in_gitignore(pattern: str, fitting: list[str], other: list[str]) -> None:
+def test_a_glob_fits_as_in_gitignore(
+    pattern: str, fitting: list[str], other_names: list[str]
+) -> None:
     alternatives = parse_glob(pattern)
-    assert [name for name in fitting + other if fits(Path(name), alternatives)] == fitting
+    assert [name for name in fitting + other_names if fits(Path(name), alternatives)] == fitting
 
 
 def test_a_hostile_glob_ends_in_time() -> None:

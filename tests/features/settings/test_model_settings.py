@@ -52,10 +52,10 @@ def test_a_dialect_an_address_and_a_version_come_from_the_client(world: World) -
     second = world.daemon(settings={"model": "deployment", "llm": azure})
     world.start(second)
     world.turn(second)
-    first, versioned = world.llm.requests
+    first, versioned_request = world.llm.requests
     assert (first.path, first.body["model"]) == ("/v1/messages", "claude-next")
     assert first.body["system"][0]["cache_control"] == {"type": "ephemeral"}
-    assert versioned.path.endswith("/deployment/chat/completions?api-version=2024-10-21")
+    assert versioned_request.path.endswith("/deployment/chat/completions?api-version=2024-10-21")
 
 
 def test_a_providers_own_variable_for_the_address_counts_when_no_setting_names_one(
@@ -93,11 +93,14 @@ def test_an_image_of_a_message_is_in_the_request_and_in_every_one_after_it(world
     client.request("conversation/sendMessage", {"conversationId": conversation, "content": content})
     world.turn(client)
     url = {"url": "data:image/png;base64,iVBORw0KGgo="}
-    sent = [
+    content_text = [
         {"type": "text", "text": "What is this?"},
         {"type": "image_url", "image_url": url},
     ]
-    assert [r.body["messages"][1]["content"] for r in world.llm.requests] == [sent, sent]
+    assert [r.body["messages"][1]["content"] for r in world.llm.requests] == [
+        content_text,
+        content_text,
+    ]
 
 
 def test_a_profile_is_offered_chosen_for_one_turn_and_falls_back_in_the_open(world: World) -> None:
@@ -108,25 +111,27 @@ def test_a_profile_is_offered_chosen_for_one_turn_and_falls_back_in_the_open(wor
     }
     routers = {"auto": {"models": ["plain"]}}
     client = world.daemon(settings={"profiles": profiles, "routers": routers})
-    listed = client.request("model/list")["models"]
-    assert [model["id"] for model in listed[:3]] == ["plain", "safe", "auto"]
+    models = client.request("model/list")["models"]
+    assert [model["id"] for model in models[:3]] == ["plain", "safe", "auto"]
     conversation = world.start(client, "one")
     assert world.turn(client)["finalText"] == "fake"
     overrides = {"options": {"model": "safe"}}
     world.send(client, conversation, "two", overrides=overrides)
     assert world.turn(client, nth=2)["finalText"] == "plain"
-    told = client.wait_for_event("retry.scheduled")["event"]
-    assert (told["model"], "503" in told["error"]["message"]) == ("plain", True)
+    retry = client.wait_for_event("retry.scheduled")["event"]
+    assert (retry["model"], "503" in retry["error"]["message"]) == ("plain", True)
     world.send(client, conversation, "three")
     assert world.turn(client, nth=3)["finalText"] == "fake"
     params = {"conversationId": conversation, "optionId": "model", "value": "auto"}
-    offered = client.request("conversation/setOption", params)["options"]
-    [picker] = [option for option in offered if option["id"] == "model"]
+    options = client.request("conversation/setOption", params)["options"]
+    [picker] = [option for option in options if option["id"] == "model"]
     assert [choice["value"] for choice in picker["choices"]] == ["auto", "plain", "safe"]
     world.send(client, conversation, "four")
     assert world.turn(client, nth=4)["finalText"] == "plain"
-    used = [e["event"]["model"] for e in client.events if e["event"]["type"] == "usage.updated"]
-    assert used == ["openai/fake", "openai/plain", "openai/fake", "openai/plain"]
+    models_used = [
+        e["event"]["model"] for e in client.events if e["event"]["type"] == "usage.updated"
+    ]
+    assert models_used == ["openai/fake", "openai/plain", "openai/fake", "openai/plain"]
     assert client.request("conversation/list")["conversations"][0]["model"] == "auto"
 
 
@@ -148,7 +153,7 @@ def test_routers_choose_by_image_size_cost_and_chance_and_lead_to_fallbacks(worl
     }
     client = world.daemon(settings={"profiles": profiles, "routers": routers})
     conversation = world.start(client, "Hello", options={"model": "seeing"})
-    chosen = [world.turn(client)["finalText"]]
+    texts = [world.turn(client)["finalText"]]
     turns: list[tuple[str, list[Json]]] = [
         ("wide", text("Hello")),
         ("cheap", text("Hello")),
@@ -158,19 +163,19 @@ def test_routers_choose_by_image_size_cost_and_chance_and_lead_to_fallbacks(worl
         ("seeing", [*text("What is this?"), IMAGE]),
     ]
     for nth, (router, content) in enumerate(turns, 2):
-        given = {"content": content, "overrides": {"options": {"model": router}}}
-        client.request("conversation/sendMessage", {"conversationId": conversation, **given})
-        chosen.append(world.turn(client, nth=nth)["finalText"])
-    by_chance = chosen[3]
+        params = {"content": content, "overrides": {"options": {"model": router}}}
+        client.request("conversation/sendMessage", {"conversationId": conversation, **params})
+        texts.append(world.turn(client, nth=nth)["finalText"])
+    by_chance = texts[3]
     assert by_chance in {"dear", "large"}
-    assert chosen == ["gpt-audio", "dear", "large", by_chance, by_chance, "large", "large"]
+    assert texts == ["gpt-audio", "dear", "large", by_chance, by_chance, "large", "large"]
 
 
 def test_what_a_model_can_do_is_up_to_the_user_then_the_endpoint_then_the_table(
     world: World,
 ) -> None:
-    said = {"max_model_len": 90_000, "supported_parameters": ["temperature"]}
-    world.llm.models = [{"id": name, **said} for name in ("gpt-4o-mini", "gpt-4.1")]
+    metadata = {"max_model_len": 90_000, "supported_parameters": ["temperature"]}
+    world.llm.models = [{"id": name, **metadata} for name in ("gpt-4o-mini", "gpt-4.1")]
     world.llm.play(lambda _: say("Hi."))
     own = {"contextWindow": 70_000, "nativeToolCalling": True}
     profiles: Json = {
@@ -220,25 +225,29 @@ def test_a_conversation_goes_to_a_model_without_function_calling_and_back(world:
     in_text = json.dumps(bodies[3]["messages"])
     words = ("native", "in-text", "beside")
     assert all(f'<tool_result of=\\"terminal\\">\\n{word}' in in_text for word in words)
-    made = [c["id"] for m in bodies[4]["messages"] for c in m.get("tool_calls", ())]
-    answered = [m["tool_call_id"] for m in bodies[4]["messages"] if m["role"] == "tool"]
-    assert made == answered
-    assert len(set(made)) == 3
+    call_ids = [c["id"] for m in bodies[4]["messages"] for c in m.get("tool_calls", ())]
+    answered_ids = [m["tool_call_id"] for m in bodies[4]["messages"] if m["role"] == "tool"]
+    assert call_ids == answered_ids
+    assert len(set(call_ids)) == 3
 
 
 def test_signed_thinking_goes_back_unmodified(world: World) -> None:
-    done = anthropic_block(0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Done."})
+    block = anthropic_block(
+        0, {"type": "text", "text": ""}, {"type": "text_delta", "text": "Done."}
+    )
     thinking = "Hm \u2028 <b>."
     world.script(
         claude(thought(thinking), tool_use("toolu_1", "think", thought="x"), stop="tool_use"),
-        claude(done, stop="end_turn"),
+        claude(block, stop="end_turn"),
     )
     llm = {"baseUrl": world.llm.url.removesuffix("/v1"), "reasoningEffort": "low", "apiKey": KEY}
     client = world.daemon(settings={"model": "anthropic/claude-sonnet-4-5", "llm": llm})
     world.start(client)
     assert world.turn(client)["finalText"] == "Done."
-    sent = thinking_sent(world.llm.requests[-1].body)
-    assert sent == [{"type": "thinking", "thinking": thinking, "signature": f"SIG({thinking})"}]
+    actual_thinking = thinking_sent(world.llm.requests[-1].body)
+    assert actual_thinking == [
+        {"type": "thinking", "thinking": thinking, "signature": f"SIG({thinking})"}
+    ]
 
 
 def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(
@@ -255,18 +264,18 @@ def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(
     assert world.turn(client)["finalText"] == "Done."
     world.send(client, conversation, "And now?")
     world.turn(client, nth=2)
-    told = json.dumps(world.llm.requests[-1].body["messages"])
-    assert "Six lines were echoed." in told
-    assert "And now?" in told
+    messages_text = json.dumps(world.llm.requests[-1].body["messages"])
+    assert "Six lines were echoed." in messages_text
+    assert "And now?" in messages_text
     cut_off, item = items(client, "condensation")
     assert (cut_off["status"], item["reason"]) == ("cancelled", "overflow")
-    assert "echo line-0" not in told
+    assert "echo line-0" not in messages_text
     assert "echo line-0" in world.log_of(conversation).read_text()
     assert not [e for e in client.events if e["event"]["type"] == "retry.scheduled"]
 
 
 @pytest.mark.parametrize(
-    ("condenser", "found"),
+    ("condenser", "blocks"),
     [
         ("none", []),
         ("window", [("windowFull", None, 0)]),
@@ -276,7 +285,7 @@ def test_a_request_that_does_not_fit_is_condensed_and_the_log_keeps_everything(
     ],
 )
 def test_a_window_that_fills_is_condensed_before_it_overflows_as_the_setting_says(
-    world: World, condenser: str, found: list[Json]
+    world: World, condenser: str, blocks: list[Json]
 ) -> None:
     looks = iter([call("terminal", command="seq 1000 3999")] * 3)
 
@@ -291,13 +300,13 @@ def test_a_window_that_fills_is_condensed_before_it_overflows_as_the_setting_say
     client = world.daemon(settings={"condenser": condenser, "llm": {"contextWindow": 16_000}})
     world.start(client, "Look three times")
     assert world.turn(client)["finalText"] == "Done."
-    condensed = items(client, "condensation")
+    condensations = items(client, "condensation")
     assert [
-        (item["reason"], item.get("summary"), len(item.get("pruned", ()))) for item in condensed
-    ] == found
+        (item["reason"], item.get("summary"), len(item.get("pruned", ()))) for item in condensations
+    ] == blocks
     last = json.dumps(world.llm.requests[-1].body["messages"])
     assert "Look three times" in last
-    assert (len(last) < 45_000) == bool(found)
+    assert (len(last) < 45_000) == bool(blocks)
 
 
 def test_a_message_with_overrides_that_would_join_another_turn_is_refused(world: World) -> None:
@@ -310,19 +319,19 @@ def test_a_message_with_overrides_that_would_join_another_turn_is_refused(world:
         "content": text("x"),
         "overrides": {"options": {"mode": "plan"}},
     }
-    refused = client.error("conversation/sendMessage", params)
-    assert (refused.code, "queue or interrupt" in refused.message) == (-31006, True)
-    queued = client.request("conversation/sendMessage", {**params, "delivery": "queue"})
-    assert queued["disposition"] == "queued"
+    refusal = client.error("conversation/sendMessage", params)
+    assert (refusal.code, "queue or interrupt" in refusal.message) == (-31006, True)
+    queue_result = client.request("conversation/sendMessage", {**params, "delivery": "queue"})
+    assert queue_result["disposition"] == "queued"
     wrong = {**params, "overrides": {"options": {"mode": "wild"}}, "delivery": "queue"}
     assert client.error("conversation/sendMessage", wrong).code == -32602
 
 
 @pytest.mark.own_daemon
 def test_a_side_question_is_answered_billed_and_kept_where_the_user_wants_it(world: World) -> None:
-    used = {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5}
     steps = [call("think", thought="x"), say("Done."), say("Because."), hang()]
-    world.script(*(with_usage(step, used) for step in steps))
+    world.script(*(with_usage(step, usage) for step in steps))
     client = world.daemon(settings={"logCompletions": True})
     conversation = world.start(client)
     world.turn(client)
@@ -337,18 +346,18 @@ def test_a_side_question_is_answered_billed_and_kept_where_the_user_wants_it(wor
     assert sum(day["usage"]["requests"] for day in read["byDay"]) == 3
     own = {"conversationId": conversation, "since": "2999-01-01"}
     assert client.request("usage/read", own)["byModel"] == []
-    kept = sorted((world.log_of(conversation).parent / "completions").iterdir())
-    assert [path.stem.rpartition("-")[2] for path in kept] == ["step", "step", "ask"]
-    cancelled = client.send_request("conversation/ask", params)
+    completion_files = sorted((world.log_of(conversation).parent / "completions").iterdir())
+    assert [path.stem.rpartition("-")[2] for path in completion_files] == ["step", "step", "ask"]
+    ask_request = client.send_request("conversation/ask", params)
     world.llm.wait_for_requests(4)
-    client.notify("$/cancelRequest", {"id": cancelled})
-    assert client.error_of(cancelled).code == -32800
+    client.notify("$/cancelRequest", {"id": ask_request})
+    assert client.error_of(ask_request).code == -32800
 
 
 def test_usage_and_cost_are_told_per_call_turn_and_conversation(world: World) -> None:
-    used = {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5}
+    usage = {"prompt_tokens": 100, "completion_tokens": 10, "cost": 0.5}
     steps = [call("think", thought="x"), say("One."), say("Two.")]
-    world.script(*(with_usage(step, used) for step in steps))
+    world.script(*(with_usage(step, usage) for step in steps))
     client = world.daemon()
     conversation = world.start(client)
     first = world.turn(client)

@@ -39,10 +39,10 @@ def test_what_a_repository_has_in_place_of_settings_holds_nothing_up(
             path.write_text('{"maxSteps": 5}' + " " * (1 << 20))
         case _:
             path.write_text("[" * 100_000)
-    merged = SettingsSources({}, tmp_path / "none").merged(tmp_path)
-    [problem] = merged.problems
+    merged_settings = SettingsSources({}, tmp_path / "none").merged(tmp_path)
+    [problem] = merged_settings.problems
     assert problem.code == "unreadable"
-    assert merged.settings.max_steps == 100
+    assert merged_settings.settings.max_steps == 100
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,12 @@ def test_a_project_makes_things_stricter_only(
     project = tmp_path / "project/.openhands/settings.json"
     project.parent.mkdir(parents=True)
     project.write_text(json.dumps({key: projects}))
-    merged = SettingsSources({}, user).merged(tmp_path / "project")
-    alone = SettingsSources({}, project if counts else user).merged()
-    assert (merged.settings, bool(merged.problems)) == (alone.settings, not counts)
+    merged_settings = SettingsSources({}, user).merged(tmp_path / "project")
+    settings_alone = SettingsSources({}, project if counts else user).merged()
+    assert (merged_settings.settings, bool(merged_settings.problems)) == (
+        settings_alone.settings,
+        not counts,
+    )
 
 
 def test_every_setting_states_what_a_project_may_set() -> None:
@@ -98,9 +101,9 @@ def test_a_wrong_way_to_reach_models_is_kept_so_that_nothing_goes_elsewhere(
     file = tmp_path / "settings.json"
     file.write_text('{"llm": {"baseUrl": "http://localhost:1/v1", "temprature": 1}}')
     sources = SettingsSources({"OH_DAEMON_API_KEY": "sk-common-0123456789"}, file)
-    merged = sources.merged()
-    [problem] = map(render_problem, merged.problems)
+    merged_settings = sources.merged()
+    [problem] = map(render_problem, merged_settings.problems)
     assert problem.startswith("user: llm.temprature: Extra inputs")
-    with pytest.raises(ModelUnavailableError, match=r"llm\.temprature") as caught:
-        Models(lambda: merged.settings, sources.environment).model_for("openai/local")
-    assert "another place" in str(caught.value.hint)
+    with pytest.raises(ModelUnavailableError, match=r"llm\.temprature") as error_info:
+        Models(lambda: merged_settings.settings, sources.environment).model_for("openai/local")
+    assert "another place" in str(error_info.value.hint)

@@ -26,8 +26,8 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def found(folder: Path, *, home: Path | None = None, trusted: bool = True) -> dict[str, Skill]:
-    return {s.name: s for s in find_skills([folder], home, lambda _folder: trusted)}
+def found(folder: Path, *, home: Path | None = None, is_trusted: bool = True) -> dict[str, Skill]:
+    return {s.name: s for s in find_skills([folder], home, lambda _folder: is_trusted)}
 
 
 @pytest.mark.parametrize(
@@ -58,14 +58,19 @@ def test_the_front_matter_says_what_sets_a_skill_off(
 def test_a_nested_trigger_sets_off_what_the_flat_one_does(tmp_path: Path) -> None:
     skills = tmp_path / ".agents/skills"
     servers = "mcp_tools:\n  mcpServers:\n    pg: {command: uvx, args: [server]}\n"
-    nested = "trigger:\n  type: keyword\n  keywords: [database, SQL]\n"
-    write(skills / "postgres.md", f"---\nname: postgres\n{nested}{servers}---\nRead only.\n")
+    front_matter = "trigger:\n  type: keyword\n  keywords: [database, SQL]\n"
+    write(skills / "postgres.md", f"---\nname: postgres\n{front_matter}{servers}---\nRead only.\n")
     [skill] = found(tmp_path).values()
     assert (skill.kind, skill.triggers) == ("keyword", ("database", "SQL"))
     assert skill.starts == ("MCP server pg: uvx server",)
     content = [{"type": "text", "text": "Which sql is slow?"}]
-    asked: Any = {"id": "i", "kind": "userMessage", "status": "completed", "content": content}
-    assert uses_in([asked], [skill]) == [Use("postgres", "for the word 'SQL'")]
+    message_item: Any = {
+        "id": "i",
+        "kind": "userMessage",
+        "status": "completed",
+        "content": content,
+    }
+    assert uses_in([message_item], [skill]) == [Use("postgres", "for the word 'SQL'")]
 
 
 def test_a_plain_file_is_always_on_and_words_stay_words(tmp_path: Path) -> None:
@@ -85,24 +90,24 @@ def test_of_one_name_the_nearest_counts_and_an_untrusted_one_hides_none(tmp_path
         write(base / ".agents/skills/deploy/SKILL.md", f"Deploy {base.name}.")
     write(top / ".openhands/microagents/ship.md", "Ship.")
     write(tmp_path / ".agents/skills/other/SKILL.md", "Above the repository.")
-    trusted = found(inner, home=home)
-    assert {name: skill.text for name, skill in trusted.items()} == {
+    trusted_skills = found(inner, home=home)
+    assert {name: skill.text for name, skill in trusted_skills.items()} == {
         "deploy": "Deploy web.",
         "ship": "Ship.",
     }
-    untrusted = found(inner, home=home, trusted=False)
-    assert untrusted["deploy"].text == "Deploy home."
-    assert untrusted["ship"].problem == skill_files.UNTRUSTED
+    untrusted_skills = found(inner, home=home, is_trusted=False)
+    assert untrusted_skills["deploy"].text == "Deploy home."
+    assert untrusted_skills["ship"].problem == skill_files.UNTRUSTED
 
 
 def test_another_user_cannot_put_skills_above_the_folder_as_in_tmp(tmp_path: Path) -> None:
-    shared = tmp_path / "shared"
-    own = shared / "project"
-    (shared / ".git").mkdir(parents=True)
-    for base in (shared, own):
+    shared_folder = tmp_path / "shared"
+    own = shared_folder / "project"
+    (shared_folder / ".git").mkdir(parents=True)
+    for base in (shared_folder, own):
         write(base / f".agents/skills/of-{base.name}/SKILL.md", f"Run {base.name}.")
     assert found(own).keys() == {"of-shared", "of-project"}
-    shared.chmod(0o1777)
+    shared_folder.chmod(0o1777)
     assert found(own).keys() == {"of-project"}
 
 
@@ -221,11 +226,13 @@ def test_what_a_message_calls_for(items: list[Any], expected: list[Any]) -> None
 
 def test_neither_arguments_nor_output_are_read_again_and_shown_commands_do_not_run() -> None:
     text = "Now !`date`\n```\n!`rm -rf /` $2\n```\nand ``!`echo` `` for $1, all: $ARGUMENTS."
-    ran: list[str] = []
-    whole = filled_in(text, "!`id` $1", lambda command: ran.append(command) or "[$1 $ARGUMENTS]")
-    assert ran == ["date"]
-    assert whole.startswith("Now [$1 $ARGUMENTS]\n```\n!`rm -rf /` $1\n```\nand ``!`echo` ``")
-    assert whole.endswith(" for !`id`, all: !`id` $1.")
+    commands_run: list[str] = []
+    full_text = filled_in(
+        text, "!`id` $1", lambda command: commands_run.append(command) or "[$1 $ARGUMENTS]"
+    )
+    assert commands_run == ["date"]
+    assert full_text.startswith("Now [$1 $ARGUMENTS]\n```\n!`rm -rf /` $1\n```\nand ``!`echo` ``")
+    assert full_text.endswith(" for !`id`, all: !`id` $1.")
 
 
 def test_what_a_command_prints_stands_in_its_place_also_when_it_goes_wrong(tmp_path: Path) -> None:
@@ -240,10 +247,10 @@ def test_what_a_command_prints_stands_in_its_place_also_when_it_goes_wrong(tmp_p
         assert run(r"printf '\033[31mred\033[0m\000'") == "red"
         long = run("head -c 60000 /dev/zero | tr '\\0' x")
         assert long == "x" * MAX_BYTES + f"\n[cut after {MAX_BYTES:,} of 60,000 bytes]"
-        cancelled = CancelToken()
-        cancelled.cancel()
-        interrupted = output_of("sleep 60", spawner, masker, tmp_path, cancelled)
-        assert interrupted == "[sleep 60: interrupted]"
+        cancel = CancelToken()
+        cancel.cancel()
+        outcome = output_of("sleep 60", spawner, masker, tmp_path, cancel)
+        assert outcome == "[sleep 60: interrupted]"
         assert "hush" not in run(f"head -c {MAX_BYTES - 5} /dev/zero; echo hush-9876543210")
     finally:
         spawner.close()

@@ -14,20 +14,20 @@ THOUGHT: Any = {"kind": "reasoning", "text": "Hm."}
 CUT: Any = {"kind": "condensation", "summary": "What was."}
 
 
-def called(words: str = "a", got: str = "ok", status: str = "completed", **fields: Any) -> Any:
+def called(words: str = "a", output: str = "ok", status: str = "completed", **fields: Any) -> Any:
     return {
         "kind": "toolCall",
         "tool": "echo",
         "args": {"words": words},
         "call": {"id": "1"},
         "status": status,
-        "content": [{"type": "text", "text": got}],
+        "content": [{"type": "text", "text": output}],
         **fields,
     }
 
 
-def failed(words: str = "a", got: str = "no such file") -> Any:
-    return called(words, got, "failed")
+def failed(words: str = "a", output: str = "no such file") -> Any:
+    return called(words, output, "failed")
 
 
 def ran(took: str) -> Any:
@@ -54,7 +54,7 @@ BACK_AND_FORTH = [called("a"), called("b")] * 3
     [
         ([called()] * 3, "identicalCalls"),
         ([called()] * 2, None),
-        ([called(), called(), called(got="new"), called()], None),
+        ([called(), called(), called(output="new"), called()], None),
         ([called(), THOUGHT, called(), TALK, CUT, called()], "identicalCalls"),
         ([called(), called(), USER, called(), called()], None),
         ([ran("0.1 s"), ran("0.2 s"), ran("12.5 s")], "identicalCalls"),
@@ -72,8 +72,8 @@ BACK_AND_FORTH = [called("a"), called("b")] * 3
     ],
 )
 def test_what_counts_as_going_in_circles(items: list[Any], pattern: str | None):
-    found = find_stuck([USER, *in_answers(items)])
-    assert (found.pattern if found else None) == pattern
+    notice = find_stuck([USER, *in_answers(items)])
+    assert (notice.pattern if notice else None) == pattern
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_what_is_called_several_times_in_one_answer_counts_once(
     answers: list[list[Any]], pattern: str | None
 ):
     items = [in_answer(item, n) for n, answer in enumerate(answers) for item in answer]
-    found = find_stuck([USER, *items])
-    assert (found.pattern if found else None) == pattern
+    notice = find_stuck([USER, *items])
+    assert (notice.pattern if notice else None) == pattern
 
 
 def test_a_stop_is_a_new_beginning():
-    found = find_stuck(in_answers([called()] * 3))
-    assert found is not None
-    stop = found.notice.model_copy(update={"reason": STOPPED}).model_dump(by_alias=True)
+    notice = find_stuck(in_answers([called()] * 3))
+    assert notice is not None
+    stop = notice.notice.model_copy(update={"reason": STOPPED}).model_dump(by_alias=True)
     items = [*[called()] * 3, stop]
     assert find_stuck(in_answers(items)) is None
     assert find_stuck(in_answers([*items, *[called()] * 2])) is None
@@ -113,16 +113,16 @@ def test_a_stop_is_a_new_beginning():
 
 
 def test_a_nudge_counts_once_the_model_has_answered_it():
-    found = find_stuck(in_answers(LOST))
-    assert found is not None
-    assert found.stop_reason is None
-    nudge = found.notice.model_dump(by_alias=True)
-    told = [*LOST, nudge]
-    assert find_stuck(in_answers(told)) is None
+    notice = find_stuck(in_answers(LOST))
+    assert notice is not None
+    assert notice.stop_reason is None
+    nudge = notice.notice.model_dump(by_alias=True)
+    items_with_nudge = [*LOST, nudge]
+    assert find_stuck(in_answers(items_with_nudge)) is None
     # Logs of earlier versions have no code.
-    assert find_stuck(in_answers([*told[:-1], {**nudge, "code": None}])) is None
-    assert find_stuck(in_answers([*told, THOUGHT])) is None
-    again = find_stuck(in_answers([*told, failed("d")]))
+    assert find_stuck(in_answers([*items_with_nudge[:-1], {**nudge, "code": None}])) is None
+    assert find_stuck(in_answers([*items_with_nudge, THOUGHT])) is None
+    again = find_stuck(in_answers([*items_with_nudge, failed("d")]))
     assert again is not None
     assert again.stop_reason == "stuck"
-    assert find_stuck(in_answers([*told, called("b"), failed("d")])) is None
+    assert find_stuck(in_answers([*items_with_nudge, called("b"), failed("d")])) is None

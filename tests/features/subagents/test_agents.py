@@ -77,9 +77,13 @@ def test_a_file_in_the_usual_form_is_an_agent() -> None:
 def test_one_that_has_nothing_to_change_with_only_reads(
     tools: str, names: tuple[str, ...] | None, *, only_reads: bool
 ) -> None:
-    found = agent(f"description: d\n{tools}")
-    assert found is not None
-    assert (found.name, found.tools, found.only_reads) == ("helper", names, only_reads)
+    agent_made = agent(f"description: d\n{tools}")
+    assert agent_made is not None
+    assert (agent_made.name, agent_made.tools, agent_made.only_reads) == (
+        "helper",
+        names,
+        only_reads,
+    )
 
 
 def test_without_a_description_or_a_prompt_it_is_none() -> None:
@@ -102,8 +106,8 @@ def test_the_project_counts_before_the_user_and_both_before_what_is_built_in(
     (project / ".agents/agents/link.md").symlink_to(outside)
     (home / ".openhands/agents/big.md").write_text("x" * (65 << 10))
     os.mkfifo(project / ".agents/agents/pipe.md")
-    found = choose_agents(find_agents([project], home))
-    assert [(each.name, each.description) for each in found.values()] == [
+    agents = choose_agents(find_agents([project], home))
+    assert [(each.name, each.description) for each in agents.values()] == [
         ("explore", "ours"),
         ("general", BUILTIN[1].description),
     ]
@@ -117,8 +121,8 @@ def test_a_sub_agent_is_never_less_strict_than_its_parent() -> None:
 
 
 def test_what_a_turn_came_to_is_said_with_the_last_words() -> None:
-    said: Any = {"kind": "agentMessage", "text": "So far."}
-    state = State("c1", items=[said])
+    agent_message: Any = {"kind": "agentMessage", "text": "So far."}
+    state = State("c1", items=[agent_message])
     error = {"message": "no model"}
     for turn, outcome in [
         ({"stopReason": "finished", "finalText": "Done."}, Outcome("completed", None, "Done.")),
@@ -131,11 +135,11 @@ def test_what_a_turn_came_to_is_said_with_the_last_words() -> None:
         ),
     ]:
         assert outcome_of(turn, state) == outcome
-    counted = State("c1", result_schema={"type": "integer"})
-    done = {"stopReason": "finished", "finalText": "Three.", "result": 3}
-    assert outcome_of(done, counted) == Outcome("completed", None, "Three.", 3)
-    talked = {"stopReason": "endTurn", "finalText": "Three."}
-    assert outcome_of(talked, counted) == Outcome("failed", "noResult", "Three.")
+    actual_state = State("c1", result_schema={"type": "integer"})
+    finished_turn = {"stopReason": "finished", "finalText": "Three.", "result": 3}
+    assert outcome_of(finished_turn, actual_state) == Outcome("completed", None, "Three.", 3)
+    talking_turn = {"stopReason": "endTurn", "finalText": "Three."}
+    assert outcome_of(talking_turn, actual_state) == Outcome("failed", "noResult", "Three.")
 
 
 def test_a_long_result_keeps_its_head_and_tail() -> None:

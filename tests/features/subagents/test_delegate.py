@@ -20,8 +20,8 @@ SLEEP = call("terminal", command="sleep 4321", timeout_s=600)
 
 def of(client: RawClient, conversation: str, kind: str) -> list[Json]:
     """Return the events of one conversation and type."""
-    ours = (each for each in client.events if each["conversationId"] == conversation)
-    return [each["event"] for each in ours if each["event"]["type"] == kind]
+    own_events = (each for each in client.events if each["conversationId"] == conversation)
+    return [each["event"] for each in own_events if each["event"]["type"] == kind]
 
 
 def child_of(client: RawClient, *, nth: int = 1) -> str:
@@ -83,14 +83,14 @@ def test_tasks_run_side_by_side_and_their_last_words_are_the_result(world: World
         {"conversationId": one, "agent": "explore", "status": "completed"},
         {"conversationId": two, "agent": "general", "status": "completed"},
     ]
-    shown = {item["conversationId"]: item for item in items(client, "subagent")}
-    assert {key: item["status"] for key, item in shown.items()} == dict.fromkeys(
+    item_by_id = {item["conversationId"]: item for item in items(client, "subagent")}
+    assert {key: item["status"] for key, item in item_by_id.items()} == dict.fromkeys(
         (one, two), "completed"
     )
     # A client that follows the parent hears every event of each child, from the first to the last.
     for child in (one, two):
-        [created] = of(client, child, "conversation.created")
-        assert (created["parentId"], created["folders"]) == (parent, [world.project.as_uri()])
+        [creation] = of(client, child, "conversation.created")
+        assert (creation["parentId"], creation["folders"]) == (parent, [world.project.as_uri()])
         assert of(client, child, "conversation.closed")
     # The parent's turn is billed for all of it, and the provider can share one cache.
     assert turn["usage"]["requests"] == 4
@@ -121,8 +121,8 @@ def test_a_task_ends_with_the_result_that_was_asked_for(world: World) -> None:
     parent = world.start(client, resultSchema={"type": "array"})
     assert wait_for_end(client, parent)["result"] == [3]
     result = result_of(client)
-    told = result["meta"]["subagents"]
-    assert [(each["status"], each.get("reason"), each.get("result")) for each in told] == [
+    entries = result["meta"]["subagents"]
+    assert [(each["status"], each.get("reason"), each.get("result")) for each in entries] == [
         ("completed", None, {"n": 3}),
         ("failed", "noResult", None),
         ("completed", None, None),
@@ -132,19 +132,19 @@ def test_a_task_ends_with_the_result_that_was_asked_for(world: World) -> None:
     assert one.endswith(' | completed]\nCounted.\nresult: {"n": 3}')
     assert "it ended without the result that was asked for; a task with resume" in two
     assert "it is not a JSON Schema" in four
-    asked = [r for r in world.llm.requests if first_user_text(r.body).startswith("one")]
-    assert "Call `finish` at the end" in asked[0].body["messages"][0]["content"]
+    child_requests = [r for r in world.llm.requests if first_user_text(r.body).startswith("one")]
+    assert "Call `finish` at the end" in child_requests[0].body["messages"][0]["content"]
 
 
 def check_lists(world: World, client: RawClient, parent: str, children: set[str]) -> None:
     """Check that sub-agents are listed only on request, and are deleted with their parent."""
-    listed = client.request("conversation/list")["conversations"]
-    assert [info["id"] for info in listed] == [parent]
-    found = client.request("conversation/list", {"parentId": parent})["conversations"]
-    assert {info["id"] for info in found} == children
-    assert {info["parentId"] for info in found} == {parent}
-    changed = client.notifications("conversation/changed")
-    assert {each["conversation"]["id"] for each in changed} == {parent}
+    conversations = client.request("conversation/list")["conversations"]
+    assert [info["id"] for info in conversations] == [parent]
+    actual_children = client.request("conversation/list", {"parentId": parent})["conversations"]
+    assert {info["id"] for info in actual_children} == children
+    assert {info["parentId"] for info in actual_children} == {parent}
+    changes = client.notifications("conversation/changed")
+    assert {each["conversation"]["id"] for each in changes} == {parent}
     client.request("conversation/delete", {"conversationId": parent})
     assert not any(world.log_of(child).exists() for child in children)
 
@@ -164,20 +164,20 @@ def test_what_sub_agents_change_is_reviewed_with_the_turn_of_their_parent(world:
         second=[view, edits[1], say("Two.")],
     )
     client = world.daemon()
-    named = {"conversationId": world.start(client)}
-    turn = wait_for_end(client, named["conversationId"])
-    in_file = {**named, "uri": path.as_uri()}
+    params = {"conversationId": world.start(client)}
+    turn = wait_for_end(client, params["conversationId"])
+    in_file = {**params, "uri": path.as_uri()}
     for which in ({}, {"turnId": turn["id"]}):
-        [file] = client.request("changes/list", {**named, **which})["files"]
+        [file] = client.request("changes/list", {**params, **which})["files"]
         assert (file["uri"], file["state"], file["added"]) == (path.as_uri(), "pending", 2)
-        shown = client.request("changes/diff", {**in_file, **which})
-        assert (shown["oldText"], shown["newText"]) == ("one\ntwo\n", "ONE\nTWO\n")
-    client.request("conversation/close", named)
-    client.request("conversation/open", named)
+        diff = client.request("changes/diff", {**in_file, **which})
+        assert (diff["oldText"], diff["newText"]) == ("one\ntwo\n", "ONE\nTWO\n")
+    client.request("conversation/close", params)
+    client.request("conversation/open", params)
     first = items(client, "userMessage")[0]["id"]
-    back = {**named, "toItemId": first, "files": "restore", "dryRun": True}
+    back = {**params, "toItemId": first, "files": "restore", "dryRun": True}
     assert client.request("conversation/rollback", back)["restored"] == [path.as_uri()]
-    assert client.request("changes/revert", named)["done"] == [path.as_uri()]
+    assert client.request("changes/revert", params)["done"] == [path.as_uri()]
     assert path.read_text() == "one\ntwo\n"
 
 
@@ -192,19 +192,21 @@ def test_a_turn_that_waits_for_its_sub_agents_leaves_its_place_to_them(world: Wo
     )
     client = world.daemon()
     wait_for_end(client, world.start(client))
-    said = [part["text"].partition("\n")[2] for part in result_of(client)["content"]]
-    assert said == [f"Result {n}." for n in range(6)]
+    texts = [part["text"].partition("\n")[2] for part in result_of(client)["content"]]
+    assert texts == [f"Result {n}." for n in range(6)]
 
 
 def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     world: World,
 ) -> None:
-    allowed, refused = (call("terminal", command=f"touch {name}") for name in ("a.txt", "b.txt"))
+    allowed_call, refused_call = (
+        call("terminal", command=f"touch {name}") for name in ("a.txt", "b.txt")
+    )
     script(
         world,
-        go=[allowed, delegate(task("one"), task("two", "explore")), say("Done.")],
-        one=[allowed, refused, say("One of two."), say("You are welcome.")],
-        two=[refused, say("I only read.")],
+        go=[allowed_call, delegate(task("one"), task("two", "explore")), say("Done.")],
+        one=[allowed_call, refused_call, say("One of two."), say("You are welcome.")],
+        two=[refused_call, say("I only read.")],
     )
     client = world.daemon()
 
@@ -217,15 +219,19 @@ def test_what_a_sub_agent_does_is_asked_from_the_user_and_nothing_is_loosened(
     answer = {"approvalId": first["id"], "digest": first["digest"]}
     client.request("approval/respond", {**answer, "optionId": "allow-conversation"})
     # What the parent was allowed is allowed; anything new is asked, under the child's own id.
-    asked = client.wait_for_event("approval.requested", nth=2)["event"]["approval"]
+    approval_event = client.wait_for_event("approval.requested", nth=2)["event"]["approval"]
     child = child_of(client)
-    assert (asked["conversationId"], asked["title"]) == (child, "Run touch b.txt")
+    assert (approval_event["conversationId"], approval_event["title"]) == (child, "Run touch b.txt")
     assert client.wait_for(lambda m: m.get("method") == "approval/request", nth=2)
-    assert client.request("approval/list")["pending"] == [asked]
+    assert client.request("approval/list")["pending"] == [approval_event]
     for each in (parent, child):
         for method in ("approval/list", "conversation/open"):
-            assert client.request(method, {"conversationId": each})["pending"] == [asked]
-    answer = {"approvalId": asked["id"], "digest": asked["digest"], "optionId": "reject"}
+            assert client.request(method, {"conversationId": each})["pending"] == [approval_event]
+    answer = {
+        "approvalId": approval_event["id"],
+        "digest": approval_event["digest"],
+        "optionId": "reject",
+    }
     client.request("approval/respond", {**answer, "feedback": "not that one"})
     wait_for_end(client, parent)
     wait_for_end(client, child)
@@ -247,9 +253,9 @@ def test_what_holds_for_one_turn_holds_for_its_sub_agents_too(world: World) -> N
     overrides = {"options": {"mode": "ask", "model": "openai/other"}}
     world.send(client, parent, "now", overrides=overrides)
     wait_for_end(client, parent, nth=2)
-    [created] = of(client, child_of(client), "conversation.created")
-    wanted = {"mode": "ask", "approval": "askNever", "model": "openai/other"}
-    assert created["options"] == wanted
+    [creation] = of(client, child_of(client), "conversation.created")
+    expected_options = {"mode": "ask", "approval": "askNever", "model": "openai/other"}
+    assert creation["options"] == expected_options
 
 
 def test_an_interrupt_reaches_sub_agents_and_their_commands(world: World) -> None:
@@ -258,8 +264,8 @@ def test_an_interrupt_reaches_sub_agents_and_their_commands(world: World) -> Non
     parent = world.start(client)
     world.llm.wait_for_requests(3)
     client.wait_for_event(lambda p: p["event"].get("status") == "running" and "itemId" in p, nth=2)
-    ended = client.request("conversation/interrupt", {"conversationId": parent})
-    assert ended["status"] == "interrupted"
+    interrupt_result = client.request("conversation/interrupt", {"conversationId": parent})
+    assert interrupt_result["status"] == "interrupted"
     for child in (child_of(client), child_of(client, nth=2)):
         assert wait_for_end(client, child)["status"] == "interrupted"
     result = result_of(client)
@@ -289,8 +295,8 @@ def test_a_pause_holds_sub_agents_and_a_task_with_resume_goes_on(world: World) -
     assert wait_for_end(client, parent)["finalText"] == "Done."
     again = result_of(client, nth=2)
     assert f"conversation {child} | completed]\nAll of it." in content_of(again)
-    said = items(client, "userMessage")
-    assert [content_of(item) for item in said] == ["go", "one", "go on"]
+    messages = items(client, "userMessage")
+    assert [content_of(item) for item in messages] == ["go", "one", "go on"]
 
 
 def test_a_daemon_that_dies_leaves_sub_agents_that_can_be_resumed(world: World) -> None:
@@ -302,15 +308,17 @@ def test_a_daemon_that_dies_leaves_sub_agents_that_can_be_resumed(world: World) 
     client.kill()
     second = world.daemon()
     second.request("conversation/open", {"conversationId": parent})
-    [lost] = [r["event"]["item"] for r in world.records_of(parent) if _is_end_of(r, "subagent")]
-    assert (lost["status"], lost["reason"]) == ("cancelled", "outcomeUnknown")
+    [lost_item] = [
+        r["event"]["item"] for r in world.records_of(parent) if _is_end_of(r, "subagent")
+    ]
+    assert (lost_item["status"], lost_item["reason"]) == ("cancelled", "outcomeUnknown")
     n_before = len(world.llm.requests)
-    resumed = delegate(task("go on", resume=child))
-    world.llm.play([resumed, say("Found it."), say("Done.")])
+    resume_call = delegate(task("go on", resume=child))
+    world.llm.play([resume_call, say("Found it."), say("Done.")])
     world.send(second, parent, "go on")
     assert wait_for_end(second, parent)["finalText"] == "Done."
-    told = world.llm.requests[n_before].body["messages"]
-    assert any(f"resume '{child}' goes on with it" in str(m.get("content")) for m in told)
+    messages = world.llm.requests[n_before].body["messages"]
+    assert any(f"resume '{child}' goes on with it" in str(m.get("content")) for m in messages)
     assert "completed]\nFound it." in content_of(result_of(second))
 
 
@@ -327,18 +335,18 @@ def test_a_sub_agent_has_none_of_its_own(world: World) -> None:
     assert content_of(result_of(client, nth=2)).endswith("I did it myself.")
     assert len(items(client, "subagent")) == 1
     child = next(r.body for r in world.llm.requests if first_user_text(r.body).startswith("one"))
-    offered = {each["function"]["name"] for each in child["tools"]}
-    assert "terminal" in offered
-    assert offered.isdisjoint({"delegate", "ask"})
+    tool_names = {each["function"]["name"] for each in child["tools"]}
+    assert "terminal" in tool_names
+    assert tool_names.isdisjoint({"delegate", "ask"})
 
 
 def test_the_prompt_of_a_sub_agent_fits_its_tools(world: World) -> None:
     """Findings D6 and D16: it was told of tools that it lacks, and that the user may leave plan."""
-    refused = call("terminal", command="touch a.txt")
+    refused_call = call("terminal", command="touch a.txt")
     script(
         world,
         go=[delegate(task("one", "explore")), say("Done.")],
-        one=[refused, say("No.")],
+        one=[refused_call, say("No.")],
     )
     client = world.daemon()
     wait_for_end(client, world.start(client))
@@ -369,11 +377,11 @@ def test_a_sub_agent_that_fails_or_reaches_a_limit_says_so(world: World) -> None
     parent = world.start(client, maxSteps=2)
     wait_for_end(client, parent)
     result = result_of(client)
-    steps, broken, nobody = (part["text"] for part in result["content"])
+    steps, broken_text, nobody = (part["text"] for part in result["content"])
     assert result["status"] == "failed"
     assert "not completed: it reached its limit of steps" in steps
     assert steps.endswith("So far.")
-    assert "no such thing" in broken
+    assert "no such thing" in broken_text
     assert "no open folder has a conversation 'nobody'" in nobody
 
 
@@ -405,15 +413,17 @@ You review like a pirate.
 
 
 def test_agents_come_from_files_of_trusted_folders_and_of_the_user(world: World) -> None:
-    mine, theirs = world.home / ".agents/agents", world.project / ".openhands/agents"
-    for folder in (mine, theirs):
+    own_agents, project_agents = world.home / ".agents/agents", world.project / ".openhands/agents"
+    for folder in (own_agents, project_agents):
         folder.mkdir(parents=True)
         (folder / "reviewer.md").write_text(AGENT_FILE.replace("carefully", folder.parts[-2]))
-    (mine / "broken.md").write_text("no head")
-    untrusted = world.daemon(trusted=False)
-    listed = {each["name"]: each for each in untrusted.request("agent/list")["agents"]}
-    assert list(listed) == ["explore", "general", "reviewer"]
-    assert listed["reviewer"]["source"] == "user"
+    (own_agents / "broken.md").write_text("no head")
+    untrusted_client = world.daemon(trust_value=False)
+    agent_by_name = {
+        each["name"]: each for each in untrusted_client.request("agent/list")["agents"]
+    }
+    assert list(agent_by_name) == ["explore", "general", "reviewer"]
+    assert agent_by_name["reviewer"]["source"] == "user"
     script(world, go=[delegate(task("one", "reviewer")), say("Done.")], one=[say("Arr.")])
     client = world.daemon()
     params = {"folder": world.project.as_uri()}
@@ -421,23 +431,23 @@ def test_agents_come_from_files_of_trusted_folders_and_of_the_user(world: World)
         "name": "reviewer",
         "description": "Reviews changes: .openhands.",
         "source": "project",
-        "path": str(theirs / "reviewer.md"),
+        "path": str(project_agents / "reviewer.md"),
     }
     wait_for_end(client, world.start(client))
     parent, child, _ = (request.body for request in world.llm.requests)
-    [delegated] = [t for t in parent["tools"] if t["function"]["name"] == "delegate"]
-    assert "- reviewer: Reviews changes: .openhands." in delegated["function"]["description"]
+    [delegate_tool] = [t for t in parent["tools"] if t["function"]["name"] == "delegate"]
+    assert "- reviewer: Reviews changes: .openhands." in delegate_tool["function"]["description"]
     assert {t["function"]["name"] for t in child["tools"]} == {"edit", "grep", "finish"}
     assert "You review like a pirate." in child["messages"][0]["content"]
     assert child["model"] == parent["model"]
-    [created] = of(client, child_of(client), "conversation.created")
-    assert created["options"]["mode"] == "plan"
+    [creation] = of(client, child_of(client), "conversation.created")
+    assert creation["options"]["mode"] == "plan"
     # Whoever opens the child later, it still has the same tools.
-    reopened = child_of(client)
+    child_reopened = child_of(client)
     world.llm.play([say("Again.")])
-    client.request("conversation/open", {"conversationId": reopened})
-    world.send(client, reopened, "and?")
-    assert wait_for_end(client, reopened, nth=2)["finalText"] == "Again."
+    client.request("conversation/open", {"conversationId": child_reopened})
+    world.send(client, child_reopened, "and?")
+    assert wait_for_end(client, child_reopened, nth=2)["finalText"] == "Again."
     assert world.llm.requests[-1].body["tools"] == child["tools"]
 
 
@@ -445,9 +455,9 @@ def test_run_prints_the_lines_of_sub_agents_and_ends_with_its_own_turn(world: Wo
     script(world, go=[delegate(task("one")), say("All done.")], one=[say("Yes.")])
     env = environment(world.home, **world.environment)
     argv = [SCRIPT, "run", "go", "--ask", "never", "--json"]
-    ran = end(start(argv, world.project, env))
-    assert ran.code == 0, ran.err
-    lines = [json.loads(line) for line in ran.out.splitlines()]
+    outcome = end(start(argv, world.project, env))
+    assert outcome.code == 0, outcome.err
+    lines = [json.loads(line) for line in outcome.out.splitlines()]
     assert len({line["conversationId"] for line in lines}) == 2
     assert [line["event"]["type"] for line in lines].count("turn.completed") == 2
     assert lines[-1]["event"]["turn"]["finalText"] == "All done."

@@ -52,7 +52,7 @@ def test_an_estimate_is_near_what_a_tokenizer_counts(
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected_text"),
     [
         ("a\na\na\n", "a\na\na\n"),
         ("y\n" * 9 + "end\n", "y\n[the line above 8 more times]\nend\n"),
@@ -62,9 +62,9 @@ def test_an_estimate_is_near_what_a_tokenizer_counts(
         ("", ""),
     ],
 )
-def test_repeated_lines_and_padding_are_collapsed(text: str, shown: str) -> None:
+def test_repeated_lines_and_padding_are_collapsed(text: str, expected_text: str) -> None:
     """Finding D9: `yes` took 32.9k tokens, and a screen of vi 4.2k, most of them blanks."""
-    assert collapsed(text) == shown
+    assert collapsed(text) == expected_text
 
 
 def test_a_padded_screen_is_short() -> None:
@@ -85,29 +85,32 @@ def rendered(tmp_path: Path, text: str, max_tokens: int) -> tuple[str, list[str]
     capture, blobs, masker = Capture(tmp_path / "spill"), Blobs(), Masker()
     masker.add(KEY)
     capture.add(text)
-    shown = OutputText(masker, blobs.put, Path("/blobs")).render(capture.finish(), max_tokens)
-    assert (shown.blob is not None) == bool(blobs.texts)
-    return shown.text, blobs.texts
+    shown_text = OutputText(masker, blobs.put, Path("/blobs")).render(capture.finish(), max_tokens)
+    assert (shown_text.blob is not None) == bool(blobs.texts)
+    return shown_text.text, blobs.texts
 
 
 def test_a_flood_of_numbers_stays_in_the_budget_and_the_file_has_all(tmp_path: Path) -> None:
     """Finding D9: `seq 50000` took 17.8k tokens, since bytes were counted."""
     for n_lines in (4_000, 50_000):
         flood = "".join(f"{n}\n" for n in range(n_lines))
-        shown, [kept] = rendered(tmp_path, flood, MAX_TOKENS)
-        assert count_tokens(shown) <= MAX_TOKENS + 60
-        assert (shown.startswith("0\n1\n"), shown.endswith(f"{n_lines - 1}\n")) == (True, True)
-        assert "all of it, for grep or sed in a terminal, is in /blobs/blob1 …]" in shown
-        assert kept == flood
+        shown_text, [blob] = rendered(tmp_path, flood, MAX_TOKENS)
+        assert count_tokens(shown_text) <= MAX_TOKENS + 60
+        assert (shown_text.startswith("0\n1\n"), shown_text.endswith(f"{n_lines - 1}\n")) == (
+            True,
+            True,
+        )
+        assert "all of it, for grep or sed in a terminal, is in /blobs/blob1 …]" in shown_text
+        assert blob == flood
 
 
 def test_a_small_budget_has_mostly_the_end(tmp_path: Path) -> None:
-    shown, _ = rendered(tmp_path, "".join(f"line {n}\n" for n in range(1_000)), 200)
-    head, _, tail = shown.partition("[…")
+    shown_text, _ = rendered(tmp_path, "".join(f"line {n}\n" for n in range(1_000)), 200)
+    head, _, tail = shown_text.partition("[…")
     assert count_tokens(head) < count_tokens(tail) / 2
 
 
 def test_a_short_output_is_kept_nowhere_and_a_secret_in_no_piece(tmp_path: Path) -> None:
     assert rendered(tmp_path, "one\ntwo\n", MAX_TOKENS) == ("one\ntwo\n", [])
-    shown, [kept] = rendered(tmp_path, f"{KEY} 1 2 3\n" * 2_000 + f"x{KEY}\n" * 3, 100)
-    assert not any(KEY[:12] in text for text in (shown, kept))
+    shown_text, [blob] = rendered(tmp_path, f"{KEY} 1 2 3\n" * 2_000 + f"x{KEY}\n" * 3, 100)
+    assert not any(KEY[:12] in text for text in (shown_text, blob))

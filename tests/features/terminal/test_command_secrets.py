@@ -26,12 +26,16 @@ def test_an_editor_lends_a_secret_to_commands_that_name_it(world: World) -> None
     world.script(*(call("terminal", command=command) for command in commands), say("Done."))
     client = world.daemon()
     client.answer("approval/request", lambda _asked: {"optionId": "allow-once"})
-    lent = client.request("secret/set", {"name": "SHOP_TOKEN", "value": VALUE, "forCommands": True})
-    assert lent == {"names": [], "forCommands": ["SHOP_TOKEN"]}
+    names = client.request(
+        "secret/set", {"name": "SHOP_TOKEN", "value": VALUE, "forCommands": True}
+    )
+    assert names == {"names": [], "forCommands": ["SHOP_TOKEN"]}
     world.start(client, options={"approval": "askRisky"})
     world.turn(client)
-    asked = [e["event"] for e in client.events if e["event"]["type"] == "approval.requested"]
-    gets_it = [a["approval"] for a in asked if "SHOP_TOKEN" in a["approval"]["title"]]
+    approval_events = [
+        e["event"] for e in client.events if e["event"]["type"] == "approval.requested"
+    ]
+    gets_it = [a["approval"] for a in approval_events if "SHOP_TOKEN" in a["approval"]["title"]]
     assert [approval["risk"] for approval in gets_it] == ["high", "high"]
     assert gets_it[0]["reason"].startswith("it gets the secret SHOP_TOKEN")
     first, second, third, fourth = map(content_of, items(client, "command"))
@@ -40,8 +44,8 @@ def test_an_editor_lends_a_secret_to_commands_that_name_it(world: World) -> None
         assert "<secret hidden>" in output
     assert [output.splitlines()[0] for output in (second, fourth)] == ["0", "0"]
     assert "secrets: $SHOP_TOKEN" in str(world.llm.requests[0].body["messages"][1])
-    left = client.request("secret/remove", {"name": "SHOP_TOKEN"})
-    assert left == {"names": [], "forCommands": []}
+    actual_names = client.request("secret/remove", {"name": "SHOP_TOKEN"})
+    assert actual_names == {"names": [], "forCommands": []}
 
 
 def test_a_secret_in_a_long_line_is_hidden_where_the_line_is_cut(world: World) -> None:
@@ -57,11 +61,11 @@ def test_a_secret_in_a_long_line_is_hidden_where_the_line_is_cut(world: World) -
     client.request("secret/set", {"name": "SHOP_TOKEN", "value": VALUE})
     world.start(client)
     world.turn(client)
-    shown = [content_of(item) for kind in ("toolCall",) for item in items(client, kind)]
-    for text in shown:
+    contents = [content_of(item) for kind in ("toolCall",) for item in items(client, kind)]
+    for text in contents:
         assert "cut" in text
         assert not any(half in text for half in ("it's a shop", "$HOME", "quoted"))
-    assert "needle" in shown[1]
+    assert "needle" in contents[1]
 
 
 def test_what_is_taken_back_before_the_answer_is_not_given(world: World) -> None:
@@ -106,8 +110,8 @@ def test_a_run_gives_a_variable_to_commands_that_name_it(world: World) -> None:
         model = {"OH_DAEMON_MODEL": "openai/fake", "OH_DAEMON_BASE_URL": world.llm.url}
         model |= {"OH_DAEMON_API_KEY": "sk-run-0123456789", "SHOP_TOKEN": VALUE}
         argv = [SCRIPT, "run", "go", "--ask", "never", *options]
-        ran = end(start(argv, world.project, environment(world.home, **model)))
-        return ran.code, ran.out, ran.err
+        outcome = end(start(argv, world.project, environment(world.home, **model)))
+        return outcome.code, outcome.out, outcome.err
 
     world.script(call("terminal", command=PRINT), say("Done."))
     code, out, _ = run("--secret", "SHOP_TOKEN")
@@ -137,7 +141,7 @@ def test_a_secret_is_gone_after_its_command_whatever_the_shell_was_told_before(
     client.request("secret/set", {"name": "SHOP_TOKEN", "value": VALUE, "forCommands": True})
     world.start(client, options={"approval": "askNever"})
     world.turn(client)
-    told = [content_of(item) for item in items(client, "command")]
-    assert "looked" in told[-1]
+    outputs = [content_of(item) for item in items(client, "command")]
+    assert "looked" in outputs[-1]
     frames = json.dumps([*client.events, *(r.body for r in world.llm.requests)])
     assert not any(half in frames for half in (VALUE, "nekot-pohs", "shop-token of"))

@@ -63,11 +63,11 @@ def test_pieces_give_the_same_text_as_the_whole_when_no_line_is_overwritten(
         b"\r\n",
         b"\x1bPq\x1b\\",
     ]
-    whole = b"".join(data.draw(st.lists(st.sampled_from(parts))))
-    cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)))))
-    pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    actual_data = b"".join(data.draw(st.lists(st.sampled_from(parts))))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(actual_data)))))
+    pieces = [actual_data[a:b] for a, b in zip([0, *cuts], [*cuts, len(actual_data)], strict=True)]
     one, many = CleanText(), CleanText()
-    expected = one.feed(whole) + one.flush()
+    expected = one.feed(actual_data) + one.flush()
     assert "".join(map(many.feed, pieces)) + many.flush() == expected
 
 
@@ -100,13 +100,13 @@ class _SimpleCleaner:
     def clean(self, text: str) -> str:
         text = text.replace("\r\n", "\n")
         last_line = max(0, text.rfind("\n"))
-        unfinished = self.open_escape.search(text, last_line)
-        cut = unfinished.start() if unfinished else len(text)
-        line_start = text.rfind("\n", 0, cut) + 1
-        if "\r" in self.with_returns(text[line_start:cut]):
-            cut = line_start
-        self.held = text[cut:]
-        text = self.escape.sub("", self.with_returns(text[:cut]))
+        match = self.open_escape.search(text, last_line)
+        end = match.start() if match else len(text)
+        line_start = text.rfind("\n", 0, end) + 1
+        if "\r" in self.with_returns(text[line_start:end]):
+            end = line_start
+        self.held = text[end:]
+        text = self.escape.sub("", self.with_returns(text[:end]))
         lines = [self.collapsed(line) if "\r" in line else line for line in text.split("\n")]
         return self.without_controls(re.sub(r"[^\n\x08]\x08", "", "\n".join(lines)))
 
@@ -149,8 +149,8 @@ def test_a_prompt_without_a_line_break_shows_at_once() -> None:
 
 def test_a_progress_bar_in_pieces_leaves_its_first_and_its_last_state() -> None:
     cleaner = CleanText()
-    shown = [cleaner.feed(piece) for piece in (b"1%", b"\r2%", b"\r3%", b"\r4%\n", b"end\n")]
-    assert "".join(shown) == "1%4%\nend\n"
+    pieces_shown = [cleaner.feed(piece) for piece in (b"1%", b"\r2%", b"\r3%", b"\r4%\n", b"end\n")]
+    assert "".join(pieces_shown) == "1%4%\nend\n"
 
 
 def test_an_escape_that_never_ends_is_not_held_for_ever() -> None:
@@ -165,11 +165,11 @@ def test_no_output_makes_cleaning_slow(unit: str) -> None:
     """While a pattern is matched no other thread runs, so the whole daemon would wait."""
     data = (unit * 40_000).encode()
     cleaner = CleanText()
-    began = time.thread_time()
+    start_s = time.thread_time()
     for start in range(0, len(data), 4096):
         cleaner.feed(data[start : start + 4096])
     cleaner.flush()
-    assert time.thread_time() - began < 1
+    assert time.thread_time() - start_s < 1
 
 
 def test_short_output_is_whole_and_touches_no_file(tmp_path: Path) -> None:
@@ -193,9 +193,9 @@ def test_long_output_keeps_its_ends_in_memory_and_all_of_it_in_a_file(tmp_path: 
     assert output.spill.read_text() == text
     assert text.startswith(output.head)
     assert text.endswith(output.tail)
-    kept = len(output.head.encode()) + len(output.tail.encode())
-    assert output.n_cut_bytes == len(text.encode()) - kept
-    assert kept > HEAD_BYTES + TAIL_BYTES - 8
+    n_kept = len(output.head.encode()) + len(output.tail.encode())
+    assert output.n_cut_bytes == len(text.encode()) - n_kept
+    assert n_kept > HEAD_BYTES + TAIL_BYTES - 8
 
 
 def test_the_file_stops_at_its_limit_and_the_count_goes_on(tmp_path: Path) -> None:
@@ -228,11 +228,11 @@ def test_people_see_no_secret_that_came_in_pieces_and_nothing_of_it_before_its_e
     screen.add("6789abcdef\nThe e")
     screen.add_line("$ next\n")
     screen.settle()
-    whole = "the key <secret hidden>\nThe e\n$ next\n"
-    assert screen.read(0, 100) == (whole, len(whole))
+    full_text = "the key <secret hidden>\nThe e\n$ next\n"
+    assert screen.read(0, 100) == (full_text, len(full_text))
     assert screen.read(8, 5) == ("<secr", 13)
-    assert screen.read(999, 5) == ("", len(whole))
-    assert screen.size_bytes == len(whole)
+    assert screen.read(999, 5) == ("", len(full_text))
+    assert screen.size_bytes == len(full_text)
 
 
 @pytest.mark.parametrize("reads_between", [False, True])

@@ -165,12 +165,12 @@ def test_a_completion_cannot_be_forged_by_what_a_command_prints_or_learns(
     run("true")
     for _ in range(3):
         forge = f"known=$({KNOWN}); cd ..; python3 forger.py <<< $known; {REPORT}"
-        ran = run(f"cd sub; {forge}; echo end; (exit 7)")
-        assert (ran.state, ran.exit_code, ran.note) == ("done", 7, "")
+        outcome = run(f"cd sub; {forge}; echo end; (exit 7)")
+        assert (outcome.state, outcome.exit_code, outcome.note) == ("done", 7, "")
         n_marks, n_opened = map(int, run("cat tried").output.head.split())
         assert (n_marks > 3, n_opened >= 1) == (True, True)
-        assert ran.output.head.endswith("end\n")
-        assert ran.cwd == tmp_path
+        assert outcome.output.head.endswith("end\n")
+        assert outcome.cwd == tmp_path
     after = run("echo after")
     assert (after.output.head, after.exit_code, after.note, after.late) == ("after\n", 0, "", "")
 
@@ -182,8 +182,8 @@ def test_the_history_of_the_user_is_neither_read_nor_written(
     history.write_text("mysql -pcity-token\n")
     monkeypatch.setenv("HOME", str(tmp_path))
     shell = request.getfixturevalue("shells").open()
-    ran = shell.run("history; set -o history; history", timeout_s=60, cancel=CancelToken())
-    assert "mysql" not in ran.output.head
+    outcome = shell.run("history; set -o history; history", timeout_s=60, cancel=CancelToken())
+    assert "mysql" not in outcome.output.head
     shell.run("echo more; exit", timeout_s=60, cancel=CancelToken())
     assert history.read_text() == "mysql -pcity-token\n"
 
@@ -194,8 +194,8 @@ def test_a_shell_keeps_folder_variables_functions_and_status(run: Run, tmp_path:
         "cd sub; x=1; export y=2; declare -A m=([k]=3); f() { echo f$1; }; alias g='f 4'; false"
     )
     assert outcome.cwd == tmp_path / "sub"
-    kept = run("echo $? $x $y ${m[k]}; f 5; g; basename $PWD")
-    assert kept.output.head == "1 1 2 3\nf5\nf4\nsub\n"
+    command_outcome = run("echo $? $x $y ${m[k]}; f 5; g; basename $PWD")
+    assert command_outcome.output.head == "1 1 2 3\nf5\nf4\nsub\n"
 
 
 def test_a_virtual_environment_stays_active(run: Run) -> None:
@@ -225,10 +225,10 @@ def test_a_shell_that_ends_is_replaced_and_the_model_told(
 ) -> None:
     (tmp_path / "sub").mkdir()
     run("cd sub; export E=kept")
-    ended = run(f"echo before; {command}")
-    assert (ended.state, ended.exit_code) == ("done", code)
-    assert ended.output.head.startswith("before\n")
-    assert "ended" in ended.note
+    outcome = run(f"echo before; {command}")
+    assert (outcome.state, outcome.exit_code) == ("done", code)
+    assert outcome.output.head.startswith("before\n")
+    assert "ended" in outcome.note
     after = run('echo "${PWD#"$OLDPWD"}/sub $E"' if kept is None else 'echo "/${PWD##*/} $E"')
     assert "new one" in after.note
     assert after.cwd == tmp_path / "sub"
@@ -243,8 +243,8 @@ def test_a_deleted_folder_is_survived(run: Run, tmp_path: Path) -> None:
 
 
 def test_the_files_of_the_shell_may_vanish(run: Run) -> None:
-    gone = 'rm -rf "$(dirname "$BASH_SOURCE")" 2>/dev/null; echo gone'
-    assert run(gone).output.head == "gone\n"
+    command = 'rm -rf "$(dirname "$BASH_SOURCE")" 2>/dev/null; echo gone'
+    assert run(command).output.head == "gone\n"
     assert run("echo alive").output.head == "alive\n"
 
 
@@ -254,18 +254,18 @@ def test_a_job_in_the_background_neither_holds_the_call_nor_is_lost(run: Run) ->
     assert "started\n" in outcome.output.head
     run("echo > go; read < gone", "other")
     # The job has written by now, but its output may be read before or after `true` begins.
-    told = [run("true"), run("true")]
-    assert "late\n" in "".join(each.late + each.output.head for each in told)
+    outcomes = [run("true"), run("true")]
+    assert "late\n" in "".join(each.late + each.output.head for each in outcomes)
 
 
 def test_what_a_job_writes_later_is_told_with_the_next_command(run: Run) -> None:
     run("mkfifo go gone; (read < go; seq 100000; echo > gone) &")
     # The job cannot write this much before most of it was read, between two commands of `main`.
     assert run("echo > go; read < gone", "other").late == ""
-    told = run("true")
-    assert told.late != ""
+    outcome = run("true")
+    assert outcome.late != ""
     # What came while `true` ran may be more than `head` has room for.
-    assert "99999\n100000\n" in told.late + told.output.head + told.output.tail
+    assert "99999\n100000\n" in outcome.late + outcome.output.head + outcome.output.tail
 
 
 def test_a_command_that_takes_longer_stays_alive_and_gives_the_rest_later(
@@ -278,8 +278,8 @@ def test_a_command_that_takes_longer_stays_alive_and_gives_the_rest_later(
     with pytest.raises(ToolError, match="busy with 'echo one"):
         run("echo three")
     run("echo > go", "other")
-    rest = shells.existing("main").wait(timeout_s=60, cancel=CancelToken())
-    assert (rest.state, rest.output.head, rest.exit_code) == ("done", "two\n", 5)
+    outcome = shells.existing("main").wait(timeout_s=60, cancel=CancelToken())
+    assert (outcome.state, outcome.output.head, outcome.exit_code) == ("done", "two\n", 5)
 
 
 WAITERS = {
@@ -299,14 +299,14 @@ def test_a_program_that_waits_for_input_says_so_soon_and_takes_it(
     shells: Shells, run: Run, command: str, prompt: str, answer: str, reply: str | None
 ) -> None:
     """The promise is one second; the deadline here is generous, for slow machines."""
-    asked = run(command, timeout_s=DEADLINE_S)
-    assert (asked.state, asked.output.head) == ("waitingForInput", prompt)
+    outcome = run(command, timeout_s=DEADLINE_S)
+    assert (outcome.state, outcome.output.head) == ("waitingForInput", prompt)
     shells.existing("main").type(answer)
     if reply is None:
         shells.existing("main").type("C-d")
         reply = "got.bob\n"
-    told = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
-    assert (told.state, told.output.head) == ("done", reply)
+    command_outcome = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
+    assert (command_outcome.state, command_outcome.output.head) == ("done", reply)
 
 
 FULL_SCREEN = {
@@ -322,8 +322,8 @@ def test_a_program_that_takes_the_whole_screen_waits_and_can_be_left(
     """Pagers that programs start by themselves are switched off in the environment."""
     assert run(command, timeout_s=DEADLINE_S).state == "waitingForInput"
     shells.existing("main").type(leave)
-    left = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
-    assert (left.state, left.exit_code) == ("done", 0)
+    outcome = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
+    assert (outcome.state, outcome.exit_code) == ("done", 0)
     assert run("echo after").output.head == "after\n"
 
 
@@ -334,12 +334,12 @@ def test_output_without_end_stays_small_and_says_what_is_cut(shells: Shells, run
     tracemalloc.start()
     first = shells.open().run("yes", timeout_s=2, cancel=cancel)
     threading.Timer(2, cancel.cancel).start()
-    rest = shells.existing("main").wait(timeout_s=1000, cancel=cancel)
+    command_outcome = shells.existing("main").wait(timeout_s=1000, cancel=cancel)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert (first.state, rest.state) == ("running", "done")
+    assert (first.state, command_outcome.state) == ("running", "done")
     assert peak < 10 << 20
-    for outcome in (first, rest):
+    for outcome in (first, command_outcome):
         output = outcome.output
         assert "y\ny\n" in output.head
         assert len(output.head) + len(output.tail) <= 32 << 10
@@ -353,10 +353,13 @@ def test_a_prompt_line_of_python_can_be_talked_to(shells: Shells, run: Run) -> N
     assert run("python3 -q").state == "waitingForInput"
     shell = shells.existing("main")
     # A line end at the end of what is typed is the Enter; a second one is an empty line.
-    for typed, shown in (("6 * 7\n", "42"), ("for n in (2, 3):\n    print(n * 7)\n\n", "14\n21")):
-        shell.type(typed)
-        told = shell.wait(timeout_s=DEADLINE_S, cancel=CancelToken()).output.head
-        assert told.endswith(f"{shown}\n>>> ")
+    for input_text, output in (
+        ("6 * 7\n", "42"),
+        ("for n in (2, 3):\n    print(n * 7)\n\n", "14\n21"),
+    ):
+        shell.type(input_text)
+        outcome = shell.wait(timeout_s=DEADLINE_S, cancel=CancelToken()).output.head
+        assert outcome.endswith(f"{output}\n>>> ")
     shell.type("C-d")
     assert shell.wait(timeout_s=DEADLINE_S, cancel=CancelToken()).exit_code == 0
 
@@ -374,11 +377,11 @@ def test_text_typed_after_the_end_never_runs_as_a_command(shells: Shells, run: R
 
 def test_a_program_that_reads_nothing_is_not_said_to_wait(shells: Shells, run: Run) -> None:
     begin(shells.open(), "echo begun; sleep 1000")
-    slept = shells.existing("main").wait(timeout_s=1, cancel=CancelToken())
-    assert slept.state == "running"
+    outcome = shells.existing("main").wait(timeout_s=1, cancel=CancelToken())
+    assert outcome.state == "running"
     shells.existing("main").type("C-c")
-    ended = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
-    assert (ended.state, ended.exit_code) == ("done", 130)
+    command_outcome = shells.existing("main").wait(timeout_s=DEADLINE_S, cancel=CancelToken())
+    assert (command_outcome.state, command_outcome.exit_code) == ("done", 130)
 
 
 def test_a_server_polled_without_news_is_waited_for(shells: Shells, run: Run) -> None:
@@ -426,8 +429,8 @@ def interrupt(shells: Shells, command: str) -> None:
     """Begin a command and interrupt it at once; the shell must survive."""
     cancel, shell = CancelToken(), shells.open()
     shell.listen(lambda _text: cancel.cancel())
-    ended = shell.run(f"echo begun; {command}", timeout_s=DEADLINE_S, cancel=cancel)
-    assert (ended.state, ended.note) == ("done", "")
+    outcome = shell.run(f"echo begun; {command}", timeout_s=DEADLINE_S, cancel=cancel)
+    assert (outcome.state, outcome.note) == ("done", "")
 
 
 def test_an_interrupt_never_reaches_the_command_that_follows(shells: Shells, run: Run) -> None:
@@ -456,8 +459,8 @@ def test_a_cancel_leaves_jobs_in_the_background_alone(shells: Shells, run: Run) 
     cancel.cancel()
     shells.existing("main").wait(timeout_s=1000, cancel=cancel)
     assert "sleep 1000" in run("jobs -r").output.head
-    polled = shells.existing("job-1").wait(timeout_s=1000, cancel=cancel)
-    assert (polled.state, polled.exit_code) == ("running", None)
+    outcome = shells.existing("job-1").wait(timeout_s=1000, cancel=cancel)
+    assert (outcome.state, outcome.exit_code) == ("running", None)
 
 
 def test_closing_ends_deaf_jobs_and_idle_shells_together(shells: Shells, run: Run) -> None:
@@ -500,15 +503,15 @@ def test_much_output_takes_little_memory_and_is_all_in_the_file(run: Run) -> Non
 
 def test_live_output_comes_while_the_command_runs(shells: Shells, run: Run) -> None:
     run("mkfifo go")
-    first_came = threading.Event()
+    first_output = threading.Event()
     heard: list[str] = []
 
     def on_output(text: str) -> None:
         heard.append(text)
-        first_came.set()
+        first_output.set()
 
     def go_on() -> None:
-        assert first_came.wait(DEADLINE_S)
+        assert first_output.wait(DEADLINE_S)
         run("echo > go", "other")
 
     thread = threading.Thread(target=go_on)
@@ -560,8 +563,8 @@ def test_shells_leave_no_files_when_the_daemon_is_killed(tmp_path: Path) -> None
     assert not folder.exists()
 
 
-def _join_readers(others: set[threading.Thread]) -> None:
-    for thread in set(threading.enumerate()) - others:
+def _join_readers(other_threads: set[threading.Thread]) -> None:
+    for thread in set(threading.enumerate()) - other_threads:
         if thread.name.startswith(("shell-", "reaper")):
             thread.join(DEADLINE_S)
 
@@ -602,29 +605,29 @@ bystander.kill()
 
 def test_an_interrupt_reaches_nobody_else_when_no_group_has_the_terminal(tmp_path: Path) -> None:
     """The kernel reports 0 for no group, and in a container also for every group outside of it."""
-    alone = ("unshare", "-Urpf", "--mount-proc")
-    if subprocess.run([*alone, "true"], check=False, capture_output=True).returncode:
+    namespace_command = ("unshare", "-Urpf", "--mount-proc")
+    if subprocess.run([*namespace_command, "true"], check=False, capture_output=True).returncode:
         pytest.skip("this machine does not allow namespaces of processes, also not for root")
-    ran = subprocess.run(
-        [*alone, sys.executable, "-c", BYSTANDER],
+    outcome = subprocess.run(
+        [*namespace_command, sys.executable, "-c", BYSTANDER],
         check=False,
         cwd=tmp_path,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
+    assert (outcome.returncode, outcome.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("last", ["true", "IFS=_", "set -eu", "set -x", "exit 3", "exec sleep 0"])
 def test_a_shell_forgets_what_one_command_was_lent(shells: Shells, last: str) -> None:
     value = 'it\'s a shop-token of 2026, "quoted" $HOME'
 
-    def run(command: str, **lent: str) -> tuple[int | None, str]:
+    def run(command: str, **secret: str) -> tuple[int | None, str]:
         shell = shells.open()
-        shell.begin(command, variables=lent)
-        ran = shell.wait(timeout_s=60, cancel=CancelToken())
-        return ran.exit_code, ran.output.head
+        shell.begin(command, variables=secret)
+        outcome = shell.wait(timeout_s=60, cancel=CancelToken())
+        return outcome.exit_code, outcome.output.head
 
     assert run("false") == (1, "")
     assert run('echo $? "$SHOP_TOKEN"', SHOP_TOKEN=value, OTHER="x" * 16_384) == (0, f"1 {value}\n")
@@ -686,13 +689,13 @@ def test_no_command_takes_away_what_reports_the_end_of_the_next(run: Run, comman
 def test_a_shell_that_cannot_report_is_replaced_soon_and_the_model_told(
     run: Run, command: str
 ) -> None:
-    told = [run(command)]
+    outcomes = [run(command)]
     # What took effect after the first report ends the shell with the second.
-    told.extend(run("echo after; /bin/sh -c 'exit 7'") for _ in range(2))
-    after = told.pop()
+    outcomes.extend(run("echo after; /bin/sh -c 'exit 7'") for _ in range(2))
+    after = outcomes.pop()
     assert (after.output.head, after.exit_code) == ("after\n", 7)
-    assert all(outcome.state == "done" for outcome in told)
-    assert any("ended" in outcome.note for outcome in told)
+    assert all(outcome.state == "done" for outcome in outcomes)
+    assert any("ended" in outcome.note for outcome in outcomes)
 
 
 def test_a_shell_that_was_killed_while_idle_takes_no_command(shells: Shells, run: Run) -> None:
@@ -723,11 +726,11 @@ def test_a_lent_secret_never_enters_the_shell_whatever_was_done_to_it(
     run(command)
     shell = shells.open()
     shell.begin("echo ${#LENT}; kept=$LENT; export kept", variables={"LENT": value})
-    ran = shell.wait(timeout_s=60, cancel=CancelToken())
-    assert command in SPOILT.values() or ran.output.head == f"{len(value)}\n"
+    outcome = shell.wait(timeout_s=60, cancel=CancelToken())
+    assert command in SPOILT.values() or outcome.output.head == f"{len(value)}\n"
     assert value.encode() not in memory(shells.open()._process.pid)
-    left = run("/bin/sh -c 'env'; declare -xp | grep -i -e lent -e kept | rev; jobs; history")
-    assert not any(text in left.output.head for text in (value, value[::-1]))
+    output = run("/bin/sh -c 'env'; declare -xp | grep -i -e lent -e kept | rev; jobs; history")
+    assert not any(text in output.output.head for text in (value, value[::-1]))
 
 
 def memory(pid: int) -> bytes:

@@ -39,5 +39,5 @@ def test_a_command_names_the_files_that_it_runs(
         (folder / name).write_text("exit 0\n")
     (folder / "link.sh").symlink_to(tmp_path / "outside.sh")
     sha256 = hashlib.sha256(b"exit 0\n").hexdigest()
-    found = named_files(command, folder, folder)
-    assert found == sorted((name.replace("{folder}", str(folder)), sha256) for name in names)
+    files = named_files(command, folder, folder)
+    assert files == sorted((name.replace("{folder}", str(folder)), sha256) for name in names)

@@ -16,8 +16,8 @@ Start = Callable[..., AcpClient]
 def start(world: World) -> Start:
     """Start an agent; it is checked and ended after the test."""
 
-    def begin(*, trusted: bool = True, without: Sequence[str] = ()) -> AcpClient:
-        if trusted:
+    def begin(*, is_trusted: bool = True, without: Sequence[str] = ()) -> AcpClient:
+        if is_trusted:
             UserState(world.home / "decisions.json").set_trust(world.project, "full")
         env = {**PLAIN, **world.environment}
         return world.stack.enter_context(AcpClient(world.project, env, without=without))
@@ -28,6 +28,6 @@ def start(world: World) -> Start:
 @pytest.fixture
 def client(start: Start) -> AcpClient:
     """An agent that is initialized, in a project that the user trusts."""
-    started = start()
-    started.initialize()
-    return started
+    start_result = start()
+    start_result.initialize()
+    return start_result

@@ -33,7 +33,7 @@ def test_acpx_runs_a_turn(world: World, policy: str, code: int, is_made: bool) -
     view = call("edit", command="view", path="a.py")
     world.script(view, call("terminal", command="touch made"), say("Done."))
     agent = shlex.join([*forked_daemons.command(), "acp"])
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [
             *(str(node), str(MODULES / "acpx/dist/cli.js"), "--agent", agent, policy),
             *("--format", "json", "--json-strict", "exec", "Make it"),
@@ -43,7 +43,7 @@ def test_acpx_runs_a_turn(world: World, policy: str, code: int, is_made: bool) -
         capture_output=True,
         check=False,
     )
-    assert ran.returncode == code, ran.stderr
+    assert outcome.returncode == code, outcome.stderr
     assert (world.project / "made").exists() == is_made
-    last: Json = json.loads(ran.stdout.splitlines()[-1])
+    last: Json = json.loads(outcome.stdout.splitlines()[-1])
     assert last["result"] == {"stopReason": "end_turn"}

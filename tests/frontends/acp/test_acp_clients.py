@@ -95,9 +95,9 @@ def begun(start: Start, habits: Habits, buffer: Buffer) -> AcpClient:
 
 @pytest.mark.parametrize("habits", CLIENTS, ids=lambda habits: habits.name or "avante")
 def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) -> None:
-    rule, other = world.project / "rule.md", world.project / "prices.py"
+    rule, other_file = world.project / "rule.md", world.project / "prices.py"
     rule.write_text("Rule: 10 %\n")
-    other.write_text("# Prices\nrate = 10\n")
+    other_file.write_text("# Prices\nrate = 10\n")
     buffer = Buffer(rule)
     client = begun(start, habits, buffer)
     world.script(
@@ -110,12 +110,12 @@ def test_a_client_does_a_whole_task(start: Start, world: World, habits: Habits) 
     )
     session = client.new(world.project, **habits.new)
     assert client.prompt(session, "Do what the rule says") == {"stopReason": "end_turn"}
-    seen = str(world.llm.requests[1].body["messages"][-1]["content"])
-    assert ("25 %" in seen) == habits.sees_unsaved
-    assert other.read_text() == "# Prices\nrate = 25\n"
+    last_message = str(world.llm.requests[1].body["messages"][-1]["content"])
+    assert ("25 %" in last_message) == habits.sees_unsaved
+    assert other_file.read_text() == "# Prices\nrate = 25\n"
     # Lines are counted from 1, as the schema has it.
     places = [place for each in client.updates() for place in each.get("locations", ())]
-    assert {"path": str(other), "line": 2} in places
+    assert {"path": str(other_file), "line": 2} in places
     assert (world.project / "made").exists()
     prompt = client.send_prompt(session, "And more")
     world.llm.wait_for_requests(6)

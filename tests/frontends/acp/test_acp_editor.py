@@ -42,8 +42,8 @@ def test_a_client_that_hangs_is_not_asked_again_for_a_while(tmp_path: Path) -> N
 def test_a_write_that_hangs_is_no_write(tmp_path: Path) -> None:
     path = tmp_path / "a.py"
     path.write_text("x\n")
-    shown = ClientAnswer("answered", result={"content": "y\n"})
-    editor = files(Answers(shown, shown, ClientAnswer("deadline")), tmp_path)
+    client_answer = ClientAnswer("answered", result={"content": "y\n"})
+    editor = files(Answers(client_answer, client_answer, ClientAnswer("deadline")), tmp_path)
     document = editor.document(path)
     assert document is not None
     assert editor.documents() == (document,)
@@ -65,11 +65,11 @@ def test_outside_a_prompt_and_outside_the_folders_nothing_is_asked(tmp_path: Pat
 
 
 def test_only_clients_whose_ways_are_known_are_written_to() -> None:
-    found = {
+    quirks = {
         name: habits_of(ClientFacts(name, FS))
         for name in ("Zed", "JetBrains IDE", "CodeCompanion.nvim", "acpx", "")
     }
-    assert found == {
+    assert quirks == {
         "Zed": Habits(reads_buffers=True, takes_writes=True),
         "JetBrains IDE": Habits(reads_buffers=True, takes_writes=True),
         "CodeCompanion.nvim": Habits(reads_buffers=False, takes_writes=False),

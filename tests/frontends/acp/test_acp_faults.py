@@ -21,9 +21,9 @@ def test_a_refused_key_is_one_error_that_says_where_keys_come_from(
 ) -> None:
     world.script(error(401, "Incorrect API key provided"))
     session = client.new(world.project)
-    refused = client.error_of(client.send_prompt(session, "Hi"))
-    assert refused.code == -32000
-    assert "start it again" in refused.data["hint"]
+    actual_error = client.error_of(client.send_prompt(session, "Hi"))
+    assert actual_error.code == -32000
+    assert "start it again" in actual_error.data["hint"]
     assert client.text() == ""
     assert client.request("authenticate", {"methodId": "environment"}) == {}
     assert client.error("authenticate", {"methodId": "no-such"}).code == -32602
@@ -34,21 +34,21 @@ def test_without_a_model_the_client_is_told_to_sign_in(start: Start, world: Worl
     world.variables["OH_DAEMON_MODEL"] = ""
     client = start()
     client.initialize()
-    asked = {"cwd": str(world.project), "mcpServers": []}
-    assert client.error("session/new", asked).code == -32000
+    params = {"cwd": str(world.project), "mcpServers": []}
+    assert client.error("session/new", params).code == -32000
     assert client.error("authenticate", {"methodId": "environment"}).code == -32000
 
 
 def test_an_answer_that_breaks_off_and_comes_again_is_told_apart(
     client: AcpClient, world: World
 ) -> None:
-    whole = say("A whole answer.", n_chunks=3)
-    world.script(cut(whole, 700), whole)
+    full_answer = say("A whole answer.", n_chunks=3)
+    world.script(cut(full_answer, 700), full_answer)
     session = client.new(world.project)
     assert client.prompt(session, "Hi") == {"stopReason": "end_turn"}
-    begun, mark, again = client.text().partition("[The answer broke off; here it is")
+    first_part, mark, again = client.text().partition("[The answer broke off; here it is")
     assert mark
-    assert begun.strip() == "" or "A whole answer.".startswith(begun.strip())
+    assert first_part.strip() == "" or "A whole answer.".startswith(first_part.strip())
     assert again.endswith("A whole answer.")
 
 
@@ -73,8 +73,8 @@ def test_what_a_sub_agent_asks_is_asked_in_the_session(client: AcpClient, world:
     client.allow()
     session = client.new(world.project)
     assert client.prompt(session, "parent") == {"stopReason": "end_turn"}
-    [asked] = client.asked("session/request_permission")
-    assert asked["sessionId"] == session
+    [permission_request] = client.asked("session/request_permission")
+    assert permission_request["sessionId"] == session
     assert (world.project / "made").exists()
     assert client.text().endswith("All done.")
     status = {each["toolCallId"]: each.get("status") for each in client.updates("tool_call_update")}
@@ -87,8 +87,8 @@ def test_servers_of_the_client_are_the_session_s_own_and_their_secrets_stay_hidd
     secret = "planted-8d2f61c09a7b"
     env = [{"name": "SHOP_TOKEN", "value": secret}]
     server = {"name": "shop", "command": sys.executable, "args": [mcp_server.__file__], "env": env}
-    broken = {"name": "broken", "command": "/no/such/program", "args": [secret], "env": []}
-    with_it = client.new(world.project, mcpServers=[server, broken])
+    broken_server = {"name": "broken", "command": "/no/such/program", "args": [secret], "env": []}
+    with_it = client.new(world.project, mcpServers=[server, broken_server])
     without = client.new(world.project)
     world.script(say("One."), say("Two."))
     client.prompt(with_it, f"Use {secret}")
@@ -99,9 +99,9 @@ def test_servers_of_the_client_are_the_session_s_own_and_their_secrets_stay_hidd
     )
     assert {name for name in first - second if name.startswith("shop__")}
     client.close()
-    written = [path for path in world.home.rglob("*") if path.is_file()]
+    paths = [path for path in world.home.rglob("*") if path.is_file()]
     logs = [path for path in world.project.rglob("*") if path.is_file()]
-    assert [path for path in [*written, *logs] if secret.encode() in path.read_bytes()] == []
+    assert [path for path in [*paths, *logs] if secret.encode() in path.read_bytes()] == []
     assert secret not in str(client.messages)
 
 

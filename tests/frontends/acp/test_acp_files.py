@@ -78,8 +78,10 @@ def test_unsaved_text_is_read_and_the_edit_says_that_it_is_saved(
     client.request("session/set_mode", {"sessionId": session, "modeId": "autoEdit"})
     client.prompt(session, "Raise it")
     assert "25 %" in observed(world, 1)
-    [asked] = client.asked("session/request_permission")
-    assert "also saves your unsaved changes in 'rule.md'" in str(asked["toolCall"]["content"])
+    [permission_request] = client.asked("session/request_permission")
+    assert "also saves your unsaved changes in 'rule.md'" in str(
+        permission_request["toolCall"]["content"]
+    )
     assert buffers.written == [str(path)]
     assert path.read_text() == "Rule: 26 %\n"
 
@@ -105,12 +107,12 @@ def test_a_client_that_would_lose_text_is_not_written_to(
     path = world.project / "a.py"
     path.write_text("x = 1\n")
     # What CodeCompanion reads is the disk, so nothing says that the user has typed there.
-    typed = {str(path): "x = 1\n# typed\n"} if name else {}
-    buffers = Buffers(dict(typed))
+    actual_buffers = {str(path): "x = 1\n# typed\n"} if name else {}
+    buffers = Buffers(dict(actual_buffers))
     client = begun(start, buffers, name)
     world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
     client.prompt(client.new(world.project), "Change it")
-    assert (buffers.written, buffers.texts) == ([], typed)
+    assert (buffers.written, buffers.texts) == ([], actual_buffers)
     assert path.read_text() == "x = 3\n"
     assert bool(client.asked("fs/read_text_file")) == (name == "")
 
@@ -174,7 +176,7 @@ def test_a_saved_file_does_not_count_as_changed(
 
 
 @pytest.mark.parametrize(
-    ("buffers", "told"),
+    ("buffers", "expected_text"),
     [
         (Buffers(keep=lambda _text: None), "was not edited"),
         (Buffers(keep=lambda text: text.replace("3", "33")), "changed the text after your edit"),
@@ -183,13 +185,13 @@ def test_a_saved_file_does_not_count_as_changed(
     ],
 )
 def test_what_a_client_says_of_a_write_is_checked(
-    start: Start, world: World, buffers: Buffers, told: str
+    start: Start, world: World, buffers: Buffers, expected_text: str
 ) -> None:
     (world.project / "a.py").write_text("x = 1\n")
     client = begun(start, buffers)
     world.script(view("a.py"), replace("a.py", "1", "3"), say("Done."))
     client.prompt(client.new(world.project), "Change it")
-    assert told in observed(world, 2)
+    assert expected_text in observed(world, 2)
 
 
 def test_a_client_that_fails_at_reads_is_passed_over(start: Start, world: World) -> None:

@@ -35,7 +35,7 @@ def test_harbor_s_runner_runs_a_task(world: World) -> None:
         say("Done."),
     )
     logs = world.home / "logs"
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [
             # Without the folder of the script, in which there is another `acp`.
             *(sys.executable, "-P", str(RUNNER), "--instruction", "Make it two"),
@@ -51,13 +51,13 @@ def test_harbor_s_runner_runs_a_task(world: World) -> None:
         text=True,
         check=False,
     )
-    assert logs.exists(), ran.stderr
+    assert logs.exists(), outcome.stderr
     summary: Json = json.loads((logs / "acp-summary.json").read_text())
-    assert ran.returncode == 0, (summary.get("error"), ran.stderr)
+    assert outcome.returncode == 0, (summary.get("error"), outcome.stderr)
     assert summary["prompt_response"] == {"stopReason": "end_turn"}
     # The folder, the edit and the command: nobody was asked before.
     assert summary["permissions_requested"] == 3
     assert summary["latest_usage_update"]["cost"]["currency"] == "USD"
     assert (world.project / "a.py").read_text() == "x = 2\n"
     assert (world.project / "made").exists()
-    assert ran.stdout.replace("\n", "").endswith("Done.")
+    assert outcome.stdout.replace("\n", "").endswith("Done.")

@@ -41,8 +41,8 @@ def test_the_approval_of_an_edit_shows_both_texts_also_after_a_restart(
     first.answer("session/request_permission", wait_for_answer)
     session = first.new(world.project)
     first.send_prompt(session, "Change it")
-    asked = first.wait_for_request("session/request_permission")
-    assert asked["toolCall"]["content"][0] == diff
+    permission_request = first.wait_for_request("session/request_permission")
+    assert permission_request["toolCall"]["content"][0] == diff
     first.kill()
 
     second = begun(start)
@@ -77,8 +77,8 @@ def test_what_waited_is_asked_again_before_the_next_prompt_is_sent(
     assert second.updates("user_message_chunk", "tool_call") == []
     assert second.prompt(session, "And now?") == {"stopReason": "end_turn"}
     assert (world.project / "made").exists()
-    said = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "user"]
-    assert "And now?" in str(said[-1])
+    texts = [m["content"] for m in world.llm.requests[-1].body["messages"] if m["role"] == "user"]
+    assert "And now?" in str(texts[-1])
     assert second.prompt(session, "/continue") == {"stopReason": "end_turn"}
     assert second.text().endswith("There is nothing to go on with.")
 
@@ -86,28 +86,30 @@ def test_what_waited_is_asked_again_before_the_next_prompt_is_sent(
 def test_a_list_without_a_folder_knows_the_sessions_of_all_folders(
     start: Start, world: World, tmp_path: Path
 ) -> None:
-    other = tmp_path / "other"
-    other.mkdir()
+    other_folder = tmp_path / "other"
+    other_folder.mkdir()
     first = begun(start)
-    here, there, _silent = (first.new(each) for each in (world.project, other, other))
+    project_session, home_session, _silent_session = (
+        first.new(each) for each in (world.project, other_folder, other_folder)
+    )
     world.script(say("Hello."), say("Hello."))
-    first.prompt(here, "Say hello here")
-    first.prompt(there, "Say hello there")
+    first.prompt(project_session, "Say hello here")
+    first.prompt(home_session, "Say hello there")
     first.close()
 
     second = begun(start)
-    listed = second.request("session/list")["sessions"]
-    assert [(each["sessionId"], each["cwd"], each["title"]) for each in listed] == [
-        (there, str(other), "Say hello there"),
-        (here, str(world.project), "Say hello here"),
+    sessions = second.request("session/list")["sessions"]
+    assert [(each["sessionId"], each["cwd"], each["title"]) for each in sessions] == [
+        (home_session, str(other_folder), "Say hello there"),
+        (project_session, str(world.project), "Say hello here"),
     ]
-    [only] = second.request("session/list", {"cwd": str(other)})["sessions"]
-    assert only["sessionId"] == there
+    [only] = second.request("session/list", {"cwd": str(other_folder)})["sessions"]
+    assert only["sessionId"] == home_session
     assert second.error("session/list", {"cursor": "nonsense"}).code == -32602
-    assert second.request("session/delete", {"sessionId": there}) == {}
+    assert second.request("session/delete", {"sessionId": home_session}) == {}
     assert second.request("session/delete", {"sessionId": "no-such"}) == {}
-    [left] = second.request("session/list")["sessions"]
-    assert left["sessionId"] == here
+    [session_left] = second.request("session/list")["sessions"]
+    assert session_left["sessionId"] == project_session
 
 
 def test_a_session_closes_in_the_middle_of_its_turn_and_loads_again(
@@ -128,8 +130,8 @@ def test_two_sessions_begin_at_once_and_work_side_by_side(client: AcpClient, wor
     gate = threading.Event()
     world.script(held(say("Slow."), gate))
     params = {"cwd": str(world.project)}  # Some clients send no `mcpServers`.
-    asked = [client.send_request("session/new", params) for _ in range(2)]
-    slow, fast = (client.result_of(each)["sessionId"] for each in asked)
+    requests = [client.send_request("session/new", params) for _ in range(2)]
+    slow, fast = (client.result_of(each)["sessionId"] for each in requests)
     first = client.send_prompt(slow, "One")
     world.llm.wait_for_requests(1)
     world.script(say("Fast."))
@@ -142,8 +144,8 @@ def test_two_sessions_begin_at_once_and_work_side_by_side(client: AcpClient, wor
 def test_a_session_of_another_agent_says_who_has_it(start: Start, world: World) -> None:
     first, second = begun(start), begun(start)
     session = first.new(world.project)
-    refused = second.error("session/load", of(session, world.project))
-    assert str(first.process.pid) in refused.message
+    error = second.error("session/load", of(session, world.project))
+    assert str(first.process.pid) in error.message
     assert second.error("session/load", of("no-such", world.project)).code == -32002
     first.request("session/close", {"sessionId": session})
     assert "modes" in second.request("session/load", of(session, world.project))
@@ -153,8 +155,8 @@ def test_an_open_session_loads_again_and_shows_all(client: AcpClient, world: Wor
     world.script(say("Hello."))
     session = client.new(world.project)
     client.prompt(session, "Say hello")
-    loaded = client.request("session/load", of(session, world.project))
-    assert loaded["modes"]["currentModeId"] == "ask"
+    load_result = client.request("session/load", of(session, world.project))
+    assert load_result["modes"]["currentModeId"] == "ask"
     assert client.text() == "Hello.Hello."
 
 
@@ -165,10 +167,10 @@ def test_a_fork_goes_on_by_itself(start: Start, world: World) -> None:
     assert able["fork"] == {}
     session = client.new(world.project)
     client.prompt(session, "First")
-    forked = client.request("session/fork", of(session, world.project))["sessionId"]
-    client.prompt(forked, "Second")
-    said = [m["content"] for m in world.llm.requests[-1].body["messages"]]
-    assert "One." in str(said)
+    fork_result = client.request("session/fork", of(session, world.project))["sessionId"]
+    client.prompt(fork_result, "Second")
+    texts = [m["content"] for m in world.llm.requests[-1].body["messages"]]
+    assert "One." in str(texts)
     assert len(client.request("session/list")["sessions"]) == 2
 
 
@@ -176,8 +178,8 @@ def test_modes_and_options_change_and_are_told(client: AcpClient, world: World) 
     session = client.new(world.project)
     assert client.request("session/set_mode", {"sessionId": session, "modeId": "plan"}) == {}
     assert client.wait_for_update("current_mode_update")["currentModeId"] == "plan"
-    changed = {"sessionId": session, "configId": "approval", "value": "askAlways"}
-    options = client.request("session/set_config_option", changed)["configOptions"]
+    params = {"sessionId": session, "configId": "approval", "value": "askAlways"}
+    options = client.request("session/set_config_option", params)["configOptions"]
     now = {each["id"]: each["currentValue"] for each in options}
     assert now == {"mode": "plan", "approval": "askAlways", "model": "openai/fake"}
     wrong = {"sessionId": session, "modeId": "no-such"}
@@ -186,8 +188,8 @@ def test_modes_and_options_change_and_are_told(client: AcpClient, world: World) 
 
 def test_commands_are_listed_and_compact_condenses(client: AcpClient, world: World) -> None:
     session = client.new(world.project)
-    listed = client.wait_for_update("available_commands_update")["availableCommands"]
-    assert {"fix", "review", "continue", "compact"} <= {each["name"] for each in listed}
+    commands = client.wait_for_update("available_commands_update")["availableCommands"]
+    assert {"fix", "review", "continue", "compact"} <= {each["name"] for each in commands}
     world.script(say("Hello."), say("A summary."))
     client.prompt(session, "Say hello")
     assert client.prompt(session, "/compact the greeting") == {"stopReason": "end_turn"}

@@ -28,18 +28,18 @@ def test_the_login_of_its_terminal_counts_at_once_until_the_client_logs_out(
     assert [*methods] == ["environment", "login"]
     terminal = methods["login"]
     assert (terminal["type"], terminal["args"]) == ("terminal", ["login"])
-    asked: Json = {"cwd": str(world.project), "mcpServers": []}
-    refused = client.error("session/new", asked)
-    assert (refused.code, "oh-daemon login" in refused.data["hint"]) == (-32000, True)
+    params: Json = {"cwd": str(world.project), "mcpServers": []}
+    error = client.error("session/new", params)
+    assert (error.code, "oh-daemon login" in error.data["hint"]) == (-32000, True)
     assert client.error("authenticate", IN_ENVIRONMENT).code == -32000
 
     world.script(say("yes"), say("Hello."))
     # As clients do: the command of the agent, and the method's arguments after it.
     argv = [SCRIPT, "acp", *terminal["args"]]
-    typed = {"Provider": world.llm.url, "Key": KEY, "Model": "fake"}
-    answers = {question: f"{answer}\n".encode() for question, answer in typed.items()}
-    code, seen = type_into(argv, world.project, environment(world.home), answers)
-    assert code == 0, seen
+    replies = {"Provider": world.llm.url, "Key": KEY, "Model": "fake"}
+    answers = {question: f"{answer}\n".encode() for question, answer in replies.items()}
+    code, output = type_into(argv, world.project, environment(world.home), answers)
+    assert code == 0, output
     assert client.request("authenticate", IN_ENVIRONMENT) == {}
     session = client.new(world.project)
     assert client.prompt(session, "Hi") == {"stopReason": "end_turn"}
@@ -47,7 +47,7 @@ def test_the_login_of_its_terminal_counts_at_once_until_the_client_logs_out(
 
     assert client.request("logout") == {}
     assert not (world.home / "credentials.json").exists()
-    assert client.error("session/new", asked).code == -32000
+    assert client.error("session/new", params).code == -32000
     assert KEY not in str(client.messages)
 
 
@@ -64,5 +64,5 @@ def test_a_client_without_a_terminal_is_offered_the_environment_only(
     # A model alone is not enough, and without a key nothing is sent to its provider.
     assert client.error("authenticate", IN_ENVIRONMENT).code == -32000
     session = client.new(world.project)
-    refused = client.error_of(client.send_prompt(session, "Hi"))
-    assert (refused.code, "no key" in refused.message) == (-32000, True)
+    error = client.error_of(client.send_prompt(session, "Hi"))
+    assert (error.code, "no key" in error.message) == (-32000, True)

@@ -35,18 +35,20 @@ def test_initialize_is_answered_without_a_model_and_without_our_own_contract(
     tmp_path: Path,
 ) -> None:
     env = {"HOME": str(tmp_path), "OH_DAEMON_HOME": str(tmp_path)}
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", PRINTS],
         input=json.dumps(INITIALIZE).encode() + b"\n",
         capture_output=True,
         env=env,
         check=True,
     )
-    assert json.loads(ran.stdout.splitlines()[0])["result"]["protocolVersion"] == 1
-    names = ran.stderr.decode().partition("oh_daemon.frontends.acp.composition")[0].split()
-    ours = {name for name in names if name.startswith("oh_daemon")}
-    allowed = BEFORE_THE_ANSWER | {f"oh_daemon.frontends.acp{name}" for name in OF_ACP}
-    assert {name for name in ours - allowed if not name.startswith("oh_daemon.jsonrpc")} == set()
+    assert json.loads(outcome.stdout.splitlines()[0])["result"]["protocolVersion"] == 1
+    names = outcome.stderr.decode().partition("oh_daemon.frontends.acp.composition")[0].split()
+    own_modules = {name for name in names if name.startswith("oh_daemon")}
+    allowed_modules = BEFORE_THE_ANSWER | {f"oh_daemon.frontends.acp{name}" for name in OF_ACP}
+    assert {
+        name for name in own_modules - allowed_modules if not name.startswith("oh_daemon.jsonrpc")
+    } == set()
     assert not {"pydantic", "litellm", "mcp", "httpx", "pygls", "acp"} & set(names)
 
 
@@ -56,9 +58,9 @@ def test_input_that_is_no_request_is_answered_or_ignored(client: AcpClient, worl
     client.send_line(
         b'{"jsonrpc":"2.0","id":"long","method":"x","params":"%s"}' % (b"a" * (17 << 20))
     )
-    named = {"sessionId": "no-such", "prompt": [{"type": "text", "text": "x"}]}
-    assert client.error("session/prompt", named).code == -32002
-    assert client.error("session/prompt", {**named, "prompt": 3}).code == -32002
+    params = {"sessionId": "no-such", "prompt": [{"type": "text", "text": "x"}]}
+    assert client.error("session/prompt", params).code == -32002
+    assert client.error("session/prompt", {**params, "prompt": 3}).code == -32002
     assert client.error("session/new", {"cwd": "relative", "mcpServers": []}).code == -32602
     assert client.error("session/new", {"cwd": 3}).code == -32602
     assert client.error("no/method").code == -32601

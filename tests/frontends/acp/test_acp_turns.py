@@ -52,10 +52,10 @@ def test_a_command_is_asked_about_and_its_output_comes_back(
     session = client.new(world.project)
     assert client.prompt(session, "Make it") == {"stopReason": "end_turn"}
     assert (world.project / "made").exists()
-    [asked] = client.asked("session/request_permission")
-    assert asked["toolCall"]["title"] == "Run touch made && echo ready"
-    [announced] = client.updates("tool_call")
-    assert (announced["kind"], announced["name"]) == ("execute", "terminal")
+    [permission_request] = client.asked("session/request_permission")
+    assert permission_request["toolCall"]["title"] == "Run touch made && echo ready"
+    [call_update] = client.updates("tool_call")
+    assert (call_update["kind"], call_update["name"]) == ("execute", "terminal")
     last = client.updates("tool_call_update")[-1]
     assert last["status"] == "completed"
     assert "ready" in "".join(texts_of(last))
@@ -71,9 +71,9 @@ def test_what_a_command_prints_is_shown_while_it_runs(client: AcpClient, world: 
     client.wait_for(lambda m: in_progress(m) and "ready" in str(m["params"]["update"]))
     gate.write_text("more\n")
     assert client.result_of(prompt) == {"stopReason": "end_turn"}
-    *running, last = (texts_of(each) for each in client.updates("tool_call_update"))
-    assert "100000\nready" in running[-1][0]
-    assert max(len(text) for texts in running for text in texts) <= MAX_PRINTED_CHARS
+    *running_texts, last = (texts_of(each) for each in client.updates("tool_call_update"))
+    assert "100000\nready" in running_texts[-1][0]
+    assert max(len(text) for texts in running_texts for text in texts) <= MAX_PRINTED_CHARS
     assert "ready\nmore" in last[0]
 
 
@@ -146,15 +146,15 @@ def test_a_prompt_may_have_links_texts_and_a_skill_but_no_sound(
     session = client.new(world.project)
     link = {"type": "resource_link", "uri": (world.project / "a.py").as_uri(), "name": "a.py"}
     page = {"uri": "https://example.org/page", "text": "The page says yes."}
-    sent = client.send_prompt(session, "Look", link, {"type": "resource", "resource": page})
-    assert client.result_of(sent) == {"stopReason": "end_turn"}
-    said = str(world.llm.requests[0].body["messages"][-1]["content"])
-    assert "a.py" in said
-    assert "The page says yes." in said
+    prompt_id = client.send_prompt(session, "Look", link, {"type": "resource", "resource": page})
+    assert client.result_of(prompt_id) == {"stopReason": "end_turn"}
+    last_message = str(world.llm.requests[0].body["messages"][-1]["content"])
+    assert "a.py" in last_message
+    assert "The page says yes." in last_message
     sound = {"type": "audio", "data": "", "mimeType": "audio/wav"}
     assert client.error_of(client.send_prompt(session, "Listen", sound)).code == -32602
-    broken = {"type": "image", "data": "no base64!", "mimeType": "image/png"}
-    assert client.error_of(client.send_prompt(session, "See", broken)).code == -32602
+    broken_image = {"type": "image", "data": "no base64!", "mimeType": "image/png"}
+    assert client.error_of(client.send_prompt(session, "See", broken_image)).code == -32602
     assert client.error_of(client.send_prompt("no-such", "Hi")).code == -32002
 
 
@@ -227,10 +227,10 @@ def test_a_question_is_a_form_for_a_client_that_shows_forms(start: Start, world:
     )
     session = client.new(world.project)
     assert client.prompt(session, "Choose") == {"stopReason": "end_turn"}
-    [asked] = client.asked("elicitation/create")
-    assert asked["requestedSchema"]["properties"]["answer"]["enum"] == ["red", "blue"]
-    answered = world.llm.requests[-1].body["messages"][-1]
-    assert "blue" in answered["content"]
+    [elicitation] = client.asked("elicitation/create")
+    assert elicitation["requestedSchema"]["properties"]["answer"]["enum"] == ["red", "blue"]
+    last_message = world.llm.requests[-1].body["messages"][-1]
+    assert "blue" in last_message["content"]
 
 
 def test_a_folder_is_asked_about_once_in_a_session(start: Start, world: World) -> None:

@@ -49,16 +49,16 @@ def id_of(world: World) -> str:
 
 
 def test_json_prints_the_lines_of_the_log_and_nothing_else(world: World) -> None:
-    ran = task(world, call("terminal", command="echo hi"), say("Done."), args=("--json",))
-    printed = events(ran)
+    outcome = task(world, call("terminal", command="echo hi"), say("Done."), args=("--json",))
+    actual_records = events(outcome)
     [log] = logs(world)
     records = [line for line in log.read_bytes().splitlines() if b'"event":' in line]
-    for line, record in zip(ran.out.encode().splitlines(), records, strict=False):
+    for line, record in zip(outcome.out.encode().splitlines(), records, strict=False):
         assert line.endswith(record[1:])
-    assert {p["conversationId"] for p in printed} == {log.parent.name}
-    assert all(p["epoch"] for p in printed)
-    assert printed[-1]["event"]["type"] == "turn.completed"
-    assert ran.code == 0
+    assert {p["conversationId"] for p in actual_records} == {log.parent.name}
+    assert all(p["epoch"] for p in actual_records)
+    assert actual_records[-1]["event"]["type"] == "turn.completed"
+    assert outcome.code == 0
     assert stat.S_IMODE(log.stat().st_mode) & 0o077 == 0, "what belongs to the user is private"
 
 
@@ -67,21 +67,29 @@ def test_the_users_mcp_servers_are_there_also_those_to_sign_in_to(world: World) 
         settings = {"mcpServers": {"shop": mcp_server.settings(), "vault": far}}
         (world.home / "settings.json").write_text(json.dumps(settings))
         world.variables["BROWSER"] = f"{sys.executable} -c '{BROWSER}' %s"
-        ran = run(world, "mcp", "login", "vault")
-        assert (ran.code, ran.out.splitlines()[0]) == (0, "Sign in with a browser on this machine:")
-        assert ran.out.endswith("\n'vault' is connected, with 2 tools\n")
+        outcome = run(world, "mcp", "login", "vault")
+        assert (outcome.code, outcome.out.splitlines()[0]) == (
+            0,
+            "Sign in with a browser on this machine:",
+        )
+        assert outcome.out.endswith("\n'vault' is connected, with 2 tools\n")
         calls = call("shop__price", item="tea"), call("vault__open_vault")
-        ran = task(world, *calls, say("Done."), args=("--json", "--ask", "never"))
-    done = [e["event"]["item"] for e in events(ran) if e["event"]["type"] == "item.completed"]
-    price, opened = (str(item["content"]) for item in done if item["kind"] == "toolCall")
-    assert ("tea costs 3 coins" in price, "gold" in opened) == (True, True)
-    assert ran.code == 0
-    ran = run(world, "mcp", "login", "volt")
-    assert (ran.code, "no MCP server 'volt' in the settings; known: shop, " in ran.err) == (2, True)
+        outcome = task(world, *calls, say("Done."), args=("--json", "--ask", "never"))
+    items_done = [
+        e["event"]["item"] for e in events(outcome) if e["event"]["type"] == "item.completed"
+    ]
+    price, opened_text = (str(item["content"]) for item in items_done if item["kind"] == "toolCall")
+    assert ("tea costs 3 coins" in price, "gold" in opened_text) == (True, True)
+    assert outcome.code == 0
+    outcome = run(world, "mcp", "login", "volt")
+    assert (outcome.code, "no MCP server 'volt' in the settings; known: shop, " in outcome.err) == (
+        2,
+        True,
+    )
 
 
 def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
-    ran = task(
+    outcome = task(
         world,
         call("todo", tasks=[{"text": "Say hi", "status": "in_progress"}]),
         call("terminal", command="echo hi; false"),
@@ -89,20 +97,20 @@ def test_progress_is_readable_and_the_warnings_come_first(world: World) -> None:
         call("finish", message="All of it is done."),
         args=("--ask", "never"),
     )
-    assert ran.code == 0
-    for said in (
+    assert outcome.code == 0
+    for part in (
         *("> Do it", "Plan\n  ▸ Say hi", "\n$ echo hi; false\n  hi\n  exit code 1"),
         *("• Create a.txt", "  +new", "All of it is done.", "Done · 4 steps · 400 tokens in"),
     ):
-        assert said in ran.out
-    assert ran.out.count("exit code") == 1
-    assert "\x1b" not in ran.out
-    works, cost = ran.err.splitlines()[0], ran.err.splitlines()[-2]
+        assert part in outcome.out
+    assert outcome.out.count("exit code") == 1
+    assert "\x1b" not in outcome.out
+    works, cost = outcome.err.splitlines()[0], outcome.err.splitlines()[-2]
     assert str(world.project) in works
     assert "on this machine and with your permissions" in works
     assert "openai/fake" in cost
     assert "costs money" in cost
-    assert id_of(world)[:12] in ran.err.splitlines()[-1]
+    assert id_of(world)[:12] in outcome.err.splitlines()[-1]
 
 
 @pytest.mark.parametrize("args", [(), ("--json",)], ids=["progress", "json"])
@@ -111,18 +119,18 @@ def test_while_nothing_is_to_be_seen_a_terminal_says_so(
 ) -> None:
     gate = threading.Event()
     world.script(held(say("Done."), gate, after=0))
-    ours, theirs = pty.openpty()
-    process = begin(world, "run", "Do it", *args, stdout=theirs)
-    os.close(theirs)
-    shown = b""
-    while not (args or shown.endswith(b"working; Ctrl-C stops it\x1b[0m")):
-        shown += read_terminal(ours)
+    own_end, far_end = pty.openpty()
+    process = begin(world, "run", "Do it", *args, stdout=far_end)
+    os.close(far_end)
+    output = b""
+    while not (args or output.endswith(b"working; Ctrl-C stops it\x1b[0m")):
+        output += read_terminal(own_end)
     gate.set()
-    while piece := read_terminal(ours):
-        shown += piece
+    while piece := read_terminal(own_end):
+        output += piece
     assert end(process).code == 0
-    assert (b"working" in shown) == (not args)
-    assert b"Done." in shown
+    assert (b"working" in output) == (not args)
+    assert b"Done." in output
 
 
 def test_a_command_is_shown_while_it_runs(world: World) -> None:
@@ -133,10 +141,10 @@ def test_a_command_is_shown_while_it_runs(world: World) -> None:
     while (line := process.stdout.readline()) != f"$ {wait}\n":
         assert line
     (world.project / "gate").touch()
-    ran = end(process)
-    assert ran.out.startswith("  over\n  exit code 0")
-    shown = run(world, "log", id_of(world)).out
-    assert f"$ {wait}\n  over\n" in shown
+    outcome = end(process)
+    assert outcome.out.startswith("  over\n  exit code 0")
+    log_text = run(world, "log", id_of(world)).out
+    assert f"$ {wait}\n  over\n" in log_text
 
 
 def test_the_task_can_come_from_stdin_begin_with_a_command_and_show_an_image(world: World) -> None:
@@ -146,24 +154,24 @@ def test_the_task_can_come_from_stdin_begin_with_a_command_and_show_an_image(wor
     out, _ = process.communicate("/review app.py\n", timeout=120)
     assert "> /review app.py\n" in out
     assert process.returncode == 0
-    told, image = world.llm.requests[0].body["messages"][-1]["content"]
-    asked = told["text"]
-    assert (asked.startswith("Review the changes"), asked.endswith("app.py")) == (True, True)
+    text_part, image = world.llm.requests[0].body["messages"][-1]["content"]
+    text = text_part["text"]
+    assert (text.startswith("Review the changes"), text.endswith("app.py")) == (True, True)
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
     (world.project / "notes.txt").touch()
-    for args, said in (
+    for args, message in (
         (("--resume", id_of(world), "--image", "shot.png"), "--image needs a task"),
         (("Do it", "--image", "notes.txt"), "'notes.txt' is no PNG"),
     ):
-        ran = run(world, "run", *args)
-        assert (ran.code, said in ran.err) == (2, True)
+        outcome = run(world, "run", *args)
+        assert (outcome.code, message in outcome.err) == (2, True)
     process = begin(world, "run", "-", stdin=subprocess.PIPE)
     _, err = process.communicate("x" * (1 << 20) + "x", timeout=120)
     assert (process.returncode, "oh-daemon: text: " in err, "Trace" in err) == (2, True, False)
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("run", "x", "--api-key", "sk-1"), "process list"),
         (("run", "x", "--bogus"), "No such option: --bogus; see `oh-daemon run --help`"),
@@ -191,60 +199,60 @@ def test_the_task_can_come_from_stdin_begin_with_a_command_and_show_an_image(wor
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
 def test_wrong_usage_is_one_line_with_the_way_out(
-    world: World, args: tuple[str, ...], said: str
+    world: World, args: tuple[str, ...], message: str
 ) -> None:
     (world.project / "wrong.json").write_text('{"maxStep": 3, "type": "nonsense"}')
     (world.project / "broken.json").write_text("{")
-    ran = run(world, *args)
-    assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith("oh-daemon: ")
-    assert ran.err.count("\n") == 1
-    assert said in ran.err
-    assert "left out" not in ran.err
+    outcome = run(world, *args)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert outcome.err.startswith("oh-daemon: ")
+    assert outcome.err.count("\n") == 1
+    assert message in outcome.err
+    assert "left out" not in outcome.err
     assert logs(world) == []
 
 
 def test_a_run_works_in_the_folder_that_it_is_told(world: World) -> None:
-    other = world.home / "other"
-    other.mkdir()
-    elsewhere = ("--workspace", str(other))
-    ran = task(
+    other_folder = world.home / "other"
+    other_folder.mkdir()
+    folder_option = ("--workspace", str(other_folder))
+    outcome = task(
         world,
         call("terminal", command="touch made"),
         say("Done."),
-        args=("--ask", "never", *elsewhere),
+        args=("--ask", "never", *folder_option),
     )
-    assert (ran.code, str(other) in ran.err.splitlines()[0]) == (0, True)
-    assert ((other / "made").exists(), logs(world)) == (True, [])
-    [log] = other.glob(".openhands/conversations/*/events.jsonl")
-    assert log.parent.name[:12] in run(world, "list", *elsewhere).out
-    assert "$ touch made" in run(world, "log", log.parent.name, *elsewhere).out
+    assert (outcome.code, str(other_folder) in outcome.err.splitlines()[0]) == (0, True)
+    assert ((other_folder / "made").exists(), logs(world)) == (True, [])
+    [log] = other_folder.glob(".openhands/conversations/*/events.jsonl")
+    assert log.parent.name[:12] in run(world, "list", *folder_option).out
+    assert "$ touch made" in run(world, "log", log.parent.name, *folder_option).out
 
 
 def test_a_lost_log_exits_1_and_is_said(world: World) -> None:
-    ran = task(
+    outcome = task(
         world, call("terminal", command="rm -r .openhands"), say("?"), args=("--ask", "never")
     )
-    assert ran.code == 1
-    assert ran.err.count("deleted") == 1
+    assert outcome.code == 1
+    assert outcome.err.count("deleted") == 1
 
 
 def test_something_to_ask_and_nobody_there_exits_3(world: World) -> None:
-    ran = task(world, call("terminal", command="touch made"), say("I may not."))
-    assert ran.code == 3
+    outcome = task(world, call("terminal", command="touch made"), say("I may not."))
+    assert outcome.code == 3
     assert not (world.project / "made").exists()
-    assert "? Run touch made\n  medium risk" in ran.out
-    assert "  rejected: the user cannot be asked" in ran.out
-    for shown in (ran.out, run(world, "log", id_of(world)).out):
-        assert shown.count("touch made") == 1
-        assert shown.count("rejected") == 1
+    assert "? Run touch made\n  medium risk" in outcome.out
+    assert "  rejected: the user cannot be asked" in outcome.out
+    for output in (outcome.out, run(world, "log", id_of(world)).out):
+        assert output.count("touch made") == 1
+        assert output.count("rejected") == 1
 
 
 def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> None:
     """Finding D5: a question ended the run, and nothing said that nobody was there."""
     question = call("ask", question="Which colour?", choices=["red", "blue"])
-    ran = task(world, question, say("Red, I decided."), args=("--ask", "never"))
-    assert (ran.code, "Red, I decided." in ran.out) == (0, True)
+    outcome = task(world, question, say("Red, I decided."), args=("--ask", "never"))
+    assert (outcome.code, "Red, I decided." in outcome.out) == (0, True)
     first, second = (request.body for request in world.llm.requests)
     prompt = first["messages"][0]["content"]
     assert "ask" not in {tool["function"]["name"] for tool in first["tools"]}
@@ -254,31 +262,31 @@ def test_nobody_is_asked_where_nobody_is_and_the_run_goes_on(world: World) -> No
 
 
 def test_a_refusal_that_the_agent_works_round_is_no_failure(world: World) -> None:
-    refused = call("terminal", command="touch made")
-    ran = task(world, refused, call("terminal", command="ls"), say("Done otherwise."))
-    assert ran.code == 0
+    refused_call = call("terminal", command="touch made")
+    outcome = task(world, refused_call, call("terminal", command="ls"), say("Done otherwise."))
+    assert outcome.code == 0
 
 
 def test_the_limit_of_steps_exits_4(world: World) -> None:
-    ran = task(world, *[call("think", thought="hm")] * 3, args=("--max-steps", "2"))
-    assert ran.code == 4
+    outcome = task(world, *[call("think", thought="hm")] * 3, args=("--max-steps", "2"))
+    assert outcome.code == 4
     assert len(world.llm.requests) == 2
-    assert "Stopped at the limit of steps · 2 steps" in ran.out
+    assert "Stopped at the limit of steps · 2 steps" in outcome.out
 
 
 def test_the_limit_of_cost_exits_4(world: World) -> None:
     settings = {"llm": {"inputCostPerToken": 0.01, "outputCostPerToken": 0.01}}
     (world.project / "prices.json").write_text(json.dumps(settings))
     args = ("--max-cost", "1", "--settings", "prices.json")
-    ran = task(world, *[call("think", thought="hm")] * 3, args=args)
-    assert ran.code == 4
+    outcome = task(world, *[call("think", thought="hm")] * 3, args=args)
+    assert outcome.code == 4
     assert len(world.llm.requests) == 1
-    assert "Stopped at the limit of cost" in ran.out
-    assert "cost $1.1000" in ran.out
+    assert "Stopped at the limit of cost" in outcome.out
+    assert "cost $1.1000" in outcome.out
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "message"),
     [
         ([error(401, "bad key")], "key"),
         ([error(404, "no such model")], "no such model"),
@@ -289,25 +297,30 @@ def test_the_limit_of_cost_exits_4(world: World) -> None:
     ],
     ids=["key", "model", "provider", "page", "no credit", "moved"],
 )
-def test_a_model_that_does_not_answer_exits_5(world: World, steps: list[Step], said: str) -> None:
+def test_a_model_that_does_not_answer_exits_5(
+    world: World, steps: list[Step], message: str
+) -> None:
     steps = [
         Step(status=s.status, body=s.body, headers={**s.headers, "retry-after": "0"}) for s in steps
     ]
-    ran = task(world, *steps)
-    assert ran.code == 5
-    assert said in ran.out
+    outcome = task(world, *steps)
+    assert outcome.code == 5
+    assert message in outcome.out
     if len(steps) == 4:
-        paused = run(world, "condense", id_of(world))
-        assert (paused.code, "`oh-daemon run --resume` continues" in paused.err) == (2, True)
+        condense_result = run(world, "condense", id_of(world))
+        assert (
+            condense_result.code,
+            "`oh-daemon run --resume` continues" in condense_result.err,
+        ) == (2, True)
 
 
 def test_a_missing_key_is_one_line_before_any_connection(world: World) -> None:
     """It was four attempts to connect, 21 s without a network."""
     world.variables |= {"OH_DAEMON_API_KEY": "", "OH_DAEMON_BASE_URL": ""}
     world.variables["HTTPS_PROXY"] = "http://127.0.0.1:9"
-    ran = run(world, "run", "x", "--model", "openai/gpt-x")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (5, "", 1)
-    assert "no key for openai/gpt-x: set OPENAI_API_KEY" in ran.err
+    outcome = run(world, "run", "x", "--model", "openai/gpt-x")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (5, "", 1)
+    assert "no key for openai/gpt-x: set OPENAI_API_KEY" in outcome.err
     assert not logs(world)
 
 
@@ -328,25 +341,25 @@ def test_a_settings_file_is_a_layer_over_the_users(world: World) -> None:
 
 def test_an_address_that_is_none_exits_2_before_the_providers_own_is_asked(world: World) -> None:
     world.variables["OH_DAEMON_BASE_URL"] = "localhost:8000"
-    ran = run(world, "run", "x")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "llm.baseUrl: a URL begins with http:// or https://" in ran.err
+    outcome = run(world, "run", "x")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "llm.baseUrl: a URL begins with http:// or https://" in outcome.err
 
 
 def test_no_model_at_all_exits_5_before_anything_is_done(world: World) -> None:
     process = start([SCRIPT, "run", "x"], world.project, environment(world.home))
-    ran = end(process)
-    assert (ran.code, ran.out) == (5, "")
-    assert "ANTHROPIC_API_KEY" in ran.err.splitlines()[-1]
+    outcome = end(process)
+    assert (outcome.code, outcome.out) == (5, "")
+    assert "ANTHROPIC_API_KEY" in outcome.err.splitlines()[-1]
     assert logs(world) == []
 
 
 def test_a_name_without_a_provider_exits_5_before_anything_is_done(world: World) -> None:
     for name in ("nosuch", "nosuch/model"):
-        ran = run(world, "run", "x", "--model", name)
-        assert (ran.code, ran.out) == (5, "")
-        assert f"the model name '{name}' does not say which provider has it" in ran.err
-        assert "costs money" not in ran.err
+        outcome = run(world, "run", "x", "--model", name)
+        assert (outcome.code, outcome.out) == (5, "")
+        assert f"the model name '{name}' does not say which provider has it" in outcome.err
+        assert "costs money" not in outcome.err
         assert logs(world) == []
 
 
@@ -364,10 +377,10 @@ def test_an_interrupt_ends_the_turn_and_exits_130(world: World, number: signal.S
     world.script(hang())
     process = begin(world, "run", "Do it", "--json")
     [request] = world.llm.wait_for_requests(1, 60)
-    ran = end(process, number)
-    assert ran.code == 130
+    outcome = end(process, number)
+    assert outcome.code == 130
     assert request.closed.wait(120)
-    assert events(ran)[-1]["event"]["turn"]["status"] == "interrupted"
+    assert events(outcome)[-1]["event"]["turn"]["status"] == "interrupted"
 
 
 @pytest.mark.parametrize("moment", [" http.client", "works in"])
@@ -380,34 +393,39 @@ def test_an_interrupt_while_it_starts_ends_it_without_a_traceback(
     assert process.stderr
     while moment not in (line := process.stderr.readline()):
         assert line
-    ran = end(process, signal.SIGINT)
-    assert (ran.code, "Traceback" in ran.err) == (130, False)
+    outcome = end(process, signal.SIGINT)
+    assert (outcome.code, "Traceback" in outcome.err) == (130, False)
 
 
 def test_resume_goes_on_with_a_conversation_and_autoresume_with_the_newest(world: World) -> None:
-    seen = [call("terminal", command=f"echo {n}") for n in range(6)]
-    failed = task(world, *seen, error(400, "not today"))
-    assert (failed.code, "not today" in failed.out) == (1, True)
+    calls_made = [call("terminal", command=f"echo {n}") for n in range(6)]
+    failed_result = task(world, *calls_made, error(400, "not today"))
+    assert (failed_result.code, "not today" in failed_result.out) == (1, True)
     conversation = id_of(world)
     world.script(say("Resumed."), say("To count."), say("Six lines."), say("And again."))
     assert "Resumed." in run(world, "run", "--resume", conversation[:8]).out
-    for args, said in (
+    for args, message in (
         ((), 'its last turn is complete; say what to do next: oh-daemon run "task" --resume '),
         (("More", "--max-steps", "3"), "--max-steps is for new conversations"),
     ):
-        ran = run(world, "run", *args, "--autoresume")
-        assert (ran.code, ran.out, ran.err.count("\n"), said in ran.err) == (2, "", 1, True)
+        outcome = run(world, "run", *args, "--autoresume")
+        assert (outcome.code, outcome.out, outcome.err.count("\n"), message in outcome.err) == (
+            2,
+            "",
+            1,
+            True,
+        )
     # A question beside the work, and a summary of the work so far.
-    ran = run(world, "ask", conversation[:8], "Why six?")
-    assert (ran.code, ran.out, ran.err) == (0, "To count.\n", "")
-    ran = run(world, "condense", conversation[:8], "Keep the last number.")
-    assert (ran.code, "Older steps are summarized: about " in ran.out) == (0, True)
+    outcome = run(world, "ask", conversation[:8], "Why six?")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "To count.\n", "")
+    outcome = run(world, "condense", conversation[:8], "Keep the last number.")
+    assert (outcome.code, "Older steps are summarized: about " in outcome.out) == (0, True)
     third = run(world, "run", "Yet more", "--resume", conversation, "--model", "openai/other")
     assert "And again." in third.out
     assert id_of(world) == conversation
-    asked, condensed, last = world.llm.requests[-3:]
-    assert "Why six?" in asked.body["messages"][-1]["content"]
-    assert "Keep the last number." in str(condensed.body["messages"])
+    side_request, condense_request, last = world.llm.requests[-3:]
+    assert "Why six?" in side_request.body["messages"][-1]["content"]
+    assert "Keep the last number." in str(condense_request.body["messages"])
     users = [m["content"] for m in last.body["messages"] if m["role"] == "user"]
     assert ("Six lines." in users.pop(1), users) == (True, ["Do it", "Yet more"])
     assert [r.body["model"] for r in world.llm.requests] == ["fake"] * 10 + ["other"]
@@ -430,26 +448,28 @@ def test_rollback_takes_back_the_last_message_with_its_files_around_what_changed
 
     # A rollback needs no model, and asks none.
     world.variables = {"OH_DAEMON_MODEL": ""}
-    ran = run(world, "rollback", name, "--dry-run")
-    assert (ran.code, a.read_text()) == (1, "two\n")
-    assert ran.out.startswith("Would go back to before: More\n  would be as it was: a\n")
-    ran = run(world, "rollback", name)
-    assert (ran.code, a.read_text(), b.read_text()) == (1, "one\n", "mine\n")
-    assert ran.out.startswith("Went back to before: More\n  is as it was: a\n  stays as it is: b (")
-    ran = run(world, "rollback", name)
-    assert (ran.code, a.exists(), b.read_text()) == (1, False, "mine\n")
+    outcome = run(world, "rollback", name, "--dry-run")
+    assert (outcome.code, a.read_text()) == (1, "two\n")
+    assert outcome.out.startswith("Would go back to before: More\n  would be as it was: a\n")
+    outcome = run(world, "rollback", name)
+    assert (outcome.code, a.read_text(), b.read_text()) == (1, "one\n", "mine\n")
+    assert outcome.out.startswith(
+        "Went back to before: More\n  is as it was: a\n  stays as it is: b ("
+    )
+    outcome = run(world, "rollback", name)
+    assert (outcome.code, a.exists(), b.read_text()) == (1, False, "mine\n")
     b.unlink()
-    ran = run(world, "rollback", name)
-    assert (ran.code, "no message to go back to" in ran.err) == (2, True)
-    ran = run(world, "rollback", "")
-    assert (ran.code, "no conversation begins with ''" in ran.err) == (2, True)
+    outcome = run(world, "rollback", name)
+    assert (outcome.code, "no message to go back to" in outcome.err) == (2, True)
+    outcome = run(world, "rollback", "")
+    assert (outcome.code, "no conversation begins with ''" in outcome.err) == (2, True)
 
 
 def test_a_result_is_printed_in_the_form_that_was_asked_for(world: World) -> None:
     (world.project / "count.json").write_text('{"type": "integer"}')
     end = call("finish", message="Counted.", result=3)
-    ran = task(world, end, args=("--result-schema", "count.json"))
-    assert (ran.code, ran.out.count("\n3\n")) == (0, 1)
+    outcome = task(world, end, args=("--result-schema", "count.json"))
+    assert (outcome.code, outcome.out.count("\n3\n")) == (0, 1)
 
 
 def test_options_beat_the_settings_file_and_the_environment(world: World) -> None:
@@ -464,65 +484,75 @@ def test_options_beat_the_settings_file_and_the_environment(world: World) -> Non
 
 
 def on_terminal(
-    world: World, *args: str, typed: Sequence[bytes] = (), leave: signal.Signals | None = None
+    world: World, *args: str, replies: Sequence[bytes] = (), leave: signal.Signals | None = None
 ) -> tuple[int, str]:
     """Run with a terminal as stdin and answer each question; return exit code and output.
 
     At the question after these, `leave` is sent.
     """
-    ours, theirs = pty.openpty()
-    process = begin(world, "run", *args, stdin=theirs, start_new_session=True)
-    os.close(theirs)
+    own_end, far_end = pty.openpty()
+    process = begin(world, "run", *args, stdin=far_end, start_new_session=True)
+    os.close(far_end)
     assert process.stdout
-    shown = ""
-    for nth, answer in enumerate((*typed, b"") if leave else typed, start=1):
-        while shown.count("Your answer") < nth:
+    output = ""
+    for nth, answer in enumerate((*replies, b"") if leave else replies, start=1):
+        while output.count("Your answer") < nth:
             piece = process.stdout.read(1)
-            assert piece, shown
-            shown += piece
-        os.write(ours, answer)
-    ran = end(process, leave)
-    os.close(ours)
-    return ran.code, shown + ran.out
+            assert piece, output
+            output += piece
+        os.write(own_end, answer)
+    outcome = end(process, leave)
+    os.close(own_end)
+    return outcome.code, output + outcome.out
 
 
 def test_on_a_terminal_it_asks_and_the_answer_counts(world: World) -> None:
     world.script(call("terminal", command="ls"), say("Done."))
-    code, shown = on_terminal(world, "Do it", "--ask", "always", typed=[b"1\n"])
+    code, output = on_terminal(world, "Do it", "--ask", "always", replies=[b"1\n"])
     assert code == 0
-    assert "? Run ls" in shown
-    assert "allowed" in shown
-    assert "exit code 0" in shown
+    assert "? Run ls" in output
+    assert "allowed" in output
+    assert "exit code 0" in output
 
 
 def test_on_a_terminal_a_question_is_asked_there(world: World) -> None:
-    typed = {"a number": b"2\n", "words": b" light green \n", "nothing": b"\n", "Ctrl-D": b"\x04"}
-    told = ["blue", "light green", "Skipped by the user", "Skipped by the user"]
-    asked = [call("ask", question=f"Which for {way}?", choices=["red", "blue"]) for way in typed]
-    world.script(*asked, say("Done."))
-    code, shown = on_terminal(world, "Do it", typed=[*typed.values()])
+    replies_by_kind = {
+        "a number": b"2\n",
+        "words": b" light green \n",
+        "nothing": b"\n",
+        "Ctrl-D": b"\x04",
+    }
+    actual_answers = ["blue", "light green", "Skipped by the user", "Skipped by the user"]
+    questions = [
+        call("ask", question=f"Which for {way}?", choices=["red", "blue"])
+        for way in replies_by_kind
+    ]
+    world.script(*questions, say("Done."))
+    code, output = on_terminal(world, "Do it", replies=[*replies_by_kind.values()])
     assert code == 0
     answers = [m for m in world.llm.requests[-1].body["messages"] if m["role"] == "tool"]
     log = run(world, "log", id_of(world)[:12]).out
-    for text in (shown, log):
+    for text in (output, log):
         parts = re.split(r"\? Which for (.+)\?\n  1  red\n  2  blue\n", text)[1:]
-        assert parts[::2] == [*typed]
-        assert all(words in part for words, part in zip(told, parts[1::2], strict=True)), text
-    for words, answer in zip(told, answers, strict=True):
+        assert parts[::2] == [*replies_by_kind]
+        assert all(
+            words in part for words, part in zip(actual_answers, parts[1::2], strict=True)
+        ), text
+    for words, answer in zip(actual_answers, answers, strict=True):
         assert str(answer["content"]).startswith(words)
 
 
 def test_all_of_a_long_command_and_of_an_edit_is_shown_before_it_is_allowed(world: World) -> None:
-    hidden = "echo " + "x" * 300 + "; touch made"
-    world.script(call("terminal", command=hidden), say("Done."))
-    _, shown = on_terminal(world, "Do it", "--ask", "risky", typed=[b"1\n"])
+    command = "echo " + "x" * 300 + "; touch made"
+    world.script(call("terminal", command=command), say("Done."))
+    _, output = on_terminal(world, "Do it", "--ask", "risky", replies=[b"1\n"])
     assert (world.project / "made").exists()
-    assert "touch made" in shown.split("Your answer")[0].replace("\n", "")
+    assert "touch made" in output.split("Your answer")[0].replace("\n", "")
     (world.project / "a.txt").write_text("one\n")
     change = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "two"}
     world.script(call("edit", command="view", path="a.txt"), call("edit", **change), say("Done."))
-    _, shown = on_terminal(world, "Do it", typed=[b"1\n"])
-    assert "  -one\n  +two\n" in shown.split("Your answer")[0]
+    _, output = on_terminal(world, "Do it", replies=[b"1\n"])
+    assert "  -one\n  +two\n" in output.split("Your answer")[0]
 
 
 @pytest.mark.parametrize(
@@ -540,17 +570,17 @@ def test_what_a_killed_run_had_asked_is_asked_again(world: World) -> None:
     choice = call("ask", question="Which?", choices=["red", "blue"])
     world.script(choice, call("terminal", command="touch made"), say("I may not."))
     on_terminal(world, "Do it", leave=signal.SIGKILL)
-    ran = run(world, "run", "--autoresume")
-    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
-    assert "it asks 'Which?'; give the answer as the task: oh-daemon run" in ran.err
-    _, shown = on_terminal(world, "--autoresume", typed=[b"2\n"], leave=signal.SIGKILL)
-    for said in ("? Which?\n  1  red\n  2  blue\n", "? Run touch made\n"):
-        assert said in shown
+    outcome = run(world, "run", "--autoresume")
+    assert (outcome.code, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert "it asks 'Which?'; give the answer as the task: oh-daemon run" in outcome.err
+    _, output = on_terminal(world, "--autoresume", replies=[b"2\n"], leave=signal.SIGKILL)
+    for part in ("? Which?\n  1  red\n  2  blue\n", "? Run touch made\n"):
+        assert part in output
     assert world.llm.requests[1].body["messages"][-1]["content"] == "blue"
-    ran = run(world, "condense", id_of(world))
-    assert (ran.code, "`oh-daemon run --resume` continues that" in ran.err) == (2, True)
-    ran = run(world, "run", "--autoresume")
-    assert (ran.code, "rejected: the user cannot be asked" in ran.out) == (3, True)
+    outcome = run(world, "condense", id_of(world))
+    assert (outcome.code, "`oh-daemon run --resume` continues that" in outcome.err) == (2, True)
+    outcome = run(world, "run", "--autoresume")
+    assert (outcome.code, "rejected: the user cannot be asked" in outcome.out) == (3, True)
     assert not (world.project / "made").exists()
 
 
@@ -562,21 +592,21 @@ def test_a_log_of_a_repository_cannot_speak_to_the_terminal(world: World) -> Non
     [log] = logs(world)
     evil = r"\u001b]0;owned\u0007\u009b2J"
     text = log.read_text()
-    for known in ("Do it", "openai/fake", "Done."):
-        text = text.replace(f'"{known}"', f'"{known}{evil}"')
+    for part in ("Do it", "openai/fake", "Done."):
+        text = text.replace(f'"{part}"', f'"{part}{evil}"')
     log.write_text(text)
     log.with_name("meta.json").unlink()
     for args in (("list",), ("usage",), ("log", id_of(world)), ("export", id_of(world))):
-        ran = run(world, *args)
-        assert ran.code == 0
-        assert "owned" in ran.out
-        assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", ran.out), args
+        outcome = run(world, *args)
+        assert outcome.code == 0
+        assert "owned" in outcome.out
+        assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", outcome.out), args
 
 
 def test_log_renders_what_run_showed_and_takes_the_start_of_an_id(world: World) -> None:
-    ran = task(world, call("terminal", command="ls"), with_usage(say("Done."), None))
-    shown = run(world, "log", id_of(world)[:6])
-    assert shown == Ran(0, ran.out, "")
+    outcome = task(world, call("terminal", command="ls"), with_usage(say("Done."), None))
+    log_result = run(world, "log", id_of(world)[:6])
+    assert log_result == Ran(0, outcome.out, "")
     as_json = run(world, "log", id_of(world), "--json")
     assert [e["seq"] for e in events(as_json)] == list(range(1, len(events(as_json)) + 1))
 
@@ -588,21 +618,21 @@ def test_log_follows_a_conversation_while_it_runs(world: World) -> None:
         file.write("null\n")  # Damage of which the rest of the log must not suffer.
     follower = begin(world, "log", id_of(world), "--follow", "--json")
     assert follower.stdout
-    seen: list[Json] = []
+    records: list[Json] = []
 
     def read_to_the_end_of_turn(number: int) -> None:
-        while [e["event"]["type"] for e in seen].count("turn.completed") < number:
+        while [e["event"]["type"] for e in records].count("turn.completed") < number:
             line = follower.stdout.readline() if follower.stdout else ""
             assert line
-            seen.append(json.loads(line))
+            records.append(json.loads(line))
 
     read_to_the_end_of_turn(1)
     world.script(say("Two."))
     assert run(world, "run", "More", "--autoresume").code == 0
     read_to_the_end_of_turn(2)
-    assert "Two." in str(seen)
-    ran = end(follower, signal.SIGINT)
-    assert (ran.code, ran.err) == (130, "")
+    assert "Two." in str(records)
+    outcome = end(follower, signal.SIGINT)
+    assert (outcome.code, outcome.err) == (130, "")
 
 
 def test_list_tells_what_runs_from_what_was_killed_and_can_go_on(world: World) -> None:
@@ -612,39 +642,39 @@ def test_list_tells_what_runs_from_what_was_killed_and_can_go_on(world: World) -
     assert "  running  " in run(world, "list").out
     end(process, signal.SIGKILL)
     assert "  stopped  " in run(world, "list").out
-    assert [listed["status"] for listed in events(run(world, "list", "--json"))] == ["stopped"]
+    assert [row["status"] for row in events(run(world, "list", "--json"))] == ["stopped"]
     # The end of the killed turn, which opening the log adds, is no end of this run.
     world.script(say("Back."))
-    ran = run(world, "run", "--autoresume")
-    assert (ran.code, ran.out[:7], "Interrupted" in ran.out) == (0, "\nBack.\n", False)
+    outcome = run(world, "run", "--autoresume")
+    assert (outcome.code, outcome.out[:7], "Interrupted" in outcome.out) == (0, "\nBack.\n", False)
     world.script(hang())
     process = begin(world, "run", "More", "--autoresume")
     world.llm.wait_for_requests(3, 60)
     end(process, signal.SIGKILL)
     world.script(say("Back again."))
-    ran = run(world, "run", "--autoresume", "--json")
-    types = [event["event"]["type"] for event in events(ran)]
+    outcome = run(world, "run", "--autoresume", "--json")
+    types = [event["event"]["type"] for event in events(outcome)]
     assert (types[0], types.index("turn.completed")) == ("turn.started", len(types) - 1)
 
 
 def test_list_and_usage_show_the_newest_first_and_the_cost_also_as_json(world: World) -> None:
     assert "No conversations" in run(world, "list").out
-    cached = {"prompt_tokens": 1000, "completion_tokens": 5, "cost": 0.25}
-    cached |= {"prompt_tokens_details": {"cached_tokens": 960}}
+    usage = {"prompt_tokens": 1000, "completion_tokens": 5, "cost": 0.25}
+    usage |= {"prompt_tokens_details": {"cached_tokens": 960}}
     for words in ("first task", "second task"):
-        world.script(with_usage(say("Done."), cached))
-        ran = run(world, "run", words)
-        assert "1,000 tokens in (96% cached), 5 out · cost $0.2500" in ran.out
+        world.script(with_usage(say("Done."), usage))
+        outcome = run(world, "run", words)
+        assert "1,000 tokens in (96% cached), 5 out · cost $0.2500" in outcome.out
     head, second, first = run(world, "list").out.splitlines()
     assert head.split() == ["id", "updated", "status", "cost", "cached", "title"]
     row = r"[0-9a-f]{12}  \d{4}-\d\d-\d\d \d\d:\d\d  idle +\$0.25  96% +second task *"
     assert re.fullmatch(row, second)
     assert "first task" in first
     _, model, *_, everything = run(world, "usage").out.splitlines()
-    taken = ["2", "2,000", "96%", "10", "$0.50"]
-    assert [model.split(), everything.split()] == [["openai/fake", *taken], ["all", *taken]]
-    [told] = events(run(world, "usage", "--json", "--since", "2999-01-01"))
-    assert told == {"usage": {}, "byModel": [], "byDay": []}
+    columns = ["2", "2,000", "96%", "10", "$0.50"]
+    assert [model.split(), everything.split()] == [["openai/fake", *columns], ["all", *columns]]
+    [usage_row] = events(run(world, "usage", "--json", "--since", "2999-01-01"))
+    assert usage_row == {"usage": {}, "byModel": [], "byDay": []}
     assert [e["title"] for e in events(run(world, "list", "--json"))] == [
         "second task",
         "first task",
@@ -658,15 +688,15 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
     skill.parent.mkdir(parents=True)
     skill.write_text("---\ntrigger: {type: keywrod}\n---\nShip.\n")
     before = sorted(world.project.rglob("*"))
-    ran = run(world, "doctor")
-    assert ran.code == 0
-    assert "✓ commands run: GNU bash" in ran.out
-    assert f"✓ logs can be written in {world.project}" in ran.out
-    assert "✓ model: openai/fake; --try-model sends it a short request\n" in ran.out
+    outcome = run(world, "doctor")
+    assert outcome.code == 0
+    assert "✓ commands run: GNU bash" in outcome.out
+    assert f"✓ logs can be written in {world.project}" in outcome.out
+    assert "✓ model: openai/fake; --try-model sends it a short request\n" in outcome.out
     assert sorted(world.project.rglob("*")) == before
-    assert "daemon.log" in ran.out, "where to look when something is wrong"
+    assert "daemon.log" in outcome.out, "where to look when something is wrong"
     assert world.llm.requests == []
-    assert f"! the skill {skill} is not used: trigger.type: must be" in ran.out
+    assert f"! the skill {skill} is not used: trigger.type: must be" in outcome.out
     without = end(start([SCRIPT, "doctor"], world.project, environment(world.home)))
     assert without.code == 1
     assert "✗ no model: run `oh-daemon login`, or `export ANTHROPIC_API_KEY=" in without.out
@@ -679,22 +709,22 @@ def test_doctor_says_what_works_and_what_to_do(world: World) -> None:
 def test_doctor_tries_the_model_when_it_is_told_to(world: World) -> None:
     world.script(say("yes"), error(401, "wrong key"))
     assert "✓ model openai/fake: it answers\n" in run(world, "doctor", "--try-model").out
-    refused = run(world, "doctor", "--try-model")
-    assert refused.code == 1
-    assert re.search("^✗ model openai/fake: .*wrong key.*api.?key", refused.out, re.M | re.I)
+    refused_result = run(world, "doctor", "--try-model")
+    assert refused_result.code == 1
+    assert re.search("^✗ model openai/fake: .*wrong key.*api.?key", refused_result.out, re.M | re.I)
     assert len(world.llm.requests) == 2
 
 
 def test_doctor_exits_1_when_a_log_cannot_be_written(world: World) -> None:
     (world.project / ".openhands").symlink_to("/proc")
-    ran = run(world, "doctor")
-    assert ran.code == 1
-    assert "✗ no log can be written" in ran.out
+    outcome = run(world, "doctor")
+    assert outcome.code == 1
+    assert "✗ no log can be written" in outcome.out
 
 
 def test_help_is_plain_and_hides_what_is_refused(world: World) -> None:
-    ran = run(world, "--help")
-    assert re.search(r"^  run  ", ran.out, re.MULTILINE)
+    outcome = run(world, "--help")
+    assert re.search(r"^  run  ", outcome.out, re.MULTILINE)
     assert "api-key" not in run(world, "run", "-h").out
     assert re.fullmatch(r"oh-daemon \d+\.\d+\.\d+(rc\d+)?\n", run(world, "--version").out)
 
@@ -702,15 +732,15 @@ def test_help_is_plain_and_hides_what_is_refused(world: World) -> None:
 def test_lines_wrap_below_their_indentation_on_a_narrow_terminal(world: World) -> None:
     words = "word " * 30
     task(world, call("todo", tasks=[{"text": words, "status": "pending"}]), say("Done."))
-    ours, theirs = pty.openpty()
+    own_end, far_end = pty.openpty()
     env = environment(world.home, COLUMNS="40", TERM="xterm", NO_COLOR="1")
-    process = start([SCRIPT, "log", id_of(world)], world.project, env, stdout=theirs)
-    os.close(theirs)
-    shown = b""
-    while piece := read_terminal(ours):
-        shown += piece
+    process = start([SCRIPT, "log", id_of(world)], world.project, env, stdout=far_end)
+    os.close(far_end)
+    output = b""
+    while piece := read_terminal(own_end):
+        output += piece
     process.communicate(timeout=60)
-    lines = re.sub(r"\x1b\[[\d;]*m|\r", "", shown.decode()).splitlines()
+    lines = re.sub(r"\x1b\[[\d;]*m|\r", "", output.decode()).splitlines()
     assert max(map(len, lines)) <= 40
     [plan] = [n for n, line in enumerate(lines) if "· word" in line]
     assert lines[plan + 1].startswith("  word")

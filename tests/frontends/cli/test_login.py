@@ -36,8 +36,8 @@ def piped(world: World, *args: str, key: str = KEY, **options: Any) -> Ran:
 
 def signed_in(world: World) -> None:
     world.script(say("yes"))
-    ran = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
-    assert ran.code == 0, ran.err
+    outcome = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
+    assert outcome.code == 0, outcome.err
 
 
 def key_of(world: World) -> str | None:
@@ -49,12 +49,12 @@ def test_a_script_pipes_the_key_in_and_from_then_on_all_fronts_have_it(world: Wo
     signed_in(world)
     assert key_of(world) == f"Bearer {KEY}", "it is tried at once"
     assert stat.S_IMODE(file_of(world).stat().st_mode) == 0o600
-    shown = f"env; cat {file_of(world)}"
-    world.script(call("terminal", command=shown), say("Done."))
-    ran = end(begin(world, "run", "Do it", "--ask", "never", "--json"))
-    assert (ran.code, key_of(world)) == (0, f"Bearer {KEY}")
+    command = f"env; cat {file_of(world)}"
+    world.script(call("terminal", command=command), say("Done."))
+    outcome = end(begin(world, "run", "Do it", "--ask", "never", "--json"))
+    assert (outcome.code, key_of(world)) == (0, f"Bearer {KEY}")
     log = "".join(path.read_text() for path in world.project.rglob("events.jsonl"))
-    assert KEY not in ran.out + ran.err + log + (world.home / "daemon.log").read_text()
+    assert KEY not in outcome.out + outcome.err + log + (world.home / "daemon.log").read_text()
     assert "<secret hidden>" in log
     assert KEY not in "".join(r.raw_body.decode() for r in world.llm.requests)
 
@@ -62,8 +62,8 @@ def test_a_script_pipes_the_key_in_and_from_then_on_all_fronts_have_it(world: Wo
 def test_the_editor_s_daemon_has_it_as_soon_as_it_is_there(world: World) -> None:
     world.variables |= dict.fromkeys(world.environment.keys() - {"OH_DAEMON_HOME", "HOME"}, "")
     client = world.daemon()
-    refused = client.error("conversation/start", {"folders": [world.project.as_uri()]})
-    assert "oh-daemon login" in str(refused)
+    refusal = client.error("conversation/start", {"folders": [world.project.as_uri()]})
+    assert "oh-daemon login" in str(refusal)
     signed_in(world)
     assert client.request("model/list")["default"] == "openai/fake"
 
@@ -76,27 +76,27 @@ def test_a_program_names_it(world: World) -> None:
         "print(LLM.from_login().complete([{'role': 'user', 'content': 'Hi'}]))"
     )
     argv = [sys.executable, "-c", code]
-    ran = end(start(argv, world.project, environment(world.home)))
-    assert "Hello." in ran.out, ran.err
+    outcome = end(start(argv, world.project, environment(world.home)))
+    assert "Hello." in outcome.out, outcome.err
     assert key_of(world) == f"Bearer {KEY}"
 
 
 def test_a_person_types_it_unseen_and_logout_takes_it_back(world: World) -> None:
     world.script(say("yes"))
     answers = world.llm.url.encode() + b"\n", f"{KEY}\n".encode(), b"org/fake\n"
-    asked: dict[str, bytes] = dict(zip(("Provider", "Key", "Model"), answers, strict=True))
+    questions: dict[str, bytes] = dict(zip(("Provider", "Key", "Model"), answers, strict=True))
     env = environment(world.home)
-    code, seen = type_into([SCRIPT, "login"], world.project, env, asked)
-    assert code == 0, seen
-    assert KEY not in seen
-    assert f"{file_of(world)}" in seen
+    code, output = type_into([SCRIPT, "login"], world.project, env, questions)
+    assert code == 0, output
+    assert KEY not in output
+    assert f"{file_of(world)}" in output
     assert key_of(world) == f"Bearer {KEY}"
     assert world.llm.requests[-1].body["model"] == "org/fake"
     assert end(begin(world, "logout", "openai")).code == 2, "there is none of that provider"
-    ran = end(begin(world, "logout"))
-    assert (ran.code, file_of(world).exists()) == (0, False)
-    ran = end(begin(world, "run", "Do it"))
-    assert (ran.code, "oh-daemon login" in ran.err) == (5, True)
+    outcome = end(begin(world, "logout"))
+    assert (outcome.code, file_of(world).exists()) == (0, False)
+    outcome = end(begin(world, "run", "Do it"))
+    assert (outcome.code, "oh-daemon login" in outcome.err) == (5, True)
     assert end(begin(world, "logout")).code == 0, "nothing is left"
 
 
@@ -111,26 +111,26 @@ def test_by_setting_the_key_is_in_the_system_keyring_which_has_two_seconds(world
     }
     world.script(say("yes"), say("Done."))
     args = ("--provider", "openai", "--url", world.llm.url, "--model", "fake")
-    ran = piped(world, *args, variables=variables)
-    assert (ran.code, "keyring" in ran.out) == (0, True), ran.err
+    outcome = piped(world, *args, variables=variables)
+    assert (outcome.code, "keyring" in outcome.out) == (0, True), outcome.err
     assert KEY not in file_of(world).read_text()
     [(account, key)] = json.loads(secrets.read_text()).items()
     assert (account.split()[0], key) == ("oh-daemon", KEY)
-    ran = end(begin(world, "run", "Do it", "--json", variables=variables))
-    assert (ran.code, key_of(world)) == (0, f"Bearer {KEY}")
-    locked = {**variables, "KEYRING_FILE": str(world.home)}
-    ran = end(begin(world, "run", "Do it", variables=locked))
-    assert (ran.code, "has not answered within 2 s" in ran.err) == (5, True), ran.err
-    ran = end(begin(world, "logout", variables=variables))
-    assert (ran.code, file_of(world).exists(), secrets.read_text()) == (0, False, "{}")
+    outcome = end(begin(world, "run", "Do it", "--json", variables=variables))
+    assert (outcome.code, key_of(world)) == (0, f"Bearer {KEY}")
+    locked_variables = {**variables, "KEYRING_FILE": str(world.home)}
+    outcome = end(begin(world, "run", "Do it", variables=locked_variables))
+    assert (outcome.code, "has not answered within 2 s" in outcome.err) == (5, True), outcome.err
+    outcome = end(begin(world, "logout", variables=variables))
+    assert (outcome.code, file_of(world).exists(), secrets.read_text()) == (0, False, "{}")
 
 
 def test_a_key_that_is_refused_is_neither_stored_nor_shown(world: World) -> None:
     world.script(error(401, f"wrong key: {KEY}"))
-    ran = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
-    assert (ran.code, file_of(world).exists()) == (5, False)
-    assert "refuses the key" in ran.err
-    assert KEY not in ran.out + ran.err
+    outcome = piped(world, "--provider", "openai", "--url", world.llm.url, "--model", "fake")
+    assert (outcome.code, file_of(world).exists()) == (5, False)
+    assert "refuses the key" in outcome.err
+    assert KEY not in outcome.out + outcome.err
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_a_key_that_is_refused_is_neither_stored_nor_shown(world: World) -> None
 def test_a_script_is_told_what_is_missing(
     world: World, args: tuple[str, ...], key: str, problem: str
 ) -> None:
-    ran = piped(world, *args, key=key)
-    assert (ran.code, problem in ran.err) == (2, True), ran.err
+    outcome = piped(world, *args, key=key)
+    assert (outcome.code, problem in outcome.err) == (2, True), outcome.err
 
 
 def test_a_key_as_an_argument_is_refused(world: World) -> None:
-    ran = end(begin(world, "login", "--provider", "openai", "--api-key", KEY))
-    assert (ran.code, "process list" in ran.err) == (2, True)
+    outcome = end(begin(world, "login", "--provider", "openai", "--api-key", KEY))
+    assert (outcome.code, "process list" in outcome.err) == (2, True)

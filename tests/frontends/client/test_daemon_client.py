@@ -104,20 +104,20 @@ def hung_up(far: socket.socket) -> threading.Thread:
 
 def test_a_client_speaks_over_a_socket_and_its_end_is_heard_there() -> None:
     near, far = socket.socketpair()
-    served, end = hung_up(far), near.detach()
+    serving, end = hung_up(far), near.detach()
     with DaemonClient(Descriptors(end, end)) as client:
         assert client.request("daemon/status") == "daemon/status"
         assert client.close()
-    served.join()
+    serving.join()
 
 
 async def test_an_async_client_does_so_too_whatever_it_sends() -> None:
     near, far = socket.socketpair()
-    served, end = hung_up(far), near.detach()
+    serving, end = hung_up(far), near.detach()
     async with AsyncDaemonClient(Descriptors(end, end)) as client:
         # More than the socket takes at once, which asyncio has made one that does not block.
         assert await client.conversation_ask(conversationId="c", question="x" * (4 << 20))
-    served.join()
+    serving.join()
 
 
 def test_whoever_waits_hears_of_it_when_what_comes_cannot_be_taken() -> None:
@@ -140,12 +140,12 @@ def test_a_daemon_that_cannot_be_started_leaves_no_descriptors() -> None:
 
 def test_the_client_is_there_without_what_a_daemon_is_made_of() -> None:
     code = "import sys, oh_daemon; oh_daemon.DaemonClient; print(*sys.modules)"
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    ours = {".".join(name.split(".")[1:3]) for name in ran if name.startswith("oh_daemon.")}
-    assert {name for name in ours if not name.startswith(("protocol", "jsonrpc"))} <= {
+    modules = {".".join(name.split(".")[1:3]) for name in outcome if name.startswith("oh_daemon.")}
+    assert {name for name in modules if not name.startswith(("protocol", "jsonrpc"))} <= {
         *("common", "common.cancel", "common.plain_text"),
         *("frontends", "frontends.client", "client"),
     }
-    assert not {"pydantic", "asyncio"} & set(ran)
+    assert not {"pydantic", "asyncio"} & set(outcome)

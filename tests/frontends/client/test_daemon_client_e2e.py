@@ -59,7 +59,7 @@ def test_a_client_answers_is_told_errors_as_they_were_raised_and_why_the_daemon_
             features={"approvalRequests": True, "diagnostics": True},
             trust=[{"folder": folder.as_uri(), "trusted": True}],
         )
-        started = daemon.request("conversation/start", {"content": text("go")})
+        start_result = daemon.request("conversation/start", {"content": text("go")})
         items = until_the_end_of_a_turn(daemon)
         assert titles == ["Run touch made"]
         assert (folder / "made").exists()
@@ -67,7 +67,7 @@ def test_a_client_answers_is_told_errors_as_they_were_raised_and_why_the_daemon_
         assert [item["status"] for item in items if item.get("tool") == "diagnostics"] == ["failed"]
         with pytest.raises(ConversationNotFoundError, match="no open conversation 'x'"):
             daemon.request("conversation/resume", {"conversationId": "x"})
-        more = {"conversationId": started["conversation"]["id"], "content": text("more")}
+        more = {"conversationId": start_result["conversation"]["id"], "content": text("more")}
         with pytest.raises(TimeoutError, match="no answer to conversation/sendMessage"):
             daemon.request("conversation/sendMessage", {**more, "wait": "completed"}, within_s=0.1)
         os.kill(daemon.request("daemon/status")["pid"], signal.SIGKILL)
@@ -88,15 +88,15 @@ async def test_an_async_client_answers_by_coroutines_and_raises_the_same(world: 
     async with start_daemon_async(cwd=folder, environment=environment, methods=methods) as daemon:
         trust = [{"folder": folder.as_uri(), "trusted": True}]
         await daemon.initialize([folder], features={"approvalRequests": True}, trust=trust)
-        started = await daemon.conversation_start(content=[{"type": "text", "text": "go"}])
+        start_result = await daemon.conversation_start(content=[{"type": "text", "text": "go"}])
         async for params in daemon.events():
             if params["event"]["type"] == "turn.completed":
                 break
         assert (folder / "made").exists()
         with pytest.raises(ConversationNotFoundError, match="no open conversation 'x'"):
             await daemon.conversation_resume(conversationId="x")
-        named = {"conversationId": started["conversation"]["id"]}
-        more = {**named, "content": text("more"), "wait": "completed"}
+        request_params = {"conversationId": start_result["conversation"]["id"]}
+        more = {**request_params, "content": text("more"), "wait": "completed"}
         with pytest.raises(TimeoutError, match="no answer to conversation/sendMessage"):
             await daemon.request("conversation/sendMessage", more, within_s=0.1)
         os.kill((await daemon.daemon_status())["pid"], signal.SIGKILL)

@@ -28,22 +28,22 @@ def test_each_task_has_its_clone_its_check_and_its_result(fleet: FleetWorld) -> 
     fleet.script(good=[write, say("Done.")], bad=[say("Nothing to do.")], other=[])
     file = fleet.tasks("good", "bad", setup="echo ready > ../ready", check="cat new.txt")
     with Path(file).open("a") as rows:
-        broken = {"id": "other", "folder": str(fleet.repo), "prompt": "Do other."}
-        rows.write(json.dumps({**broken, "setup": "echo no such tool; exit 3"}) + "\n")
-    ran = fleet.run(file, "-j", "2")
-    assert (ran.code, ran.out) == (1, "")
-    for said in (
+        broken_task = {"id": "other", "folder": str(fleet.repo), "prompt": "Do other."}
+        rows.write(json.dumps({**broken_task, "setup": "echo no such tool; exit 3"}) + "\n")
+    outcome = fleet.run(file, "-j", "2")
+    assert (outcome.code, outcome.out) == (1, "")
+    for actual_line in (
         "✓ good: endTurn, check 0, 2 steps, cost unknown\n",
         "✗ bad: endTurn, check 1, 1 steps, cost unknown\n",
         "3 of 3 tasks: 1 error, 1 failed, 1 passed, $0.00, ",
         f"results are in {fleet.out}/results.jsonl\n",
     ):
-        assert said in ran.err
+        assert actual_line in outcome.err
     results = fleet.results()
-    good, bad, other = (results[name] for name in ("good", "bad", "other"))
+    good, bad, other_result = (results[name] for name in ("good", "bad", "other"))
     assert (good["status"], good["check"], good["steps"]) == ("passed", 0, 2)
     assert (bad["status"], bad["check"], bad["patch"]) == ("failed", 1, "")
-    assert "the setup ended with exit code 3" in other["reason"]
+    assert "the setup ended with exit code 3" in other_result["reason"]
     assert (good["sandbox"], good["boundary"]) == ("view", None)
     assert good["base"] == git(fleet.repo, "rev-parse", "HEAD")
     assert fleet.results("predictions")["good"] == {
@@ -56,8 +56,8 @@ def test_each_task_has_its_clone_its_check_and_its_result(fleet: FleetWorld) -> 
     assert (fleet.repo / "new.txt").read_text() == "new\n"
     assert (folder / "ready").read_text() == "ready\n"
     assert (folder / "check.log").read_text() == "new\n"
-    shown = end(fleet.begin("status", str(fleet.out)))
-    assert (shown.code, [line.split()[:2] for line in shown.out.splitlines()]) == (
+    status_result = end(fleet.begin("status", str(fleet.out)))
+    assert (status_result.code, [line.split()[:2] for line in status_result.out.splitlines()]) == (
         1,
         [["task", "status"], ["bad", "failed"], ["good", "passed"], ["other", "error"]],
     )
@@ -96,8 +96,8 @@ def test_after_a_kill_the_same_command_goes_on_inside_each_conversation(
     fleet: FleetWorld, by: signal.Signals
 ) -> None:
     names = ("one", "two")
-    look = call("terminal", command="ls")
-    fleet.script(**{name: [look, look, hang()] for name in names})
+    list_call = call("terminal", command="ls")
+    fleet.script(**{name: [list_call, list_call, hang()] for name in names})
     command = (fleet.tasks(*names), "--out", str(fleet.out), "-j", "2", *UNHELD)
     driver = fleet.begin(*command)
     fleet.world.llm.wait_for_requests(6)
@@ -106,12 +106,12 @@ def test_after_a_kill_the_same_command_goes_on_inside_each_conversation(
     first = end(driver, by, within_s=60)
     assert first.code == (130 if by is signal.SIGINT else -by)
     (fleet.out / "results.jsonl").write_bytes(b'{"id": "torn')
-    shown = end(fleet.begin("status", str(fleet.out)))
-    assert [line.split()[:4] for line in shown.out.splitlines()[1:]] == [
+    status_result = end(fleet.begin("status", str(fleet.out)))
+    assert [line.split()[:4] for line in status_result.out.splitlines()[1:]] == [
         ["one", "unfinished", "2", "$0.00"],
         ["two", "unfinished", "2", "$0.00"],
     ]
-    fleet.script(**{name: [look, say("Done.")] for name in names})
+    fleet.script(**{name: [list_call, say("Done.")] for name in names})
     assert fleet.run(*command[:1], "-j", "2", *UNHELD).code == 0
     assert len(fleet.world.llm.requests) == 6 + 4
     for name in names:
@@ -125,8 +125,11 @@ def test_a_limit_of_cost_holds_over_all_kills_and_an_unknown_price_is_refused(
 ) -> None:
     step = with_usage(call("terminal", command="ls"), {**USAGE, "cost": 0.25})
     file, limit = fleet.tasks("task"), ("--max-cost", "1", *UNHELD)
-    refused = fleet.run(file, *limit)
-    assert (refused.code, "the price of 'openai/fake' is not known" in refused.err) == (2, True)
+    refused_result = fleet.run(file, *limit)
+    assert (
+        refused_result.code,
+        "the price of 'openai/fake' is not known" in refused_result.err,
+    ) == (2, True)
     assert not (fleet.out / "tasks").exists()
     fleet.set({"llm": {"inputCostPerToken": 1e-6, "outputCostPerToken": 1e-6}})
     fleet.script(task=[step, hang()])
@@ -137,22 +140,22 @@ def test_a_limit_of_cost_holds_over_all_kills_and_an_unknown_price_is_refused(
         driver.communicate(timeout=60)
         fleet.script(task=[hang()])
     fleet.script(task=[step] * 9)
-    ran = fleet.run(file, *limit)
-    assert (ran.code, "✗ task: maxCostUsdPerConversation" in ran.err) == (1, True)
-    paid = [e["usage"]["cost"]["amount"] for e in fleet.events("task") if "usage" in e]
-    assert sum(paid) == 0.5, "each call that a kill cut off counts as another one"
+    outcome = fleet.run(file, *limit)
+    assert (outcome.code, "✗ task: maxCostUsdPerConversation" in outcome.err) == (1, True)
+    costs = [e["usage"]["cost"]["amount"] for e in fleet.events("task") if "usage" in e]
+    assert sum(costs) == 0.5, "each call that a kill cut off counts as another one"
 
 
 def test_the_limit_of_all_tasks_leaves_those_waiting_that_may_not_fit(fleet: FleetWorld) -> None:
-    paid = with_usage(say("Done."), {**USAGE, "cost": 0.9})
+    paid_step = with_usage(say("Done."), {**USAGE, "cost": 0.9})
     fleet.set({"llm": {"inputCostPerToken": 1e-6, "outputCostPerToken": 1e-6}})
     names = ("a", "b", "c", "d", "e")
-    fleet.script(**{name: [paid] for name in names})
-    ran = fleet.run(
+    fleet.script(**{name: [paid_step] for name in names})
+    outcome = fleet.run(
         fleet.tasks(*names), "-j", "8", "--max-cost", "1", "--max-total", "3.5", *UNHELD
     )
-    assert (ran.code, len(fleet.world.llm.requests)) == (1, 3)
-    assert "2 tasks did not begin: --max-total leaves too little for them" in ran.err
+    assert (outcome.code, len(fleet.world.llm.requests)) == (1, 3)
+    assert "2 tasks did not begin: --max-total leaves too little for them" in outcome.err
 
 
 def test_shards_have_folders_of_their_own_and_are_merged(fleet: FleetWorld) -> None:
@@ -160,12 +163,12 @@ def test_shards_have_folders_of_their_own_and_are_merged(fleet: FleetWorld) -> N
     fleet.script(**{name: [say("Done.")] for name in names})
     file = fleet.tasks(*names)
     for shard, n_passed in (("0/2", 2), ("1/2", 1)):
-        ran = fleet.run(file, "--shard", shard, *UNHELD)
-        assert (ran.code, f"{n_passed} passed" in ran.err) == (0, True)
-    merged = end(fleet.begin("merge", str(fleet.out)))
-    assert (merged.code, fleet.results().keys()) == (0, {*names})
-    shown = end(fleet.begin("status", str(fleet.out), "--json"))
-    assert [json.loads(line)["id"] for line in shown.out.splitlines()] == ["a", "c", "b"]
+        outcome = fleet.run(file, "--shard", shard, *UNHELD)
+        assert (outcome.code, f"{n_passed} passed" in outcome.err) == (0, True)
+    merge_result = end(fleet.begin("merge", str(fleet.out)))
+    assert (merge_result.code, fleet.results().keys()) == (0, {*names})
+    status_result = end(fleet.begin("status", str(fleet.out), "--json"))
+    assert [json.loads(line)["id"] for line in status_result.out.splitlines()] == ["a", "c", "b"]
     assert fleet.run(file, "--shard", "2/2").code == 2
 
 
@@ -182,8 +185,8 @@ def test_a_task_waits_for_a_worker_that_is_just_being_killed(fleet: FleetWorld) 
     fleet.script(task=[say("Done.")])
     lock = fleet.out / "tasks" / "task" / "lock"
     lock.parent.mkdir(parents=True)
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    with lock.open("w") as lock_file:
+        fcntl.flock(lock_file, fcntl.LOCK_EX)
         driver = fleet.begin(fleet.tasks("task"), "--out", str(fleet.out), *UNHELD)
         inode = f":{lock.stat().st_ino} "
         while not any("->" in row and inode in row for row in locks()):
@@ -200,8 +203,8 @@ def locks() -> list[str]:
 def test_the_task_of_a_worker_that_is_killed_goes_on_in_another_and_all_end_with_the_driver(
     fleet: FleetWorld,
 ) -> None:
-    names, look = ("one", "two"), call("terminal", command="ls")
-    fleet.script(**{name: [look, hang()] for name in names})
+    names, list_call = ("one", "two"), call("terminal", command="ls")
+    fleet.script(**{name: [list_call, hang()] for name in names})
     command = ("--out", str(fleet.out), "--executor", "processes", "-j", "2", *UNHELD)
     driver = fleet.begin(fleet.tasks(*names), *command)
     fleet.world.llm.wait_for_requests(4)

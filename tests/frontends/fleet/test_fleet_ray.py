@@ -64,8 +64,8 @@ def test_worker_driver_and_node_are_killed_and_each_conversation_goes_on(
 
     cluster.remove_node(second_node, allow_graceful=False)
     gate.set()
-    ended = end(driver, within_s=300)
-    assert (ended.code, "2 passed" in ended.err) == (0, True), ended.err
+    result = end(driver, within_s=300)
+    assert (result.code, "2 passed" in result.err) == (0, True), result.err
     for name in names:
         row, events = fleet.results()[name], fleet.events(name)
         assert row["steps"] == 2
@@ -76,12 +76,12 @@ def test_worker_driver_and_node_are_killed_and_each_conversation_goes_on(
 
 def workers() -> set[int]:
     """Return the processes of Ray that work on tasks."""
-    found = set[int]()
+    indexes = set[int]()
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.cmdline()[:1] == ["ray::work"]:
-                found.add(process.pid)
-    return found
+                indexes.add(process.pid)
+    return indexes
 
 
 def wait_until_gone(pid: int) -> None:

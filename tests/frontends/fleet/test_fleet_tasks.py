@@ -28,19 +28,19 @@ def test_rows_of_three_kinds_are_tasks(tmp_path: Path) -> None:
         {"number": 8, "title": "Sub", "body": None, "url": f"{ON_GITHUB}/issues/8"},
     )
     tasks = read(tmp_path, list(rows))
-    said = "Resolve this issue.\n\n# Add\n\nIs wrong."
+    prompt = "Resolve this issue.\n\n# Add\n\nIs wrong."
     assert tasks == read(tmp_path, *rows)
     assert tasks[:3] == (
         Task(id="a", repo=str(tmp_path / "here"), prompt="Go.", check="true"),
         Task(id="x__y-1", repo=f"{ON_GITHUB}.git", base="abc", prompt="No."),
-        Task(id="issue-7", repo=ON_GITHUB, prompt=said),
+        Task(id="issue-7", repo=ON_GITHUB, prompt=prompt),
     )
     [own] = read(tmp_path, {"number": 9, "title": "Mine"}, repo="here")
     assert own.repo == str(tmp_path / "here")
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "final_text"),
     [
         ([], "has no tasks"),
         ([{**OWN, "id": "../a"}], "task 1: id: "),
@@ -51,7 +51,7 @@ def test_rows_of_three_kinds_are_tasks(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_no_task_is_refused_with_its_number(
-    tmp_path: Path, rows: list[Any], said: str
+    tmp_path: Path, rows: list[Any], final_text: str
 ) -> None:
-    with pytest.raises(InvalidParamsError, match=said):
+    with pytest.raises(InvalidParamsError, match=final_text):
         read(tmp_path, *rows)

@@ -15,8 +15,8 @@ def run_example(name: str, script: Script, *args: str) -> tuple[str, list[Json]]
     """Return what the program prints, and the bodies of its requests to the model."""
     with FakeLLM(script) as llm:
         env = {"OPENAI_API_KEY": "sk-example", "OPENAI_BASE_URL": llm.url}
-        printed = run_python([EXAMPLES / name, *args], env)
-        return printed, [request.body for request in llm.requests]
+        output = run_python([EXAMPLES / name, *args], env)
+        return output, [request.body for request in llm.requests]
 
 
 def patch(*lines: str) -> Step:
@@ -25,9 +25,9 @@ def patch(*lines: str) -> Step:
 
 
 def test_hello_answers_the_model_with_a_function() -> None:
-    printed, requests = run_example("hello.py", [call("hello", name="Ada"), say("It was: Hello!")])
-    assert "It was: Hello!" in printed.splitlines()
-    assert "turn.completed" in printed
+    output, requests = run_example("hello.py", [call("hello", name="Ada"), say("It was: Hello!")])
+    assert "It was: Hello!" in output.splitlines()
+    assert "turn.completed" in output
     assert tool_results(requests[-1]) == ["Hello, Ada!"]
 
 
@@ -44,9 +44,9 @@ def test_follow_plan_works_in_a_folder_with_a_linter_of_its_own(tmp_path: Path) 
         patch("*** Update File: PLAN.md", "-- [ ] write add.py", "+- [x] write add.py"),
         say("The plan is done."),
     ]
-    printed, requests = run_example("follow_plan.py", script, str(tmp_path))
-    assert "The plan is done." in printed
-    assert "- [x] write add.py" in printed
+    output, requests = run_example("follow_plan.py", script, str(tmp_path))
+    assert "The plan is done." in output
+    assert "- [x] write add.py" in output
     first_lint, second_lint = tool_results(requests[-1])[2], tool_results(requests[-1])[4]
     assert "SyntaxError" in first_lint
     assert second_lint == "No problems."
@@ -62,8 +62,8 @@ def test_coin_flips_starts_three_conversations_that_report_back() -> None:
 
     players = {name: player(name) for name in ("Ada", "Grace", "Barbara")}
     scripts = {"Let": [call("play_all"), say("All of them flipped.")], **players}
-    printed, requests = run_example("coin_flips.py", keyed(key, scripts))
-    assert printed == "All of them flipped.\n"
+    output, requests = run_example("coin_flips.py", keyed(key, scripts))
+    assert output == "All of them flipped.\n"
     last = next(r for r in requests if key(r) == "Let" and tool_results(r))
     reports = json.loads(tool_results(last)[0])
     assert reports == [f"{name}: {name}'s coin fell." for name in players]
@@ -82,11 +82,13 @@ def test_implementer_and_tester_talk_while_both_work_in_one_folder(tmp_path: Pat
         "Does": [call("terminal", command="python3 greet.py"), say("It prints Hello!")],
     }
     script = keyed(lambda request: first_user_text(request).split(" ")[0], scripts)
-    printed, requests = run_example("implementer_and_tester.py", script, str(tmp_path))
-    assert printed == "The tester approved.\n"
+    output, requests = run_example("implementer_and_tester.py", script, str(tmp_path))
+    assert output == "The tester approved.\n"
     assert tool_results(requests[-1])[1] == "It prints Hello!"
-    ran = next(r for r in requests if first_user_text(r).startswith("Does") and tool_results(r))
-    assert "Hello!" in tool_results(ran)[0]
+    first_request = next(
+        r for r in requests if first_user_text(r).startswith("Does") and tool_results(r)
+    )
+    assert "Hello!" in tool_results(first_request)[0]
     assert len(list((tmp_path / ".openhands/conversations").iterdir())) == 2
 
 
@@ -97,8 +99,8 @@ def test_each_example_is_short(path: Path) -> None:
 
 def test_own_policy_rates_and_refuses() -> None:
     script = [call("buy", thing="tea"), call("buy", thing="car"), say("Only tea.")]
-    printed, requests = run_example("own_policy.py", script)
-    tea, car, last = printed.splitlines()
+    output, requests = run_example("own_policy.py", script)
+    tea, car, last = output.splitlines()
     assert "effect='allow' code='lowRisk' rule='low risk' risk='low'" in tea
     assert (
         "effect='reject' code='ruling' rule=\"the program's approval policy\" risk='medium'" in car

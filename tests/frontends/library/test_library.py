@@ -131,15 +131,15 @@ def test_more_settings_hold_for_an_agent_also_after_json(
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "final_text"),
     [
         ({"profiles": {}}, "'profiles' is none of mode, rules"),
         ({"mode": "wild"}, "mode: must be 'plan'"),
         ({"rules": [{"decision": "deny", "argv": ["rm"], "match": ["ls"]}]}, "match"),
     ],
 )
-def test_a_setting_that_would_not_count_is_refused(llm: LLM, wrong: Any, said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_a_setting_that_would_not_count_is_refused(llm: LLM, wrong: Any, final_text: str) -> None:
+    with pytest.raises(ValidationError, match=final_text):
         Agent(llm=llm, settings=wrong)
 
 
@@ -198,9 +198,9 @@ def test_tools_of_mcp_servers_are_offered_beside_the_named_ones(fake: FakeLLM, l
     fake.add(call("shop__price", item="tea"), say("ok"))
     with Conversation(agent) as conversation:
         conversation.run("go")
-    offered = [tool["function"]["name"] for tool in fake.requests[-1].body["tools"]]
-    assert {"think", "shop__order"} <= set(offered)
-    assert "finish" not in offered
+    tool_names = [tool["function"]["name"] for tool in fake.requests[-1].body["tools"]]
+    assert {"think", "shop__order"} <= set(tool_names)
+    assert "finish" not in tool_names
     assert results(fake) == ["tea costs 3 coins"]
 
 
@@ -252,18 +252,18 @@ def cut(size: Size, on: date | None = None) -> str:
 
 
 def test_a_function_with_type_hints_is_a_tool(fake: FakeLLM, llm: LLM) -> None:
-    made = Tool.from_function(cut)
-    agent = Agent.from_json(Agent(llm=llm, tools=(made,)).model_dump_json(), {"cut": cut})
-    assert agent.tools == (made,)
+    tool_made = Tool.from_function(cut)
+    agent = Agent.from_json(Agent(llm=llm, tools=(tool_made,)).model_dump_json(), {"cut": cut})
+    assert agent.tools == (tool_made,)
     fake.add(call("cut", size={"width": 3, "height": 4}, on="2026-02-03"), call("cut"), say("ok"))
     with Conversation(agent.model_copy(update={"llm": llm})) as conversation:
         conversation.run("go")
-    done, refused = results(fake)
-    assert done == "Size(width=3, height=4) on datetime.date(2026, 2, 3)"
-    assert "size" in refused
-    [sent] = [t["function"] for t in fake.requests[0].body["tools"] if "cut" in str(t)]
-    assert sent["description"] == "Cut a sheet."
-    assert sent["parameters"]["required"] == ["size"]
+    first_result, second_result = results(fake)
+    assert first_result == "Size(width=3, height=4) on datetime.date(2026, 2, 3)"
+    assert "size" in second_result
+    [function] = [t["function"] for t in fake.requests[0].body["tools"] if "cut" in str(t)]
+    assert function["description"] == "Cut a sheet."
+    assert function["parameters"]["required"] == ["size"]
 
 
 def _by_position(size: int, /) -> None:
@@ -296,35 +296,35 @@ def test_a_schema_that_is_no_object_is_wrapped_as_one_argument(fake: FakeLLM, ll
     with Conversation(Agent(llm=llm, tools=(probe,))) as conversation:
         conversation.run("go")
     assert results(fake) == ['{"value": "x"}']
-    [sent] = [t["function"] for t in fake.requests[0].body["tools"] if "probe" in str(t)]
-    assert sent["parameters"]["properties"]["value"] == {"type": "string"}
-    assert sent["parameters"]["required"] == ["value"]
+    [function] = [t["function"] for t in fake.requests[0].body["tools"] if "probe" in str(t)]
+    assert function["parameters"]["properties"]["value"] == {"type": "string"}
+    assert function["parameters"]["required"] == ["value"]
 
 
 def test_a_tool_can_be_shown_in_openais_form_and_in_mcps(llm: LLM) -> None:
     probe = tool(input_schema={"type": "string"}, read_only=True)
     schema = {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]}
-    described = {"name": "probe", "description": "For tests."}
-    function = {**described, "parameters": schema}
+    description = {"name": "probe", "description": "For tests."}
+    function = {**description, "parameters": schema}
     assert probe.to_openai() == {"type": "function", "function": function}
     hints = {"annotations": {"readOnlyHint": True}}
-    assert probe.to_mcp() == {**described, "inputSchema": schema, **hints}
+    assert probe.to_mcp() == {**description, "inputSchema": schema, **hints}
 
 
 def test_a_program_asks_a_model_outside_of_conversations(fake: FakeLLM, llm: LLM) -> None:
     fake.add(call("probe", value="x"), say("Hi."), error(401, "no"))
-    asked = [{"role": "user", "content": "Probe x."}]
+    messages = [{"role": "user", "content": "Probe x."}]
     probe = tool(input_schema={"type": "string"})
-    answer = llm.complete(asked, [probe], tool_choice="required")
+    answer = llm.complete(messages, [probe], tool_choice="required")
     [choice] = answer["choices"]
-    [probed] = choice["message"]["tool_calls"]
+    [tool_call] = choice["message"]["tool_calls"]
     assert choice["finish_reason"] == "tool_calls"
-    assert (probed["function"]["name"], json.loads(probed["function"]["arguments"])) == (
+    assert (tool_call["function"]["name"], json.loads(tool_call["function"]["arguments"])) == (
         "probe",
         {"value": "x"},
     )
-    result = {"role": "tool", "tool_call_id": probed["id"], "content": "found"}
-    answer = llm.complete([*asked, choice["message"], result], [probe.to_openai()])
+    result = {"role": "tool", "tool_call_id": tool_call["id"], "content": "found"}
+    answer = llm.complete([*messages, choice["message"], result], [probe.to_openai()])
     assert answer["choices"][0]["message"] == {"role": "assistant", "content": "Hi."}
     assert answer["usage"]["total_tokens"] > 0
     first, second = (request.body for request in fake.requests)
@@ -332,7 +332,7 @@ def test_a_program_asks_a_model_outside_of_conversations(fake: FakeLLM, llm: LLM
     assert first["tool_choice"] == "required"
     assert second["messages"][-1]["content"] == "found"
     with pytest.raises(ModelError, match="401"):
-        llm.complete(asked)
+        llm.complete(messages)
 
 
 def _raise() -> None:
@@ -340,7 +340,7 @@ def _raise() -> None:
 
 
 @pytest.mark.parametrize(
-    ("callback", "told"),
+    ("callback", "expected_text"),
     [
         (lambda: "text", "text"),
         (lambda: {"n": [1, None]}, '{"n": [1, null]}'),
@@ -363,12 +363,12 @@ def _raise() -> None:
     ],
 )
 def test_what_a_callback_gives_is_told_to_the_model(
-    fake: FakeLLM, llm: LLM, callback: Callable[..., object], told: str
+    fake: FakeLLM, llm: LLM, callback: Callable[..., object], expected_text: str
 ) -> None:
     fake.add(call("probe"), say("ok"))
     with Conversation(Agent(llm=llm, tools=(tool(callback),))) as conversation:
         assert conversation.run("go").status == "completed"
-    assert told in results(fake)[0]
+    assert expected_text in results(fake)[0]
 
 
 def test_a_result_says_in_mcps_words_that_it_is_an_error_and_keeps_what_it_has_for_clients(
@@ -380,8 +380,8 @@ def test_a_result_says_in_mcps_words_that_it_is_an_error_and_keeps_what_it_has_f
     with Conversation(Agent(llm=llm, tools=(tool(lambda: gave),))) as conversation:
         conversation.run("go")
         history = [record.model_dump(mode="json", by_alias=True) for record in conversation.history]
-    ended = [r["event"]["item"] for r in history if r["event"]["type"] == "item.completed"]
-    [item] = [item for item in ended if item["kind"] == "toolCall"]
+    items_ended = [r["event"]["item"] for r in history if r["event"]["type"] == "item.completed"]
+    [item] = [item for item in items_ended if item["kind"] == "toolCall"]
     assert (item["status"], item["content"], item["meta"]) == ("failed", [part], {"lamp": 7})
     assert "lamp" not in str(fake.requests[1].body).replace("no lamp", "")
 
@@ -421,12 +421,12 @@ def test_a_program_replaces_the_packaged_prompt_and_keeps_data_of_its_own(
     assert Agent.from_json(agent.model_dump_json(), {}).system_prompt == agent.system_prompt
     with Conversation(agent, tmp_path, metadata={"user_id": 7}) as conversation:
         conversation.run("go")
-        created = conversation.history[0].event
+        creation = conversation.history[0].event
     prompt = fake.requests[0].body["messages"][0]["content"]
     assert prompt.startswith("You are a sailor.\n# This workspace\n")
     assert str(tmp_path) in prompt
     assert prompt.endswith("Be brief.\n")
-    assert created.model_dump()["metadata"] == {"user_id": 7}
+    assert creation.model_dump()["metadata"] == {"user_id": 7}
 
 
 # Conversations
@@ -493,15 +493,15 @@ def test_run_blocks_until_the_turn_has_ended_and_callbacks_have_seen_it(
     fake: FakeLLM, llm: LLM
 ) -> None:
     fake.add(call("finish", message="All good"))
-    seen: list[str] = []
+    texts: list[str] = []
     with Conversation(Agent(llm=llm), metadata={"ticket": 7}) as conversation:
-        conversation.register_callback(lambda record: seen.append(record.event.type))
+        conversation.register_callback(lambda record: texts.append(record.event.type))
         turn = conversation.run("go")
-        assert seen[-2:] == ["turn.completed", "status.changed"]
+        assert texts[-2:] == ["turn.completed", "status.changed"]
         assert (turn.status, turn.final_text) == ("completed", "All good")
         assert conversation.state.status is Status.FINISHED
-        assert [r.event.type for r in conversation.history][1:] == seen
-        assert [r.seq for r in conversation.history] == list(range(1, len(seen) + 2))
+        assert [r.event.type for r in conversation.history][1:] == texts
+        assert [r.seq for r in conversation.history] == list(range(1, len(texts) + 2))
         assert conversation.state.title == "go"
         assert conversation.state.usage == turn.usage
         assert conversation.state.usage.input_tokens == 100
@@ -512,7 +512,7 @@ def test_a_callback_can_be_unregistered_and_one_that_raises_stops_nobody(
     fake: FakeLLM, llm: LLM
 ) -> None:
     fake.add(say("one"), say("two"))
-    seen: list[str] = []
+    texts: list[str] = []
     n_broken = []
 
     def broken(_record: object) -> None:
@@ -520,18 +520,18 @@ def test_a_callback_can_be_unregistered_and_one_that_raises_stops_nobody(
         raise ValueError("a bug of the program")
 
     def hear(record: Any) -> None:
-        seen.append(record.event.type)
+        texts.append(record.event.type)
 
     with Conversation(Agent(llm=llm)) as conversation:
         conversation.register_callback(broken)
         unregister = conversation.register_callback(hear)
         conversation.register_callback(hear)
         conversation.run("go")
-        assert seen.count("turn.completed") == 2
+        assert texts.count("turn.completed") == 2
         unregister()
         conversation.run("again")
-    assert seen.count("turn.completed") == 3
-    assert seen.count("turn.started") == 3
+    assert texts.count("turn.completed") == 3
+    assert texts.count("turn.started") == 3
     assert n_broken
 
 
@@ -539,17 +539,17 @@ def test_a_callback_may_use_the_conversation(fake: FakeLLM, llm: LLM) -> None:
     fake.add(say("one"), say("two"))
     turns = []
     with Conversation(Agent(llm=llm)) as conversation:
-        done = threading.Event()
+        has_finished = threading.Event()
 
         def on_record(record: Any) -> None:
             if record.event.type == "turn.completed" and not turns:
                 turns.append(conversation.run("again"))
                 conversation.close()
-                done.set()
+                has_finished.set()
 
         conversation.register_callback(on_record)
         conversation.send_message("go")
-        assert done.wait(120)
+        assert has_finished.wait(120)
     assert turns[0].final_text == "two"
 
 
@@ -618,26 +618,26 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
     # The second message joins the turn before or after the model is asked again.
     fake.add(call("terminal", command="touch made"), say("done"), say("done"))
     with Conversation(Agent(llm=llm, approval="askAlways"), tmp_path) as conversation:
-        asked = threading.Event()
+        was_asked = threading.Event()
         conversation.register_callback(
-            lambda record: asked.set() if record.event.type == "approval.requested" else None
+            lambda record: was_asked.set() if record.event.type == "approval.requested" else None
         )
         conversation.send_message("go")
-        assert asked.wait(120)
+        assert was_asked.wait(120)
         [approval] = conversation.state.pending
         conversation.respond(approval, allow=False, feedback="not today")
         conversation.run("and then?")
         assert "not today" in results(fake)[0]
 
-        asked.clear()
+        was_asked.clear()
         fake.play([call("terminal", command="touch wrong"), say("done")])
         conversation.send_message("go on")
-        assert asked.wait(120)
+        assert was_asked.wait(120)
         [approval] = conversation.state.pending
-        mine = approval.subject.model_copy(update={"command": "touch right"})
-        asked.clear()
-        conversation.respond(approval, allow=True, edited=mine)
-        assert asked.wait(120)
+        own_subject = approval.subject.model_copy(update={"command": "touch right"})
+        was_asked.clear()
+        conversation.respond(approval, allow=True, subject=own_subject)
+        assert was_asked.wait(120)
         [landing] = conversation.state.pending
         assert landing.title == "Keep changes to right"
         conversation.respond(landing, allow=True)
@@ -646,7 +646,7 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("approval", "read_only", "asks"),
+    ("approval", "read_only", "question"),
     [
         ("askAlways", True, "low"),
         ("askAlways", False, "medium"),
@@ -657,22 +657,22 @@ def test_an_approval_can_be_answered(fake: FakeLLM, llm: LLM, tmp_path: Path) ->
     ],
 )
 def test_a_tool_of_the_program_is_asked_about_as_one_of_an_mcp_server(
-    fake: FakeLLM, llm: LLM, approval: Any, read_only: bool, asks: str | None
+    fake: FakeLLM, llm: LLM, approval: Any, read_only: bool, question: str | None
 ) -> None:
     fake.add(call("probe"), say("done"))
-    asked: list[str] = []
+    questions: list[str] = []
     agent = Agent(llm=llm, approval=approval, tools=(tool(read_only=read_only),))
     with Conversation(agent) as conversation:
 
         def answer(record: Any) -> None:
             if record.event.type == "approval.requested":
-                asked.append(record.event.approval.risk)
+                questions.append(record.event.approval.risk)
                 conversation.respond(record.event.approval, allow=False)
 
         conversation.register_callback(answer)
         conversation.run("go", timeout_s=120)
-    assert asked == ([asks] if asks else [])
-    assert ("rejected" in results(fake)[0]) == bool(asks)
+    assert questions == ([question] if question else [])
+    assert ("rejected" in results(fake)[0]) == bool(question)
 
 
 # Workspaces and reopening
@@ -691,7 +691,7 @@ with Conversation(Agent(llm=llm)) as conversation:
     fake.add(say("done"))
     home = tmp_path / "home"
     (home / "work").mkdir(parents=True)
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", code],
         check=False,
         cwd=home / "work",
@@ -700,7 +700,7 @@ with Conversation(Agent(llm=llm)) as conversation:
         text=True,
         timeout=120,
     )
-    assert (ran.stdout, ran.stderr) == ("done True []\n", "")
+    assert (outcome.stdout, outcome.stderr) == ("done True []\n", "")
     tools = {t["function"]["name"] for t in fake.requests[0].body["tools"]}
     assert tools == {"ask", "todo", "think", "finish"}
     assert [path for path in home.rglob("*") if "openhands" in path.name] == []
@@ -745,7 +745,7 @@ with Conversation(Agent(llm=LLM(model="openai/fake", base_url="{fake.url}")), ".
         "OH_DAEMON_API_KEY": "sk-from-our-variable",
         "OPENAI_API_KEY": "sk-from-the-providers-variable",
     }
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-c", code],
         check=False,
         cwd=tmp_path / "work",
@@ -754,7 +754,7 @@ with Conversation(Agent(llm=LLM(model="openai/fake", base_url="{fake.url}")), ".
         text=True,
         timeout=120,
     )
-    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert (outcome.stdout, outcome.stderr) == ("done\n", "")
     first = fake.requests[0]
     assert first.body["model"] == "fake"
     assert "From a file." not in str(first.body)
@@ -781,7 +781,7 @@ assert [len(logging.getLogger(name).handlers) for name in names] == [1, 1, 1, 1]
 assert gc.isenabled() and gc.get_freeze_count() == 0
 """
     fake.add(say("done"))
-    ran = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-X", "dev", "-c", code],
         check=False,
         cwd=tmp_path,
@@ -789,7 +789,7 @@ assert gc.isenabled() and gc.get_freeze_count() == 0
         text=True,
         timeout=120,
     )
-    assert (ran.stdout, ran.stderr) == ("done\n", "")
+    assert (outcome.stdout, outcome.stderr) == ("done\n", "")
 
 
 def test_a_workspace_runs_commands_in_one_lasting_shell(tmp_path: Path) -> None:
@@ -818,12 +818,12 @@ def test_only_the_builtin_tools_that_an_agent_names_are_offered(
     fake.add(say("done"))
     with Conversation(Agent(llm=llm, tools=("edit", "grep", tool())), tmp_path) as conversation:
         conversation.run("go")
-    offered = [t["function"]["name"] for t in fake.requests[0].body["tools"]]
-    assert sorted(offered) == ["edit", "grep", "probe"]
+    tool_names = [t["function"]["name"] for t in fake.requests[0].body["tools"]]
+    assert sorted(tool_names) == ["edit", "grep", "probe"]
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected_text"),
     [
         (lambda question: question.choices[1], "blue"),
         (lambda _question: None, "Skipped by the user"),
@@ -833,12 +833,12 @@ def test_only_the_builtin_tools_that_an_agent_names_are_offered(
     ids=["an answer", "none", "an error", "no text"],
 )
 def test_a_question_is_put_to_the_program(
-    fake: FakeLLM, llm: LLM, answer: Callable[[Any], Any], told: str
+    fake: FakeLLM, llm: LLM, answer: Callable[[Any], Any], expected_text: str
 ) -> None:
     fake.add(call("ask", question="Which colour?", choices=["red", "blue"]), say("done"))
     with Conversation(Agent(llm=llm), on_question=answer) as conversation:
         assert conversation.run("go").final_text == "done"
-    assert told in results(fake)[0]
+    assert expected_text in results(fake)[0]
 
 
 def test_a_question_that_waited_is_put_to_the_program_that_reopens_the_conversation(
@@ -877,9 +877,9 @@ def test_a_conversation_reopens_with_another_agent(fake: FakeLLM, llm: LLM, tmp_
     fake.add(say("first"), call("probe"), say("second"))
     with Conversation(Agent(llm=llm), tmp_path) as conversation:
         conversation.run("go")
-    other = LLM(model="openai/other", api_key=KEY, base_url=fake.url)
+    other_llm = LLM(model="openai/other", api_key=KEY, base_url=fake.url)
     again = Conversation(
-        Agent(llm=other, tools=(tool(),)), tmp_path, conversation_id=conversation.id
+        Agent(llm=other_llm, tools=(tool(),)), tmp_path, conversation_id=conversation.id
     )
     with again:
         assert again.id == conversation.id
@@ -927,23 +927,23 @@ def test_a_command_or_a_skill_is_called_by_its_name(
 
 
 def test_images_are_sent_from_files(fake: FakeLLM, llm: LLM, tmp_path: Path) -> None:
-    image, other = tmp_path / "shot.png", tmp_path / "notes.txt"
+    image, other_file = tmp_path / "shot.png", tmp_path / "notes.txt"
     image.write_bytes(b"\x89PNG\r\n\x1a\n...")
-    other.write_text("none")
+    other_file.write_text("none")
     fake.add(say("A cat."))
     with Conversation(Agent(llm=llm)) as conversation:
         conversation.run("What is it?", images=[image])
-        words, seen = fake.requests[-1].body["messages"][-1]["content"]
+        words, text_part = fake.requests[-1].body["messages"][-1]["content"]
         assert words["text"] == "What is it?"
         data = b64encode(image.read_bytes()).decode()
-        assert seen["image_url"]["url"] == f"data:image/png;base64,{data}"
-        for images, model, said in (
-            ([image, str(other)], None, r"notes.txt' is no PNG, JPEG, GIF or WebP image"),
+        assert text_part["image_url"]["url"] == f"data:image/png;base64,{data}"
+        for images, model, message in (
+            ([image, str(other_file)], None, r"notes.txt' is no PNG, JPEG, GIF or WebP image"),
             ([image], "demo", "'demo' does not see images"),
             ([image] * 21, None, "at most 20 images"),
             (str(image), None, "images: give a list of files, also for one"),
         ):
-            with pytest.raises(InvalidParamsError, match=said):
+            with pytest.raises(InvalidParamsError, match=message):
                 conversation.run("And this?", images=images, model=model)
         assert len(fake.requests) == 1
 
@@ -974,10 +974,10 @@ def test_a_conversation_that_cannot_be_is_refused_and_leaves_no_thread(
 
 
 def test_a_tool_may_outlive_its_conversation(fake: FakeLLM, llm: LLM) -> None:
-    began, may_end = threading.Event(), threading.Event()
+    has_begun, may_end = threading.Event(), threading.Event()
 
     def work() -> None:
-        began.set()
+        has_begun.set()
         may_end.wait(120)
 
     def watch(record: Any) -> None:
@@ -989,7 +989,7 @@ def test_a_tool_may_outlive_its_conversation(fake: FakeLLM, llm: LLM) -> None:
     with Conversation(Agent(llm=llm, tools=(tool(work),))) as conversation:
         conversation.register_callback(watch)
         conversation.send_message("go")
-        assert began.wait(120)
+        assert has_begun.wait(120)
     may_end.set()
     for worker in workers:
         worker.join(120)
@@ -998,18 +998,18 @@ def test_a_tool_may_outlive_its_conversation(fake: FakeLLM, llm: LLM) -> None:
 
 def test_a_conversation_messages_another_and_says_that_it_did(fake: FakeLLM, llm: LLM) -> None:
     def tell(text: str) -> str:
-        return other.send_message(text, sender=first)
+        return other_conversation.send_message(text, sender=first)
 
     schema = {"type": "object", "properties": {"text": {"type": "string"}}}
     teller = Agent(llm=llm, tools=(tool(tell, input_schema=schema),))
     fake.add(call("probe", text="The port is 9090."), say("Told."))
-    with FakeLLM([say("Good to know.")]) as elsewhere:
-        its_llm = LLM(model="openai/fake", api_key=KEY, base_url=elsewhere.url)
-        with Conversation(Agent(llm=its_llm)) as other, Conversation(teller) as first:
+    with FakeLLM([say("Good to know.")]) as other_server:
+        its_llm = LLM(model="openai/fake", api_key=KEY, base_url=other_server.url)
+        with Conversation(Agent(llm=its_llm)) as other_conversation, Conversation(teller) as first:
             assert first.run("tell it").final_text == "Told."
-            [request] = elsewhere.wait_for_requests(1)
-    told = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
-    assert told[0] == f"<message uri='oh-log:/{first.id}'>\nThe port is 9090.\n</message>"
+            [request] = other_server.wait_for_requests(1)
+    texts = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
+    assert texts[0] == f"<message uri='oh-log:/{first.id}'>\nThe port is 9090.\n</message>"
 
 
 def test_a_program_answers_for_the_sub_agents_of_its_conversation(
@@ -1021,17 +1021,17 @@ def test_a_program_answers_for_the_sub_agents_of_its_conversation(
         say("It is there."),
         say("All done."),
     )
-    asked = threading.Event()
+    was_asked = threading.Event()
     with Conversation(Agent(llm=llm, approval="askRisky"), tmp_path) as conversation:
 
         def answer(record: Any) -> None:
             if record.event.type == "approval.requested":
                 assert conversation.state.pending == (record.event.approval,)
-                asked.set()
+                was_asked.set()
                 conversation.respond(record.event.approval, allow=True)
 
         conversation.register_callback(answer)
         turn = conversation.run("go", timeout_s=120)
     assert turn.final_text == "All done."
-    assert asked.is_set()
+    assert was_asked.is_set()
     assert (tmp_path / "made").exists()

@@ -40,8 +40,8 @@ def test_a_program_goes_back_with_its_files_and_goes_on(
         second = [r.item_id for r in messages if '"userMessage"' in r.model_dump_json()][-1]
         preview = conversation.rollback(str(second), restore_files=True, dry_run=True)
         assert (tmp_path / "made").exists()
-        done = conversation.rollback(str(second), restore_files=True)
-        assert done.restored == preview.restored == ((tmp_path / "made").as_uri(),)
+        rollback_result = conversation.rollback(str(second), restore_files=True)
+        assert rollback_result.restored == preview.restored == ((tmp_path / "made").as_uri(),)
         assert not (tmp_path / "made").exists()
         conversation.run("third")
         assert said(fake) == ["first", "Hello.", "third"]
@@ -55,9 +55,9 @@ def test_a_branch_is_opened_by_its_id(agent: Agent, fake: FakeLLM, tmp_path: Pat
         conversation.run("first")
         branch = conversation.fork(title="B")
         conversation.run("one")
-    with Conversation(agent, tmp_path, conversation_id=branch) as forked:
-        assert forked.state.title == "B"
-        forked.run("two")
+    with Conversation(agent, tmp_path, conversation_id=branch) as branch_conversation:
+        assert branch_conversation.state.title == "B"
+        branch_conversation.run("two")
     assert said(fake) == ["first", "Hello.", "two"]
     with Conversation(agent) as in_memory, pytest.raises(InvalidStateError, match="in memory"):
         in_memory.fork()

@@ -38,9 +38,9 @@ def test_a_task_goes_on_under_the_id_that_the_program_chose_and_is_done_once(
     for _ in range(2):
         with Conversation(agent, tmp_path, conversation_id="task-7") as again:
             assert again.continue_or_run("do it").final_text == "Done."
-    asked = fake.requests[-1].body["messages"]
+    messages = fake.requests[-1].body["messages"]
     assert len(fake.requests) == 3
-    assert sum(m["role"] == "user" and "do it" in str(m["content"]) for m in asked) == 1
+    assert sum(m["role"] == "user" and "do it" in str(m["content"]) for m in messages) == 1
 
 
 def test_the_limits_of_a_turn_hold_however_often_it_is_cut_off(
@@ -71,14 +71,16 @@ def test_a_moved_conversation_is_refused_or_works_where_it_is_now(
         Conversation(agent, new, conversation_id="task")
     back = {**edit, "path": f"{old}/a.txt", "old_str": "two", "new_str": "three"}
     fake.add(call("edit", **back), call("edit", **{**back, "path": "a.txt"}), say("Done."))
-    with Conversation(agent, new, conversation_id="task", moved=True) as moved:
-        assert moved.continue_or_run("do it").stop_reason == "maxSteps"
-        assert moved.restore(moved.checkpoints[0].id).restored == ((new / "a.txt").as_uri(),)
-        fork = moved.fork()
+    with Conversation(agent, new, conversation_id="task", is_moved=True) as moved_conversation:
+        assert moved_conversation.continue_or_run("do it").stop_reason == "maxSteps"
+        assert moved_conversation.restore(moved_conversation.checkpoints[0].id).restored == (
+            (new / "a.txt").as_uri(),
+        )
+        fork = moved_conversation.fork()
     assert (new / "a.txt").read_text() == "two\n"
     assert (old / "a.txt").read_text() == "two\n"
-    asked = str(fake.requests[-1].body["messages"])
-    assert f"Moved from {old} to {new}" in asked
+    messages_text = str(fake.requests[-1].body["messages"])
+    assert f"Moved from {old} to {new}" in messages_text
     assert str(new) in str(fake.requests[-1].body["messages"][0])
     assert str(old) not in str(fake.requests[-1].body["messages"][0])
     for each in ("task", fork):

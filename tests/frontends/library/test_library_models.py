@@ -51,12 +51,12 @@ def test_one_message_or_all_from_now_on_go_to_another_model(fake: FakeLLM) -> No
         turns = [conversation.run("One", model="fast"), conversation.run("Two")]
         conversation.set_option("model", "fast")
         turns.append(conversation.run("Three"))
-        said = [turn.final_text for turn in turns]
-        assert said == ["I am small.", "I am main.", "I am small."]
+        texts = [turn.final_text for turn in turns]
+        assert texts == ["I am small.", "I am main.", "I am small."]
         keys = [request.headers["authorization"] for request in fake.requests]
         assert keys == [f"Bearer sk-of-{name}-0123456789" for name in ("small", "main", "small")]
-        known = "it has 'openai/main', 'fast'"
-        with pytest.raises(ModelUnavailableError, match=f"no model 'slow'; {known}"):
+        known_names = "it has 'openai/main', 'fast'"
+        with pytest.raises(ModelUnavailableError, match=f"no model 'slow'; {known_names}"):
             conversation.send_message("Four", model="slow")
         with pytest.raises(ModelUnavailableError, match="'slow'"):
             conversation.set_option("model", "slow")
@@ -92,9 +92,11 @@ class Parrot:
     edits_by_patch = False
 
     def complete(self, request: ModelRequest, progress: Progress) -> ModelAnswer:
-        said = request.messages[-1]["content"].upper()
-        progress.on_delta(ModelDelta("text", said))
-        return ModelAnswer(text=said, finish_reason="stop", usage=Usage(input_tokens=7, requests=1))
+        message_text = request.messages[-1]["content"].upper()
+        progress.on_delta(ModelDelta("text", message_text))
+        return ModelAnswer(
+            text=message_text, finish_reason="stop", usage=Usage(input_tokens=7, requests=1)
+        )
 
 
 def test_a_program_may_answer_itself(fake: FakeLLM) -> None:
@@ -111,15 +113,15 @@ def test_a_program_may_answer_itself(fake: FakeLLM) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "final_text"),
     [
         ({"fallbacks": ("spare",)}, "'spare' is the name of none"),
         ({"models": {"either": {"models": ["other"]}}}, "'other' is the name of none"),
         ({"models": {"openai/main": {"model": "openai/other"}}}, "is the name of `llm`"),
     ],
 )
-def test_a_name_that_leads_nowhere_is_refused(fake: FakeLLM, fields: Json, said: str) -> None:
-    with pytest.raises(ValidationError, match=said):
+def test_a_name_that_leads_nowhere_is_refused(fake: FakeLLM, fields: Json, final_text: str) -> None:
+    with pytest.raises(ValidationError, match=final_text):
         Agent.model_validate({"llm": llm(fake, "main"), **fields})
 
 
@@ -150,6 +152,6 @@ def test_notes_outlive_a_conversation_where_the_program_names_a_folder(
     ):
         with Conversation(agent, project) as conversation:
             conversation.run(question)
-    knows = ["green tea" in str(request.body["messages"][0]) for request in fake.requests]
-    assert knows == [False, False, True, False]
+    flags = ["green tea" in str(request.body["messages"][0]) for request in fake.requests]
+    assert flags == [False, False, True, False]
     assert [path.parent for path in notes.rglob("*.md")]

@@ -160,19 +160,21 @@ def run(program: str, script: Script, folder: Path) -> tuple[str, list[Json]]:
         f"def load_mcp_config(): return {{'shop': {mcp_server.settings()!r}}}\n"
     )
     with FakeLLM(script) as llm:
-        whole = renamed(program).replace("anthropic/claude-sonnet-4", "openai/fake")
-        whole = whole.replace("api_key=", f"base_url={llm.url!r}, api_key=")
-        whole = whole.replace("/tmp/", f"{folder}/")  # A folder that is no other test's.
+        program_text = renamed(program).replace("anthropic/claude-sonnet-4", "openai/fake")
+        program_text = program_text.replace("api_key=", f"base_url={llm.url!r}, api_key=")
+        program_text = program_text.replace(
+            "/tmp/", f"{folder}/"
+        )  # A folder that is no other test's.
         # "git clone" of the proposal's repository takes one that is here.
         git = {"COUNT": "1", "KEY_0": f"url.{folder}/.insteadOf", "VALUE_0": "https://github.com/"}
         env = {f"GIT_CONFIG_{name}": value for name, value in git.items()}
-        printed = run_python(["-c", readers + whole], env, folder)
-        return printed, [request.body for request in llm.requests]
+        output = run_python(["-c", readers + program_text], env, folder)
+        return output, [request.body for request in llm.requests]
 
 
 def test_a_tool_with_a_schema_of_a_text_gets_it_as_its_only_argument(tmp_path: Path) -> None:
-    printed, requests = run(HELLO, [call("hello", value="world"), say("Said.")], tmp_path)
-    assert printed == "Hello, world\nAgent finished\n"
+    output, requests = run(HELLO, [call("hello", value="world"), say("Said.")], tmp_path)
+    assert output == "Hello, world\nAgent finished\n"
     assert tool_results(requests[-1]) == ["(no output)"]
 
 
@@ -185,14 +187,14 @@ def test_a_runtime_is_a_folder_with_tools_to_which_others_are_added(tmp_path: Pa
         call("shop__price", item="tea"),
         say("Flipped."),
     ]
-    printed, requests = run(RUNTIME, script, tmp_path)
-    assert "Agent finished" in printed  # Two threads print: the end of its line may come later.
-    assert "turn.completed" in printed
+    output, requests = run(RUNTIME, script, tmp_path)
+    assert "Agent finished" in output  # Two threads print: the end of its line may come later.
+    assert "turn.completed" in output
     assert "Flip twice." in str(requests[0]["messages"])
-    seen, linted, price = tool_results(requests[-1])
-    assert "do a flip" in seen
-    assert "OpenHands" in seen
-    assert "npm" in linted
+    first_result, lint_result, price = tool_results(requests[-1])
+    assert "do a flip" in first_result
+    assert "OpenHands" in first_result
+    assert "npm" in lint_result
     assert price == "tea costs 3 coins"
 
 
@@ -200,8 +202,8 @@ def test_a_tool_may_start_conversations(tmp_path: Path) -> None:
     starts = [call("create_conversation", value=f"coin {n}") for n in range(3)]
     scripts = {"Create": [*starts, say("Flipped.")], "Say": [say("Hello, world!")] * 3}
     script = keyed(lambda request: first_user_text(request).split(" ")[0], scripts)
-    printed, requests = run(DELEGATION, script, tmp_path)
-    assert printed == "Agent finished\n"
+    output, requests = run(DELEGATION, script, tmp_path)
+    assert output == "Agent finished\n"
     last = [r for r in requests if first_user_text(r).startswith("Create")][-1]
     assert tool_results(last) == ["Done."] * 3
 
@@ -212,6 +214,6 @@ def test_a_tool_may_send_a_message_to_another_conversation(tmp_path: Path) -> No
         "Test": [call("pass_message", value="It has no title."), say("Told.")],
     }
     script = keyed(lambda request: first_user_text(request).split(" ")[0], scripts)
-    printed, requests = run(MESSAGES, script, tmp_path)
-    assert printed == "Agent finished\n"
+    output, requests = run(MESSAGES, script, tmp_path)
+    assert output == "Agent finished\n"
     assert any("It has no title." in str(r["messages"][-1]) for r in requests)

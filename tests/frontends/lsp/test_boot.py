@@ -62,56 +62,56 @@ def initialize(params: Any) -> bytes:
     return frame({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
 
 
-def opened(sent: bytes, home: Path, *, is_known: bool = True) -> tuple[Opening, bytes]:
+def opened(data: bytes, home: Path, *, is_known: bool = True) -> tuple[Opening, bytes]:
     """Return what `boot` made of these bytes, and what it answered."""
     environment = {"OH_DAEMON_HOME": str(home), "PATH": "/bin"}
     (home / "state").mkdir(exist_ok=True)
     rows = [("view", False, "no bubblewrap", "apt"), ("landlock", True, "", "")]
-    kept = {"machine": machine(environment), "rows": rows} if is_known else {}
-    (home / "state" / "sandbox.json").write_text(json.dumps(kept), "utf-8")
+    test_file = {"machine": machine(environment), "rows": rows} if is_known else {}
+    (home / "state" / "sandbox.json").write_text(json.dumps(test_file), "utf-8")
     (inbound, to_daemon), (from_daemon, outbound) = os.pipe(), os.pipe()
-    os.write(to_daemon, sent)
+    os.write(to_daemon, data)
     os.close(to_daemon)
     opening = answer_first((inbound, outbound), environment)
     os.close(outbound)
-    with os.fdopen(from_daemon, "rb") as answers, os.fdopen(inbound, "rb") as left:
-        assert opening.unread + left.read() == sent
+    with os.fdopen(from_daemon, "rb") as answers, os.fdopen(inbound, "rb") as answers_left:
+        assert opening.unread + answers_left.read() == data
         return opening, answers.read()
 
 
 @pytest.mark.parametrize("params", USUAL)
 def test_a_usual_client_is_answered_at_once(params: dict[str, Any], tmp_path: Path) -> None:
-    opening, answered = opened(initialize(params) + frame({"method": "initialized"}), tmp_path)
-    head, _, body = answered.partition(b"\r\n\r\n")
+    opening, answer = opened(initialize(params) + frame({"method": "initialized"}), tmp_path)
+    head, _, body = answer.partition(b"\r\n\r\n")
     result = json.loads(body)["result"]
     facts = parse_client_facts(params)
     level = {"level": "landlock", "wanted": "landlock"}
     auto = {**level, "wanted": "auto", "cause": "no bubblewrap", "cure": "apt"}
-    ours = result["capabilities"]["experimental"]["ohDaemon"]
+    block = result["capabilities"]["experimental"]["ohDaemon"]
     assert (opening.is_answered, head) == (True, b"Content-Length: %d" % len(body))
     assert result["capabilities"]["positionEncoding"] == facts.position_encoding
-    assert ours["daemon"]["pid"] == os.getpid()
+    assert block["daemon"]["pid"] == os.getpid()
     understood = {"features": ["applyEdit2"], "unknown": []} if facts.settings else None
     if understood or facts.block is not None:
-        assert ours["understood"] == understood or {"features": [], "unknown": []}
+        assert block["understood"] == understood or {"features": [], "unknown": []}
     else:
-        assert "understood" not in ours
-    assert ours["sandbox"] == (level if facts.settings else auto) == opening.sandbox
+        assert "understood" not in block
+    assert block["sandbox"] == (level if facts.settings else auto) == opening.sandbox
 
 
 @pytest.mark.parametrize("params", ODD)
 def test_what_is_refused_is_left_to_the_full_path(params: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(InvalidParamsError):
         parse_client_facts(params)
-    opening, answered = opened(initialize(params), tmp_path)
-    assert (opening.is_answered, answered) == (False, b"")
+    opening, answer = opened(initialize(params), tmp_path)
+    assert (opening.is_answered, answer) == (False, b"")
 
 
 USUAL_BODY = initialize({"capabilities": {}}).partition(b"\r\n\r\n")[2]
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "data",
     [
         b"",
         b"nonsense\r\n\r\n",
@@ -132,21 +132,21 @@ USUAL_BODY = initialize({"capabilities": {}}).partition(b"\r\n\r\n")[2]
         initialize({"initializationOptions": {"ohDaemon": {"protocolVersion": {"major": 2}}}}),
     ],
 )
-def test_any_other_beginning_is_read_again_as_it_came(sent: bytes, tmp_path: Path) -> None:
-    opening, answered = opened(sent, tmp_path)
-    assert (opening.is_answered, answered) == (False, b"")
+def test_any_other_beginning_is_read_again_as_it_came(data: bytes, tmp_path: Path) -> None:
+    opening, answer = opened(data, tmp_path)
+    assert (opening.is_answered, answer) == (False, b"")
 
 
 def test_without_a_test_of_this_machine_the_full_path_waits_for_one(tmp_path: Path) -> None:
-    opening, answered = opened(initialize({"capabilities": {}}), tmp_path, is_known=False)
-    assert (opening.is_answered, answered) == (False, b"")
+    opening, answer = opened(initialize({"capabilities": {}}), tmp_path, is_known=False)
+    assert (opening.is_answered, answer) == (False, b"")
 
 
 def test_what_was_read_comes_first_and_the_rest_after_it(tmp_path: Path) -> None:
-    whole = initialize({"capabilities": {}}) + frame({"n": "x" * 100_000}) + frame({"n": 2})
-    (tmp_path / "rest").write_bytes(whole[50:])
-    rest = os.open(tmp_path / "rest", os.O_RDONLY)
-    frames = read_frames(rest, ContentLength(), unread=whole[:50])
+    data = initialize({"capabilities": {}}) + frame({"n": "x" * 100_000}) + frame({"n": 2})
+    (tmp_path / "rest").write_bytes(data[50:])
+    rest_file = os.open(tmp_path / "rest", os.O_RDONLY)
+    frames = read_frames(rest_file, ContentLength(), unread=data[:50])
     read = [each.value for each in frames if isinstance(each, Message)]
     assert [each.get("id") or each["n"] for each in read] == [1, "x" * 100_000, 2]
 
@@ -167,8 +167,8 @@ def test_a_signal_that_comes_before_the_first_message_is_read_again_ends_it_all_
 
 def test_before_the_first_answer_hardly_anything_is_imported() -> None:
     show = "import sys, oh_daemon.__main__, oh_daemon.frontends.lsp.boot; print(*sys.modules)"
-    done = subprocess.run(
+    outcome = subprocess.run(
         [sys.executable, "-I", "-c", show], capture_output=True, text=True, check=True
     )
     slow = {"dataclasses", "json", "logging", "orjson", "pathlib", "re", "threading", "typing"}
-    assert slow & set(done.stdout.split()) == set()
+    assert slow & set(outcome.stdout.split()) == set()

@@ -25,7 +25,7 @@ def test_a_chat_is_written_in_a_file_and_the_answer_streams_into_it(world: World
     path = world.project / ".openhands/chat/fix.md"
     assert editor.wait_for_shown() == path
     editor.type(path, "Hello 😀")
-    sent = editor.click(editor.actions(path)["Send to the agent"])
+    clicked = editor.click(editor.actions(path)["Send to the agent"])
     editor.wait_for(path, "Second")
     # What the user types while the answer comes is the next draft, also amid an edit.
     editor.type(path, "And ")
@@ -35,7 +35,7 @@ def test_a_chat_is_written_in_a_file_and_the_answer_streams_into_it(world: World
     assert len(editor.refused) == 3
     answer, _, ending = text.partition("*completed")
     assert answer == (
-        f"<!-- conversation {sent['conversationId']} -->\n\n## You\n\nHello 😀\n\n"
+        f"<!-- conversation {clicked['conversationId']} -->\n\n## You\n\nHello 😀\n\n"
         "## Agent\n\nFirst.\n\nSecond 😀.\n\n\\## You\n\nnot the user\n\n"
     )
     assert ending.partition("*\n\n")[2].startswith("## You\n\nAnd this? this? this? ")
@@ -73,11 +73,11 @@ def test_a_chat_that_is_not_open_is_written_on_the_disk_and_is_nobody_s_context(
     assert text == path.read_text()
     assert "- `view .openhands/chat/fix.md` — " in text
     assert "- [b.py](../../b.py) +1 −0\n" in text
-    seen = tool_results(world.llm.requests[-1].body)
-    assert "closed to tools" in seen[0]
-    assert "fix.md" not in seen[1]
-    listed = ["git", "-C", world.project, "status", "--porcelain", "-uall"]
-    assert "chat" not in subprocess.run(listed, capture_output=True, text=True, check=True).stdout
+    results = tool_results(world.llm.requests[-1].body)
+    assert "closed to tools" in results[0]
+    assert "fix.md" not in results[1]
+    command = ["git", "-C", world.project, "status", "--porcelain", "-uall"]
+    assert "chat" not in subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
 def wait_until(path: Path, words: str, reload: Callable[[str], None] = lambda _text: None) -> str:
@@ -93,10 +93,11 @@ def wait_until(path: Path, words: str, reload: Callable[[str], None] = lambda _t
 
 
 @pytest.mark.parametrize(
-    ("name", "asks"), [("helix", "closed"), ("vim-lsp", "unsupported"), ("kak-lsp", "Allow once")]
+    ("name", "question"),
+    [("helix", "closed"), ("vim-lsp", "unsupported"), ("kak-lsp", "Allow once")],
 )
 def test_a_task_with_an_approval_is_done_with_what_each_client_has(
-    world: World, name: str, asks: str
+    world: World, name: str, question: str
 ) -> None:
     """What older Helix and vim-lsp do with a message that has buttons; Kakoune has a menu."""
     world.script(
@@ -104,7 +105,7 @@ def test_a_task_with_an_approval_is_done_with_what_each_client_has(
         error(401, "no such key"),
     )
     editor = editor_of(world, name)
-    editor.choose = lambda _asked: asks if asks != "closed" else None
+    editor.choose = lambda _asked: question if question != "closed" else None
     path = world.project / ".openhands/chat/fix.md"
     assert editor.run("ohDaemon.chat", "fix") == {"uri": path.as_uri()}
     if editor.shows_documents:
@@ -154,10 +155,10 @@ def test_after_a_restart_the_last_conversation_opens_by_itself_and_asks_again(
     editor = editor_of(world)
     editor.choose = lambda _asked: "unsupported"
     editor.open(path)
-    [asked] = editor.run("ohDaemon.approve")["pending"]
-    assert asked["subject"]["kind"] == "trust"
+    [approval] = editor.run("ohDaemon.approve")["pending"]
+    assert approval["subject"]["kind"] == "trust"
     assert "change files there. Risk: " in path.read_text("utf-8")
-    editor.click(editor.actions(path)[f"Trust this folder: {asked['title']}"])
+    editor.click(editor.actions(path)[f"Trust this folder: {approval['title']}"])
     editor.run("ohDaemon.resume")
     editor.wait_for(path, "> **May it?** Run touch made. ")
     editor.click(editor.actions(path)["Allow once: Run touch made"])
@@ -200,8 +201,8 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
         (20, "Keep"),
         (20, "Undo"),
     ]
-    keep = lenses[0]["command"]
-    editor.run("ohDaemon.keep", *keep["arguments"])
+    keep_command = lenses[0]["command"]
+    editor.run("ohDaemon.keep", *keep_command["arguments"])
     # The daemon looks anew a moment after each change.
     deadline = time.monotonic() + 60
     while "Keep this change" in editor.actions(source, 3):
@@ -209,8 +210,8 @@ def test_changes_are_kept_and_undone_by_hunk_where_they_are(world: World) -> Non
     assert editor.actions(source, 20)["Undo this change"]["command"] == "ohDaemon.revert"
     editor.run("ohDaemon.revert")
     editor.client.wait_for(lambda m: "Undone: a.py" in str(m))
-    kept = "".join(lines).replace("line 3\n", "line three\n")
-    assert editor.buffers[source] == "first\n" + kept
+    text_kept = "".join(lines).replace("line 3\n", "line three\n")
+    assert editor.buffers[source] == "first\n" + text_kept
 
 
 def test_in_a_view_a_clean_buffer_is_edited_in_the_editor_which_cannot_save(world: World) -> None:

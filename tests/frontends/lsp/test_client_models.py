@@ -18,18 +18,18 @@ def test_a_client_that_has_the_keys_answers_for_the_models(world: World) -> None
         requests.append(params)
         if len(requests) > 1:
             raise RpcError({"code": -31030, "message": "too fast", "data": {"retryable": True}})
-        said = {"channel": "text", "text": "Hel"}
+        delta = {"channel": "text", "text": "Hel"}
         error = {"code": -31029, "message": "it broke", "data": {"retryable": True}}
         again = {"attempt": 2, "maxAttempts": 3, "delayS": 0.5, "error": error}
-        client.notify("model/progress", {"callId": params["callId"], "delta": said})
+        client.notify("model/progress", {"callId": params["callId"], "delta": delta})
         client.notify("model/progress", {"callId": params["callId"], "retry": again})
         usage = {"inputTokens": 3, "outputTokens": 1, "requests": 1}
         return {"text": "Hello.", "finishReason": "stop", "usage": usage}
 
     client.answer("model/describe", lambda _params: {"contextWindow": 1000000})
     client.answer("model/complete", complete)
-    listed = client.request("model/list")
-    assert (listed["default"], [model["label"] for model in listed["models"]]) == (
+    models = client.request("model/list")
+    assert (models["default"], [model["label"] for model in models["models"]]) == (
         "far/one",
         ["One"],
     )

@@ -49,24 +49,24 @@ def test_a_call_goes_to_the_client_and_its_result_to_the_model(world: World) -> 
     client.answer("tool/call", lambda params: text(f"ticket {params['arguments']['id']}: open"))
     [read] = run(world, client, call("ticket_read", id=7), options=ASKED)
     assert (read["status"], content_of(read)) == ("completed", "ticket 7: open")
-    [asked] = calls_of(client)
+    [tool_request] = calls_of(client)
     names = ("name", "arguments", "itemId")
-    assert [asked[name] for name in names] == ["ticket_read", {"id": 7}, read["id"]]
+    assert [tool_request[name] for name in names] == ["ticket_read", {"id": 7}, read["id"]]
     tools = {t["function"]["name"]: t["function"] for t in world.llm.requests[0].body["tools"]}
     assert tools["ticket_read"]["parameters"] == SCHEMA
     assert tools["ticket_read"]["description"].startswith("A ticket by its number.\n")
-    told = tool_results(world.llm.requests[-1].body)
-    assert told == ["ticket 7: open"]
+    results = tool_results(world.llm.requests[-1].body)
+    assert results == ["ticket 7: open"]
 
 
 def test_what_may_change_something_is_asked_about_and_plan_refuses_it(world: World) -> None:
     client = world.daemon()
     client.answer("approval/request", lambda params: {"optionId": params["options"][-1]["id"]})
     close = call("ticket_close", id=7)
-    [rejected] = run(world, client, close, options=ASKED)
+    [rejected_call] = run(world, client, close, options=ASKED)
     approval = client.wait_for_event("approval.requested")["event"]["approval"]
     assert (approval["risk"], approval["subject"]["tool"]) == ("medium", "ticket_close")
-    assert rejected["status"] == "rejected"
+    assert rejected_call["status"] == "rejected"
     world.script(close, say("No."))
     world.start(client, clientTools=[CLOSE], options={"mode": "plan"})
     world.turn(client, nth=2)
@@ -81,8 +81,8 @@ def test_an_argument_that_is_called_like_a_word_of_ours_reaches_the_client(world
     world.script(call("ticket_new", summary="It broke", security_risk="low"), say("Done."))
     world.start(client, clientTools=[{"name": "ticket_new", "inputSchema": title}])
     world.turn(client)
-    [asked] = calls_of(client)
-    assert asked["arguments"] == {"summary": "It broke"}
+    [tool_request] = calls_of(client)
+    assert tool_request["arguments"] == {"summary": "It broke"}
 
 
 def test_whatever_the_client_does_the_model_gets_one_result(world: World) -> None:
@@ -101,10 +101,10 @@ def test_whatever_the_client_does_the_model_gets_one_result(world: World) -> Non
     ]
     client.answer("tool/call", lambda params: answers[params["arguments"]["id"]][0](params))
     tools = [*["ticket_close"] * (len(answers) - 1), "ticket_wait"]
-    ended = run(world, client, *(call(name, id=n) for n, name in enumerate(tools)))
-    for item, (_, wanted) in zip(ended, answers, strict=True):
-        assert wanted in content_of(item)
-    assert [item["status"] for item in ended] == ["failed", "completed", *["failed"] * 4]
+    items_ended = run(world, client, *(call(name, id=n) for n, name in enumerate(tools)))
+    for item, (_, expected) in zip(items_ended, answers, strict=True):
+        assert expected in content_of(item)
+    assert [item["status"] for item in items_ended] == ["failed", "completed", *["failed"] * 4]
 
 
 def test_an_interrupt_withdraws_the_call(world: World) -> None:
@@ -113,10 +113,10 @@ def test_an_interrupt_withdraws_the_call(world: World) -> None:
     client.answer("tool/call", hang)
     world.script(call("ticket_read", id=7))
     conversation = world.start(client, clientTools=[READ])
-    asked = client.wait_for(lambda m: m.get("method") == "tool/call")
+    tool_request = client.wait_for(lambda m: m.get("method") == "tool/call")
     client.request("conversation/interrupt", {"conversationId": conversation})
-    withdrawn = {"id": asked["id"]}
-    client.wait_for(lambda m: m.get("params") == withdrawn and m["method"] == "$/cancelRequest")
+    cancel_params = {"id": tool_request["id"]}
+    client.wait_for(lambda m: m.get("params") == cancel_params and m["method"] == "$/cancelRequest")
     [item] = items(client, "toolCall")
     assert item["status"] == "cancelled"
 
@@ -129,18 +129,18 @@ def test_a_client_that_goes_away_ends_the_turn_and_the_model_is_told(world: Worl
     first.wait_for(lambda m: m.get("method") == "tool/call")
     assert first.close() == 0
     client = world.daemon()
-    named = {"conversationId": conversation}
-    opened = client.request("conversation/open", {**named, "clientTools": [READ]})
-    [item] = [item for item in opened["items"] if item["kind"] == "toolCall"]
+    params = {"conversationId": conversation}
+    open_result = client.request("conversation/open", {**params, "clientTools": [READ]})
+    [item] = [item for item in open_result["items"] if item["kind"] == "toolCall"]
     assert (item["status"], item["reason"]) == ("cancelled", "interrupted")
     assert len(world.llm.requests) == 1
     client.answer("tool/call", lambda _params: text("open"))
     world.script(call("ticket_read", id=7), say("Done."))
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", params)
     world.turn(client)
-    told = tool_results(world.llm.requests[-1].body)
+    results = tool_results(world.llm.requests[-1].body)
     cut_off = "[The daemon closed this.]\nIt was cut off and may have had effects."
-    assert told == [cut_off, "open"]
+    assert results == [cut_off, "open"]
 
 
 def test_a_conversation_that_is_opened_again_gets_the_tools_again(world: World) -> None:
@@ -151,16 +151,16 @@ def test_a_conversation_that_is_opened_again_gets_the_tools_again(world: World) 
     first.kill()
     client = world.daemon()
     client.answer("tool/call", lambda _params: text("closed"))
-    named = {"conversationId": conversation}
-    opened = client.request("conversation/open", {**named, "clientTools": [CLOSE]})
+    params = {"conversationId": conversation}
+    open_result = client.request("conversation/open", {**params, "clientTools": [CLOSE]})
     world.script(say("Done."))
-    client.request("conversation/resume", named)
-    [approval] = opened["pending"]
+    client.request("conversation/resume", params)
+    [approval] = open_result["pending"]
     answer = {"approvalId": approval["id"], "digest": approval["digest"]}
     client.request("approval/respond", {**answer, "optionId": approval["options"][0]["id"]})
     world.turn(client)
     assert content_of(items(client, "toolCall")[-1]) == "closed"
-    client.request("conversation/open", {**named, "clientTools": []})
+    client.request("conversation/open", {**params, "clientTools": []})
     world.script(call("ticket_close", id=8), say("Gone."))
     world.send(client, conversation, "and the other")
     world.turn(client, nth=2)
@@ -180,7 +180,9 @@ def test_a_tool_that_cannot_be_offered_is_refused_with_the_reason(world: World) 
         error = client.error("conversation/start", {"clientTools": tools})
         assert error.code == -32602
         assert why in str(error.data), error.data
-    started = client.request("conversation/start", {"clientTools": [READ]})["conversation"]["id"]
-    listed = client.request("tool/list", {"conversationId": started})["tools"]
-    [own] = [tool for tool in listed if tool["name"] == "ticket_read"]
+    start_result = client.request("conversation/start", {"clientTools": [READ]})["conversation"][
+        "id"
+    ]
+    actual_tools = client.request("tool/list", {"conversationId": start_result})["tools"]
+    [own] = [tool for tool in actual_tools if tool["name"] == "ticket_read"]
     assert own["annotations"] == {"readOnlyHint": True}

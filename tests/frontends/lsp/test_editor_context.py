@@ -29,29 +29,29 @@ def look_at(client: RawClient, path: Path, **more: Any) -> None:
 
 
 def test_only_what_changed_is_told_and_a_replay_gives_the_same_prompt(world: World) -> None:
-    main, other = world.project / "main.py", world.project / "src/other.py"
+    main, other_file = world.project / "main.py", world.project / "src/other.py"
     client = world.daemon()
-    selected = {"uri": main.as_uri(), "range": span(2, 4), "text": f"x = 1\nkey = '{KEY}'\n"}
-    seen: Json = {
-        "selection": selected,
+    params = {"uri": main.as_uri(), "range": span(2, 4), "text": f"x = 1\nkey = '{KEY}'\n"}
+    context_params: Json = {
+        "selection": params,
         "visibleRanges": [span(0, 30)],
-        "openUris": [main.as_uri(), other.as_uri(), "untitled:1", world.home.as_uri()],
+        "openUris": [main.as_uri(), other_file.as_uri(), "untitled:1", world.home.as_uri()],
         "diagnosticsSummary": {"errors": 2, "warnings": 1},
     }
-    look_at(client, main, **seen)
+    look_at(client, main, **context_params)
     world.script(*[say("Done.")] * 6)
     conversation = world.start(client, "one")
     world.turn(client)
-    [told] = user_messages(world, 0)
-    assert told == (
+    [message] = user_messages(world, 0)
+    assert message == (
         "one\n\n<editor>\nactive: main.py, lines 1-31 on screen\n"
         "selection: main.py lines 3-5\nx = 1\nkey = '<secret hidden>'\n\n"
         "open: main.py, src/other.py\nproblems: errors 2, warnings 1\n</editor>"
     )
     world.send(client, conversation, "two")
     world.turn(client, nth=2)
-    cursor = {"uri": other.as_uri(), "range": span(7, 7, 0)}
-    look_at(client, other, **{**seen, "selection": cursor, "visibleRanges": []})
+    cursor = {"uri": other_file.as_uri(), "range": span(7, 7, 0)}
+    look_at(client, other_file, **{**context_params, "selection": cursor, "visibleRanges": []})
     world.send(client, conversation, "three")
     world.turn(client, nth=3)
     first, second, third = user_messages(world, 2)
@@ -86,8 +86,8 @@ def test_nothing_of_other_folders_or_of_secrets_is_told_and_nonsense_is_passed_o
     look_at(client, path, selection={"uri": path.as_uri(), "range": span(0, 1), "text": long})
     world.send(client, conversation, "cut")
     world.turn(client, nth=2)
-    cut = user_messages(world, 1)[1]
-    assert cut.endswith(f"{'x' * 3_980} \n[cut, 41 characters more]\n</editor>")
+    cut_message = user_messages(world, 1)[1]
+    assert cut_message.endswith(f"{'x' * 3_980} \n[cut, 41 characters more]\n</editor>")
     selection = {"uri": path.as_uri(), "range": span(0, 1), "text": "y" * 5000}
     look_at(client, path, selection=selection, openUris=many)
     world.send(client, conversation, "", content=[*text("two"), {"type": "selection", **selection}])

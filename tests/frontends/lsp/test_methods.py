@@ -31,17 +31,17 @@ Json = dict[str, Any]
 def test_every_public_method_is_used_with_success_by_a_test() -> None:
     """A `request` that passes was answered with a result; a list of what is refused is no use."""
     sources = "".join(path.read_text() for path in TESTS.rglob("*.py"))
-    sent = [method.name for method in CLIENT_NOTIFICATIONS]
+    notification_names = [method.name for method in CLIENT_NOTIFICATIONS]
     uses = {
         ".request(": [*(method.name for method in REQUESTS), "workspace/executeCommand"],
-        ".notify(": [*sent, "$/cancelRequest", "window/workDoneProgress/cancel"],
+        ".notify(": [*notification_names, "$/cancelRequest", "window/workDoneProgress/cancel"],
         ".answer(": [method.name for method in CLIENT_REQUESTS],
         "run(": COMMANDS,
     }
     calls = {use: re.findall(rf'{re.escape(use)}\s*"([^"]+)"', sources) for use in uses}
-    told = re.findall(r'(?:notifications\(|== )"([^"]+)"', sources)
+    method_names = re.findall(r'(?:notifications\(|== )"([^"]+)"', sources)
     assert [name for use, names in uses.items() for name in names if name not in calls[use]] == []
-    assert {"$/progress", *(method.name for method in NOTIFICATIONS)} <= set(told)
+    assert {"$/progress", *(method.name for method in NOTIFICATIONS)} <= set(method_names)
 
 
 def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: World) -> None:
@@ -63,9 +63,9 @@ def test_the_daemon_tells_about_itself_its_tools_models_and_settings(world: Worl
     assert changing == {"terminal", "edit", "memory"}
     models = client.request("model/list")
     assert models["default"] == "openai/fake"
-    known = {model["id"]: model for model in models["models"]}
-    assert known["openai/fake"]["available"] is True
-    assert "ANTHROPIC_API_KEY" in known["anthropic/claude-sonnet-5-5"]["reason"]
+    models_by_id = {model["id"]: model for model in models["models"]}
+    assert models_by_id["openai/fake"]["available"] is True
+    assert "ANTHROPIC_API_KEY" in models_by_id["anthropic/claude-sonnet-5-5"]["reason"]
     config = client.request("config/read")
     assert config["value"]["maxSteps"] == 7
     assert config["sources"]["maxSteps"] == "client"
@@ -81,26 +81,26 @@ def test_a_key_and_a_server_are_tried_before_they_are_used(world: World) -> None
     client, url = world.daemon(settings={"llm": {"extraHeaders": {"x-key": KEY}}}), world.llm.url
     world.script(say("yes"), error(401, f"Incorrect API key provided: {KEY}"), say("yes"))
     assert client.request("model/check") == {"model": "openai/fake"}
-    refused = client.error("model/check", {"model": "openai/fake"})
-    assert refused.data["kind"] == "authRequired"
-    assert "Incorrect" in refused.message
+    refusal = client.error("model/check", {"model": "openai/fake"})
+    assert refusal.data["kind"] == "authRequired"
+    assert "Incorrect" in refusal.message
     world.llm.models = [{"id": "qwen3"}, {"id": "gpt-oss"}]
     world.llm.lookups.clear()
-    served = client.request("model/discover", {"baseUrl": f"{url}/"})
-    assert served == {"baseUrl": url, "models": ["qwen3", "gpt-oss"]}
-    asked = {"model": "hosted_vllm/qwen3", "baseUrl": url}
-    assert client.request("model/check", asked)["model"] == "hosted_vllm/qwen3"
+    models = client.request("model/discover", {"baseUrl": f"{url}/"})
+    assert models == {"baseUrl": url, "models": ["qwen3", "gpt-oss"]}
+    check_params = {"model": "hosted_vllm/qwen3", "baseUrl": url}
+    assert client.request("model/check", check_params)["model"] == "hosted_vllm/qwen3"
     assert [request.body["model"] for request in world.llm.requests] == ["fake", "fake", "qwen3"]
     assert KEY in str(world.llm.requests[0].headers)
     assert KEY not in str([each.headers for each in (*world.llm.lookups, world.llm.requests[-1])])
     assert world.llm.lookups
-    lent = {"name": "HOSTED_VLLM_API_KEY", "value": "sk-of-ones-own-0123456789"}
-    client.request("secret/set", lent)
+    secret_params = {"name": "HOSTED_VLLM_API_KEY", "value": "sk-of-ones-own-0123456789"}
+    client.request("secret/set", secret_params)
     world.script(say("yes"))
-    client.request("model/check", asked)
-    assert world.llm.requests[-1].headers["authorization"] == f"Bearer {lent['value']}"
-    silent = client.error("model/discover", {"baseUrl": "http://127.0.0.1:9"})
-    assert silent.message == "http://127.0.0.1:9 lists no models"
+    client.request("model/check", check_params)
+    assert world.llm.requests[-1].headers["authorization"] == f"Bearer {secret_params['value']}"
+    other_error = client.error("model/discover", {"baseUrl": "http://127.0.0.1:9"})
+    assert other_error.message == "http://127.0.0.1:9 lists no models"
 
 
 @pytest.mark.parametrize("by_patch", [False, True])
@@ -110,40 +110,42 @@ def test_an_argument_that_a_tool_does_not_know_is_named_with_those_it_knows(
     """If it were silently ignored, a `cwd` would let a command run in another folder."""
     client = world.daemon(features=FEATURES, settings={"llm": {"editsByPatch": by_patch}})
     conversation = client.request("conversation/start", {})["conversation"]["id"]
-    listed = client.request("tool/list", {"conversationId": conversation})["tools"]
-    tools = {tool["name"]: tool["inputSchema"] for tool in listed}
+    actual_tools = client.request("tool/list", {"conversationId": conversation})["tools"]
+    tools = {tool["name"]: tool["inputSchema"] for tool in actual_tools}
     assert {"rename", "lookup", "diagnostics", "memory"} <= tools.keys()
     assert ("apply_patch" in tools) == by_patch
     world.script(calls(*(call(name, cwd="sub") for name in tools)), say("I see."))
     world.send(client, conversation, "go")
     world.turn(client)
-    told = {i["tool"]: content_of(i) for i in items(client, "toolCall") if i["status"] == "failed"}
-    assert told.keys() == tools.keys()
+    content_by_tool = {
+        i["tool"]: content_of(i) for i in items(client, "toolCall") if i["status"] == "failed"
+    }
+    assert content_by_tool.keys() == tools.keys()
     for name, schema in tools.items():
-        assert "'cwd' was unexpected" in told[name]
-        assert f"It takes: {', '.join(schema['properties'])}." in told[name]
+        assert "'cwd' was unexpected" in content_by_tool[name]
+        assert f"It takes: {', '.join(schema['properties'])}." in content_by_tool[name]
 
 
 def test_a_key_that_the_editor_lends_is_used_and_shown_nowhere(world: World) -> None:
-    lent = "lent-key-0123456789"
-    world.script(error(401, "no key"), say(f"It is {lent}, is it?"))
+    secret = "lent-key-0123456789"
+    world.script(error(401, "no key"), say(f"It is {secret}, is it?"))
     environment = {**world.environment, "OH_DAEMON_API_KEY": "", "OPENAI_API_KEY": ""}
     client = world.stack.enter_context(RawClient.start(PRODUCT, world.project, environment))
     client.initialize([world.project])
-    named = {"conversationId": world.start(client)}
+    params = {"conversationId": world.start(client)}
     assert world.turn(client)["error"]["kind"] == "authRequired"
-    for wrong in ({"name": "a b", "value": lent}, {"name": "OPENAI_API_KEY", "value": "brief"}):
-        refused = client.error("secret/set", wrong)
-        assert (refused.code, refused.data["kind"]) == (-32602, "invalidParams")
-        assert wrong["value"] not in str(refused)
-    names = client.request("secret/set", {"name": "OPENAI_API_KEY", "value": lent})["names"]
+    for wrong in ({"name": "a b", "value": secret}, {"name": "OPENAI_API_KEY", "value": "brief"}):
+        refusal = client.error("secret/set", wrong)
+        assert (refusal.code, refusal.data["kind"]) == (-32602, "invalidParams")
+        assert wrong["value"] not in str(refusal)
+    names = client.request("secret/set", {"name": "OPENAI_API_KEY", "value": secret})["names"]
     assert names == client.request("secret/list")["names"] == ["OPENAI_API_KEY"]
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", params)
     assert world.turn(client, nth=2)["status"] == "completed"
-    assert world.llm.requests[-1].headers["authorization"] == f"Bearer {lent}"
+    assert world.llm.requests[-1].headers["authorization"] == f"Bearer {secret}"
     files = [path for root in (world.home, world.project) for path in root.rglob("*")]
-    assert [path for path in files if path.is_file() and lent.encode() in path.read_bytes()] == []
-    assert lent not in str(client.events)
+    assert [path for path in files if path.is_file() and secret.encode() in path.read_bytes()] == []
+    assert secret not in str(client.events)
     assert client.request("secret/remove", {"name": "OPENAI_API_KEY"})["names"] == []
 
 
@@ -161,12 +163,12 @@ def test_settings_are_checked_before_they_are_kept(world: World) -> None:
 def test_settings_are_asked_from_a_client_that_can_be_asked_and_may_be_taken_back(
     world: World,
 ) -> None:
-    given: list[Json] = [{"maxSteps": 7, "approval": "askNever"}]
-    asked: list[Json] = []
+    settings_given: list[Json] = [{"maxSteps": 7, "approval": "askNever"}]
+    requests: list[Json] = []
 
     def answer(params: Json) -> list[Json]:
-        asked.append(params)
-        return given
+        requests.append(params)
+        return settings_given
 
     client = world.raw()
     client.answer("workspace/configuration", answer)
@@ -175,18 +177,18 @@ def test_settings_are_asked_from_a_client_that_can_be_asked_and_may_be_taken_bac
     )
 
     def wait_for_steps_and_approval(n_steps: int, approval: str) -> None:
-        deadline, found = time.monotonic() + WITHIN_S, ()
-        while found != (n_steps, approval):
-            assert time.monotonic() < deadline, found
+        deadline, paths = time.monotonic() + WITHIN_S, ()
+        while paths != (n_steps, approval):
+            assert time.monotonic() < deadline, paths
             value = client.request("config/read")["value"]
-            found = (value["maxSteps"], value["approval"])
+            paths = (value["maxSteps"], value["approval"])
 
     wait_for_steps_and_approval(7, "askNever")
-    assert asked == [{"items": [{"section": "ohDaemon"}]}]
-    given[0] = {"maxSteps": 8}
+    assert requests == [{"items": [{"section": "ohDaemon"}]}]
+    settings_given[0] = {"maxSteps": 8}
     client.notify("workspace/didChangeConfiguration", {"settings": None})
     wait_for_steps_and_approval(8, "askRisky")
-    given[0] = {}
+    settings_given[0] = {}
     client.notify("workspace/didChangeConfiguration", {"settings": None})
     wait_for_steps_and_approval(100, "askRisky")
 
@@ -198,16 +200,16 @@ def test_a_long_output_is_read_in_pieces(world: World) -> None:
     world.turn(client)
     [command] = items(client, "command")
     assert command["truncated"] is True
-    whole = "".join(f"{n}\n" for n in range(1, 30001))
-    named: Json = {"conversationId": conversation, "outputRef": command["outputRef"]}
-    got, offset = "", 0
+    full_text = "".join(f"{n}\n" for n in range(1, 30001))
+    params: Json = {"conversationId": conversation, "outputRef": command["outputRef"]}
+    text_made, offset = "", 0
     while True:
-        piece = client.request("output/read", {**named, "offset": offset, "limit": 100_000})
-        got, offset = got + piece["text"], piece["nextOffset"]
+        piece = client.request("output/read", {**params, "offset": offset, "limit": 100_000})
+        text_made, offset = text_made + piece["text"], piece["nextOffset"]
         if offset == piece["total"]:
             break
-    assert got.replace("\r\n", "\n") == whole
-    error = client.error("output/read", {**named, "outputRef": "0" * 64})
+    assert text_made.replace("\r\n", "\n") == full_text
+    error = client.error("output/read", {**params, "outputRef": "0" * 64})
     assert (error.code, error.data["kind"]) == (-32803, "requestFailed")
     assert "0" * 64 in error.message
 
@@ -218,14 +220,14 @@ def test_no_limit_cuts_a_character_of_an_output_in_two(world: World) -> None:
     conversation = world.start(client)
     world.turn(client)
     [command] = items(client, "command")
-    named: Json = {"conversationId": conversation, "outputRef": command["outputRef"]}
-    got, offset = "", 0
+    params: Json = {"conversationId": conversation, "outputRef": command["outputRef"]}
+    full_text, offset = "", 0
     for limit in (1, 2, 3, 4, 5, 6, 7, 8, 262_144):
-        piece = client.request("output/read", {**named, "offset": offset, "limit": limit})
-        got, offset = got + piece["text"], piece["nextOffset"]
-    assert got.replace("\r\n", "\n") == "é€😀\n" * 5000
+        piece = client.request("output/read", {**params, "offset": offset, "limit": limit})
+        full_text, offset = full_text + piece["text"], piece["nextOffset"]
+    assert full_text.replace("\r\n", "\n") == "é€😀\n" * 5000
     assert offset == piece["total"]
-    past = client.request("output/read", {**named, "offset": offset + 9})
+    past = client.request("output/read", {**params, "offset": offset + 9})
     assert past == {"text": "", "nextOffset": offset, "total": offset}
 
 
@@ -249,25 +251,25 @@ def test_an_option_counts_from_the_next_step_on(world: World) -> None:
 def test_how_much_a_model_thinks_is_an_option_where_it_knows_levels(world: World) -> None:
     world.script(say("Thought."), say("As usual."))
     client = world.daemon(settings={"models": ["openai/gpt-5.1"]})
-    listed = client.request("model/list")["models"]
-    known = {model["id"]: model.get("efforts") for model in listed}
+    models = client.request("model/list")["models"]
+    efforts_by_id = {model["id"]: model.get("efforts") for model in models}
     plain = client.request("conversation/start")
     assert [option["id"] for option in plain["options"]] == ["mode", "approval", "model"]
-    started = client.request("conversation/start", {"options": {"model": "openai/gpt-5.1"}})
-    effort = started["options"][-1]
+    start_result = client.request("conversation/start", {"options": {"model": "openai/gpt-5.1"}})
+    effort = start_result["options"][-1]
     assert (effort["id"], effort["value"]) == ("effort", "default")
     levels = ["default", "none", "low", "medium", "high"]
     assert [choice["value"] for choice in effort["choices"]] == levels
-    assert (known["openai/gpt-5.1"], known["openai/fake"]) == (levels[1:], None)
-    named = {"conversationId": started["conversation"]["id"], "optionId": "effort"}
-    wrong = client.error("conversation/setOption", {**named, "value": "xhigh"})
+    assert (efforts_by_id["openai/gpt-5.1"], efforts_by_id["openai/fake"]) == (levels[1:], None)
+    params = {"conversationId": start_result["conversation"]["id"], "optionId": "effort"}
+    wrong = client.error("conversation/setOption", {**params, "value": "xhigh"})
     assert (wrong.code, "default, none, low" in wrong.message) == (-32602, True)
     for value in ("high", "default"):
-        options = client.request("conversation/setOption", {**named, "value": value})["options"]
+        options = client.request("conversation/setOption", {**params, "value": value})["options"]
         assert options[-1]["value"] == value
-        world.send(client, started["conversation"]["id"], "go", wait="completed")
-    sent = [request.body.get("reasoning_effort") for request in world.llm.requests]
-    assert sent == ["high", None]
+        world.send(client, start_result["conversation"]["id"], "go", wait="completed")
+    efforts = [request.body.get("reasoning_effort") for request in world.llm.requests]
+    assert efforts == ["high", None]
 
 
 def test_unsubscribing_stops_events_and_subscribing_starts_them_where_it_says(
@@ -276,9 +278,9 @@ def test_unsubscribing_stops_events_and_subscribing_starts_them_where_it_says(
     world.script(say("Unheard."), say("Heard."))
     client = world.daemon()
     conversation = client.request("conversation/start")["conversation"]["id"]
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     client.wait_for_event("conversation.created")
-    client.request("conversation/unsubscribe", named)
+    client.request("conversation/unsubscribe", params)
     n_before = len(client.events)
     world.send(client, conversation, "one", wait="completed")
     assert len(client.events) == n_before
@@ -289,9 +291,9 @@ def test_unsubscribing_stops_events_and_subscribing_starts_them_where_it_says(
             and message["params"]["conversation"]["messageCount"] == 2
         )
     )
-    subscribed = client.request("conversation/subscribe", named)
+    subscription = client.request("conversation/subscribe", params)
     world.send(client, conversation, "two", wait="completed")
-    assert client.events[n_before]["seq"] == subscribed["lastSeq"] + 1
+    assert client.events[n_before]["seq"] == subscription["lastSeq"] + 1
     assert world.turn(client)["finalText"] == "Heard."
 
 
@@ -321,35 +323,35 @@ def test_a_log_that_cannot_be_written_is_told_and_resume_goes_on_when_it_can(wor
     world.script(held(call("think", thought="x"), gate), say("Done."), say("Done."))
     client = world.daemon()
     conversation = world.start(client)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     world.llm.wait_for_requests(1)
     log = world.log_of(conversation)
     log.rename(log.with_name("away"))
     gate.set()
-    told = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")["params"]
-    assert (told["conversationId"], told["kind"]) == (conversation, "error")
-    assert told["error"]["kind"] == "storage"
+    notification = client.wait_for(lambda m: m.get("method") == "daemon/statusChanged")["params"]
+    assert (notification["conversationId"], notification["kind"]) == (conversation, "error")
+    assert notification["error"]["kind"] == "storage"
     client.wait_for(lambda m: "storage" in str(m.get("params", {}).get("conversation")))
     [info] = client.request("conversation/list")["conversations"]
     assert (info["status"], info["statusReason"]) == ("paused", "storage")
-    assert client.request("conversation/read", named)["conversation"]["status"] == "paused"
+    assert client.request("conversation/read", params)["conversation"]["status"] == "paused"
     for method in ("conversation/resume", "conversation/pause"):
-        assert client.error(method, named).data["kind"] == "storage"
+        assert client.error(method, params).data["kind"] == "storage"
     log.with_name("away").rename(log)
-    client.request("conversation/resume", named)
+    client.request("conversation/resume", params)
     assert world.turn(client)["finalText"] == "Done."
     # The status is idle twice: when the conversation began, and now.
     client.wait_for(
         lambda m: m.get("params", {}).get("conversation", {}).get("status") == "idle", nth=2
     )
-    shown = [c["conversation"] for c in client.notifications("conversation/changed")]
-    assert [(c["status"], c.get("statusReason")) for c in shown[-3:]] == [
+    summaries = [c["conversation"] for c in client.notifications("conversation/changed")]
+    assert [(c["status"], c.get("statusReason")) for c in summaries[-3:]] == [
         ("paused", "storage"),
         ("running", None),
         ("idle", None),
     ]
     log.unlink()
-    client.request("conversation/close", named)
+    client.request("conversation/close", params)
     assert client.request("daemon/status")["conversations"] == []
 
 
@@ -368,12 +370,12 @@ def test_progress_is_shown_per_turn_and_its_cancel_interrupts(world: World) -> N
         },
     )
     world.start(client, "Do it")
-    begun = client.wait_for(lambda message: message.get("method") == "$/progress")["params"]
+    notification = client.wait_for(lambda message: message.get("method") == "$/progress")["params"]
     gate.set()
     world.llm.wait_for_requests(2)
-    assert (begun["value"]["kind"], begun["value"]["title"]) == ("begin", "Do it")
-    assert begun["value"]["cancellable"] is True
-    client.notify("window/workDoneProgress/cancel", {"token": begun["token"]})
+    assert (notification["value"]["kind"], notification["value"]["title"]) == ("begin", "Do it")
+    assert notification["value"]["cancellable"] is True
+    client.notify("window/workDoneProgress/cancel", {"token": notification["token"]})
     assert world.turn(client)["status"] == "interrupted"
     client.wait_for(
         lambda message: (
@@ -396,9 +398,9 @@ def test_commands_mirror_the_methods(world: World) -> None:
     for command in ("ohDaemon.send", "ohDaemon.pause"):
         error = client.error("workspace/executeCommand", {"command": command, "arguments": ["x"]})
         assert (error.code, "ohDaemon.start" in error.message) == (-31006, True)
-    started = run("ohDaemon.start", "hello")
+    start_result = run("ohDaemon.start", "hello")
     world.llm.wait_for_requests(1)
-    assert run("ohDaemon.pause", {"when": "now"})["turnId"] == started["turnId"]
+    assert run("ohDaemon.pause", {"when": "now"})["turnId"] == start_result["turnId"]
     client.wait_for_event("turn.paused")
     run("ohDaemon.resume")
     world.llm.wait_for_requests(2)
@@ -496,15 +498,15 @@ def test_bad_params_are_refused_by_name_with_the_way_out(world: World) -> None:
         error = client.error(method, {"conversationId": "nowhere"})
         assert (method, error.code) == (method, code), error
         assert "conversation/list" in error.data["hint"]
-    named = {"approvalId": "none", "digest": "d", "optionId": "allow-once"}
-    error = client.error("approval/respond", named)
+    request_params = {"approvalId": "none", "digest": "d", "optionId": "allow-once"}
+    error = client.error("approval/respond", request_params)
     assert (error.code, error.data["kind"]) == (-31021, "approvalNotFound")
     assert client.request("daemon/status")["conversations"] == []
 
 
 def test_the_path_of_a_wrong_field_is_that_of_the_params(world: World) -> None:
     client = world.daemon()
-    named = {"conversationId": client.request("conversation/start")["conversation"]["id"]}
+    request_params = {"conversationId": client.request("conversation/start")["conversation"]["id"]}
     words = {"content": [{"type": "text", "text": "go"}]}
     command = [{"type": "command", "name": "nope"}]
     for method, params, path in (
@@ -517,7 +519,7 @@ def test_the_path_of_a_wrong_field_is_that_of_the_params(world: World) -> None:
         ),
         ("conversation/resume", {"message": command}, "message.0.name"),
     ):
-        [problem] = client.error(method, {**named, **params}).data["errors"]
+        [problem] = client.error(method, {**request_params, **params}).data["errors"]
         assert (method, problem["path"], problem["code"]) == (method, path, "unknown")
 
 
@@ -543,11 +545,11 @@ def test_what_vendors_add_is_neither_refused_nor_reported_nor_heeded(world: Worl
     server = {"command": "true", "enabled": False, "_acmeColor": "red"}
     settings = {"_acmeTheme": 1, "llm": {"_meta": {}}, "mcpServers": {"shop": server}}
     client = world.daemon(features={"_acmeTickets": True}, settings=settings, _meta={"a": 1})
-    ours = client.capabilities["experimental"]["ohDaemon"]
-    assert ours["understood"]["unknown"] == []
+    block = client.capabilities["experimental"]["ohDaemon"]
+    assert block["understood"]["unknown"] == []
     assert client.request("config/read")["problems"] == []
     assert client.request("config/validate", {"settings": settings}) == {"problems": []}
-    started = client.request(
+    start_result = client.request(
         "conversation/start",
         {
             "content": [{"type": "text", "text": "go", "_meta": {"span": 7}}],
@@ -556,14 +558,14 @@ def test_what_vendors_add_is_neither_refused_nor_reported_nor_heeded(world: Worl
             "_acmeTicket": {"id": 7},
         },
     )
-    assert started["conversation"]["metadata"] == {}
+    assert start_result["conversation"]["metadata"] == {}
     client.notify("_acme/seen", {"ticket": 7})
     assert client.error("_acme/ticket", {"id": 7}).code == -32601
     first = {"clientRequestId": "r-1", "optionId": "mode", "value": "plan"}
-    named = {**first, "conversationId": started["conversation"]["id"]}
-    client.request("conversation/setOption", {**named, "_meta": {"trace": "00-2"}})
+    params = {**first, "conversationId": start_result["conversation"]["id"]}
+    client.request("conversation/setOption", {**params, "_meta": {"trace": "00-2"}})
     client.wait_for_event("options.changed")
-    again = client.request("conversation/setOption", {**named, "_meta": {"trace": "00-3"}})
+    again = client.request("conversation/setOption", {**params, "_meta": {"trace": "00-3"}})
     assert again["duplicate"] is True
 
 
@@ -574,10 +576,13 @@ def test_a_client_is_told_what_holds_commands_and_why_it_is_not_more(world: Worl
         return early, client.request("daemon/status")["sandbox"]
 
     world.variables["OH_DAEMON_SANDBOX"] = ""
-    first, known = told(world.daemon())
-    assert known == {"level": "view", "wanted": "auto"}
-    assert first in (None, known)  # The first start waits a moment only; the next need not wait.
-    assert told(world.daemon()) == (known, known)
+    first, level_report = told(world.daemon())
+    assert level_report == {"level": "view", "wanted": "auto"}
+    assert first in (
+        None,
+        level_report,
+    )  # The first start waits a moment only; the next need not wait.
+    assert told(world.daemon()) == (level_report, level_report)
     off = {"level": "none", "wanted": "off"}
     assert told(world.daemon(settings={"sandbox": "off"})) == (off, off)
 
@@ -585,12 +590,12 @@ def test_a_client_is_told_what_holds_commands_and_why_it_is_not_more(world: Worl
 @pytest.mark.own_daemon
 def test_a_result_from_another_machine_or_of_nonsense_is_not_told(world: World) -> None:
     world.daemon().request("daemon/status")
-    [kept] = world.home.rglob("sandbox.json")
-    kept.write_text(kept.read_text("utf-8").replace("true", "false"), "utf-8")
+    [cache_file] = world.home.rglob("sandbox.json")
+    cache_file.write_text(cache_file.read_text("utf-8").replace("true", "false"), "utf-8")
     client = world.daemon(settings={"sandbox": "landlock"})
-    told = client.wait_for(lambda message: message.get("method") == "daemon/statusChanged")
-    assert told["params"]["message"] == "what holds commands that run unasked: landlock"
-    kept.write_text('{"machine": []}')
+    notification = client.wait_for(lambda message: message.get("method") == "daemon/statusChanged")
+    assert notification["params"]["message"] == "what holds commands that run unasked: landlock"
+    cache_file.write_text('{"machine": []}')
     again = world.daemon(settings={"sandbox": "landlock"})
     assert again.request("daemon/status")["sandbox"]["level"] == "landlock"
 
@@ -599,10 +604,10 @@ def test_the_limits_that_are_announced_hold(world: World) -> None:
     client = world.daemon()
     assert client.capabilities["experimental"]["ohDaemon"]["limits"] == LIMITS
     conversation = client.request("conversation/start")["conversation"]["id"]
-    named = {"conversationId": conversation}
+    request_params = {"conversationId": conversation}
 
     def wrong(method: str, **params: Any) -> str:
-        error = client.error(method, {**named, **params})
+        error = client.error(method, {**request_params, **params})
         assert error.code == -32602
         return error.data["errors"][0]["path"]
 
@@ -615,9 +620,11 @@ def test_the_limits_that_are_announced_hold(world: World) -> None:
     assert wrong("conversation/list", limit=LIMITS["conversationsPerPage"] + 1) == "limit"
     for _ in range(LIMITS["queuedMessages"]):
         world.send(client, conversation, "later", run=False)
-    error = client.error(send, {**named, "content": text("one more"), "run": False})
+    error = client.error(send, {**request_params, "content": text("one more"), "run": False})
     assert (error.code, error.data["retryable"]) == (-31013, True)
-    assert len(client.request("conversation/queue", {**named, "op": "list"})["queue"]) == 32
+    assert (
+        len(client.request("conversation/queue", {**request_params, "op": "list"})["queue"]) == 32
+    )
 
 
 def test_output_of_a_running_command_is_streamed(world: World) -> None:
@@ -644,24 +651,24 @@ def test_a_client_that_does_not_read_is_told_the_gap_and_finds_all_in_the_log(wo
     params = {"capabilities": {}, "workspaceFolders": folders, "initializationOptions": block}
     client.send_request("initialize", {"processId": None, **params})
     client.notify("initialized")
-    started = client.send_request("conversation/start", {"clientRequestId": "one"})
+    start_result = client.send_request("conversation/start", {"clientRequestId": "one"})
     message = {"content": text("x" * (1 << 20)), "run": False}
     send = {"command": "ohDaemon.send", "arguments": [message]}
-    sent = [client.send_request("workspace/executeCommand", send) for _ in range(14)]
+    requests = [client.send_request("workspace/executeCommand", send) for _ in range(14)]
     wait_for_words(world.home / "daemon.log", b"events wait", 1)
     [log] = world.project.glob(".openhands/conversations/*/events.jsonl")
     wait_for_words(log, b'"message.queued"', 14)
     client.read_on()
-    client.result_of(sent[-1])
+    client.result_of(requests[-1])
     gap = client.wait_for(lambda m: m.get("method") == "conversation/gap")["params"]
-    named = {"conversationId": client.result_of(started)["conversation"]["id"]}
-    assert gap["conversationId"] == named["conversationId"]
-    found: list[int] = []
-    while not found or found[-1] < gap["toSeq"]:
-        after = found[-1] if found else gap["fromSeq"] - 1
-        page = client.request("conversation/events", {**named, "afterSeq": after})
-        found += [event["seq"] for event in page["events"]]
-    assert found[: gap["toSeq"] - gap["fromSeq"] + 1] == list(
+    request_params = {"conversationId": client.result_of(start_result)["conversation"]["id"]}
+    assert gap["conversationId"] == request_params["conversationId"]
+    numbers: list[int] = []
+    while not numbers or numbers[-1] < gap["toSeq"]:
+        after = numbers[-1] if numbers else gap["fromSeq"] - 1
+        page = client.request("conversation/events", {**request_params, "afterSeq": after})
+        numbers += [event["seq"] for event in page["events"]]
+    assert numbers[: gap["toSeq"] - gap["fromSeq"] + 1] == list(
         range(gap["fromSeq"], gap["toSeq"] + 1)
     )
 
@@ -673,8 +680,8 @@ def test_a_panel_shows_questions_itself_and_gets_no_events_it_does_not_want(worl
         features={"approvalRequests": False},
         events={"optOut": ["usage.updated", "item.updated"]},
     )
-    asked: list[Json] = []
-    client.answer("approval/request", asked.append)
+    requests: list[Json] = []
+    client.answer("approval/request", requests.append)
     world.start(client, options={"approval": "askRisky"})
     approval = client.wait_for_event("approval.requested")["event"]["approval"]
     wait_for_status(client, "waiting")
@@ -682,7 +689,7 @@ def test_a_panel_shows_questions_itself_and_gets_no_events_it_does_not_want(worl
     client.request("approval/respond", {**answer, "optionId": "allow-once"})
     world.turn(client)
     assert (world.project / "made").exists()
-    assert asked == []
+    assert requests == []
     assert not {"usage.updated", "item.updated"} & {e["event"]["type"] for e in client.events}
 
 

@@ -71,8 +71,8 @@ def test_an_offset_survives_the_way_to_a_position_and_back(
     if offsets.is_inside_line_end(start) or offsets.is_inside_line_end(end):
         return
     places = {"start": offsets.position(start), "end": offsets.position(end)}
-    edited = changed(text, [{"range": places, "text": "<>"}], encoding)
-    assert edited == text[:start] + "<>" + text[end:]
+    new_text = changed(text, [{"range": places, "text": "<>"}], encoding)
+    assert new_text == text[:start] + "<>" + text[end:]
 
 
 @given(TEXTS, st.sampled_from(ENCODINGS))

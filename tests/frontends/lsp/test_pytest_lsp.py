@@ -46,9 +46,11 @@ class PlainEditor:
         head, tail = edit.range.start.character, edit.range.end.character
         lines[line] = lines[line][:head] + edit.new_text + lines[line][tail:]
         self.text, self.version = "".join(lines), self.version + 1
-        named = lsp.VersionedTextDocumentIdentifier(self.version, self.path.as_uri())
-        whole = lsp.TextDocumentContentChangeWholeDocument(self.text)
-        self.client.text_document_did_change(lsp.DidChangeTextDocumentParams(named, [whole]))
+        document = lsp.VersionedTextDocumentIdentifier(self.version, self.path.as_uri())
+        change_event = lsp.TextDocumentContentChangeWholeDocument(self.text)
+        self.client.text_document_did_change(
+            lsp.DidChangeTextDocumentParams(document, [change_event])
+        )
         return lsp.ApplyWorkspaceEditResult(applied=True)
 
     async def command(self, name: str, argument: object) -> Any:
@@ -86,14 +88,14 @@ async def test_an_editor_without_a_plugin_starts_approves_watches_and_gets_the_e
         say("Done."),
     )
     editor.open()
-    started = await editor.command("ohDaemon.start", {"title": "Make it two"})
+    start_result = await editor.command("ohDaemon.start", {"title": "Make it two"})
     message = {
-        "conversationId": _field(started, "conversation", "id"),
+        "conversationId": _field(start_result, "conversation", "id"),
         "content": [{"type": "text", "text": "Replace one by two"}],
         "wait": "completed",
     }
-    done = await editor.command("ohDaemon.send", message)
-    assert _field(done, "finalText") == "Done."
+    send_result = await editor.command("ohDaemon.send", message)
+    assert _field(send_result, "finalText") == "Done."
     assert editor.text == "two, typed\n"
     assert editor.path.read_text() == "one\n"
     assert [question.split(" ")[0] for question in editor.questions] == ["Trust", "Edit"]
@@ -108,11 +110,11 @@ async def test_code_actions_and_the_log_as_a_document_need_no_plugin(
 ) -> None:
     world.script(say("It says one, because you typed so."), say("You are welcome."))
     editor.open()
-    here = lsp.Range(lsp.Position(0, 0), lsp.Position(0, 3))
-    problem = lsp.Diagnostic(here, "should be two", lsp.DiagnosticSeverity.Error)
+    text_range = lsp.Range(lsp.Position(0, 0), lsp.Position(0, 3))
+    problem = lsp.Diagnostic(text_range, "should be two", lsp.DiagnosticSeverity.Error)
     document = lsp.TextDocumentIdentifier(editor.path.as_uri())
-    wanted = lsp.CodeActionParams(document, here, lsp.CodeActionContext([problem]))
-    actions = await editor.client.text_document_code_action_async(wanted)
+    action_params = lsp.CodeActionParams(document, text_range, lsp.CodeActionContext([problem]))
+    actions = await editor.client.text_document_code_action_async(action_params)
     assert [action.title for action in actions or ()] == [
         "Fix with agent",
         "Explain",
@@ -121,14 +123,14 @@ async def test_code_actions_and_the_log_as_a_document_need_no_plugin(
     command = list(actions or ())[1]
     assert isinstance(command, lsp.Command)
     [argument] = list(command.arguments or ())
-    started = await editor.command(command.command, argument)
-    conversation = _field(started, "conversation", "id")
+    start_result = await editor.command(command.command, argument)
+    conversation = _field(start_result, "conversation", "id")
     text = [{"type": "text", "text": "Thanks"}]
-    sent = {"conversationId": conversation, "content": text, "wait": "completed"}
-    done = await editor.command("ohDaemon.send", {**sent, "delivery": "queue"})
-    assert _field(done, "finalText") == "You are welcome."
-    shown = [(message.type, message.message) for message in editor.client.messages]
-    assert shown == [
+    params = {"conversationId": conversation, "content": text, "wait": "completed"}
+    send_result = await editor.command("ohDaemon.send", {**params, "delivery": "queue"})
+    assert _field(send_result, "finalText") == "You are welcome."
+    messages = [(message.type, message.message) for message in editor.client.messages]
+    assert messages == [
         (lsp.MessageType.Info, "It says one, because you typed so."),
         (lsp.MessageType.Info, "You are welcome."),
     ]

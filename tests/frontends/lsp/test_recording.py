@@ -28,35 +28,37 @@ def test_each_message_is_recorded_but_for_what_is_secret(world: World) -> None:
     client.request("secret/set", {"name": "WORD", "value": LENT})
     client.request("config/validate", {"settings": {"instructions": f"The word is {LENT}"}})
     client.send(b'{\n "jsonrpc": "2.0",\n "id": 7.50, "method": "daemon/nonsense" }')
-    for garbled in (f'{{"apiKey": "{KEY}', f'{{"id": "\xff", "apiKey": "{KEY}"}}'):
+    for garbled_text in (f'{{"apiKey": "{KEY}', f'{{"id": "\xff", "apiKey": "{KEY}"}}'):
         client.expect(None)
-        client.send_raw(frame(garbled.encode("latin-1")))
+        client.send_raw(frame(garbled_text.encode("latin-1")))
     client.request("shutdown")
     client.notify("exit")
     assert client.exit_code() == 0
     lines = recorded(path)
     assert [line["message"] for line in lines if line["from"] == "daemon"] == client.messages
-    sent = [line for line in lines if line["from"] == "client"]
-    methods = [line["message"]["method"] for line in sent if "message" in line]
-    asked = ["initialize", "initialized", "secret/set", "config/validate", "daemon/nonsense"]
-    assert [name for name in methods if name in {*asked, "shutdown", "exit"}] == [
-        *(*asked, "shutdown", "exit")
+    client_lines = [line for line in lines if line["from"] == "client"]
+    methods = [line["message"]["method"] for line in client_lines if "message" in line]
+    method_names = ["initialize", "initialized", "secret/set", "config/validate", "daemon/nonsense"]
+    assert [name for name in methods if name in {*method_names, "shutdown", "exit"}] == [
+        *(*method_names, "shutdown", "exit")
     ]
-    told = sent[0]["message"]["params"]["initializationOptions"]["ohDaemon"]["settings"]
-    hidden = "<secret hidden>"
-    variables = {"A": hidden, "B": hidden}
-    assert told == {
+    actual_settings = client_lines[0]["message"]["params"]["initializationOptions"]["ohDaemon"][
+        "settings"
+    ]
+    mask_text = "<secret hidden>"
+    variables = {"A": mask_text, "B": mask_text}
+    assert actual_settings == {
         **settings,
-        "llm": {"apiKey": hidden},
+        "llm": {"apiKey": mask_text},
         "mcpServers": {"shop": {**server, "env": variables}},
     }
     assert '"id": 7.50, "method"' in path.read_text()
-    [cut, wrong] = [line for line in sent if "raw" in line]
-    assert (cut["raw"], wrong["raw"]) == (
-        f'{{"apiKey": "{hidden}',
-        f'{{"id": "\\xff", "apiKey": "{hidden}"}}',
+    [cut_line, wrong] = [line for line in client_lines if "raw" in line]
+    assert (cut_line["raw"], wrong["raw"]) == (
+        f'{{"apiKey": "{mask_text}',
+        f'{{"id": "\\xff", "apiKey": "{mask_text}"}}',
     )
-    assert cut["problem"]
+    assert cut_line["problem"]
     assert {line["pid"] for line in lines} == {client.process.pid}
     assert all(line["ts"].endswith("Z") for line in lines)
     assert path.stat().st_mode & 0o777 == 0o600
@@ -82,17 +84,17 @@ def test_a_daemon_whose_recording_fills_the_disk_goes_on(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected_text"),
     [("missing/wire.jsonl", "No such file or directory"), (".", "is a link or of the wrong kind")],
 )
 def test_a_recording_that_cannot_begin_is_said_in_one_line(
-    world: World, name: str, said: str
+    world: World, name: str, expected_text: str
 ) -> None:
     world.arguments = ("--record", str(world.home / name))
     client = world.raw()
     assert client.exit_code() == 4
     assert client.stderr.startswith("oh-daemon cannot start: ")
-    assert said in client.stderr
+    assert expected_text in client.stderr
     assert client.stderr.count("\n") == 1
 
 

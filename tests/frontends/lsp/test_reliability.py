@@ -26,7 +26,7 @@ def request_body(request_id: int, conversation: str, words: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("words", "seen"),
+    ("words", "expected_text"),
     [
         ("a\\u0000b", "a\0b"),
         ("a\\u2028\\ufffe", "a\u2028\ufffe"),
@@ -35,7 +35,9 @@ def request_body(request_id: int, conversation: str, words: str) -> bytes:
         ("a\\ud800b\\udc00", "a\ufffdb\ufffd"),
     ],
 )
-def test_any_text_reaches_the_model_as_valid_text(world: World, words: str, seen: str) -> None:
+def test_any_text_reaches_the_model_as_valid_text(
+    world: World, words: str, expected_text: str
+) -> None:
     world.script(say("One."), say("Two."))
     client = world.daemon()
     conversation = world.start(client)
@@ -43,8 +45,8 @@ def test_any_text_reaches_the_model_as_valid_text(world: World, words: str, seen
     client.send(request_body(900, conversation, words))
     client.result_of(900)
     assert world.turn(client, nth=2)["finalText"] == "Two."
-    sent = world.llm.requests[-1].body["messages"][-1]["content"]
-    assert seen in (sent if isinstance(sent, str) else sent[0]["text"])
+    content = world.llm.requests[-1].body["messages"][-1]["content"]
+    assert expected_text in (content if isinstance(content, str) else content[0]["text"])
 
 
 def test_bytes_that_are_no_text_are_refused_and_half_pairs_of_a_model_are_mended(
@@ -80,14 +82,14 @@ def test_a_message_may_come_in_pieces_with_seconds_between_them(world: World) ->
     conversation = world.start(client)
     body = {"jsonrpc": "2.0", "id": "é😀", "method": "conversation/read"}
     params = {"conversationId": conversation}
-    whole = frame(json.dumps({**body, "params": params}, ensure_ascii=False).encode())
-    in_header, in_character = 9, whole.index("😀".encode()) + 2
+    data = frame(json.dumps({**body, "params": params}, ensure_ascii=False).encode())
+    in_header, in_character = 9, data.index("😀".encode()) + 2
     client.expect("é😀")
-    client.send_raw(whole[:in_header])
+    client.send_raw(data[:in_header])
     client.wait_for(lambda m: "tick1" in m.get("params", {}).get("text", ""))
-    client.send_raw(whole[in_header:in_character])
+    client.send_raw(data[in_header:in_character])
     assert world.turn(client)["finalText"] == "Ok."
-    client.send_raw(whole[in_character:])
+    client.send_raw(data[in_character:])
     assert client.result_of("é😀")["conversation"]["id"] == conversation
 
 
@@ -111,8 +113,8 @@ def test_a_limit_too_low_for_a_terminal_is_said(world: World) -> None:
     world.script(call("terminal", command="echo never"), say("Alive."))
     world.start(client)
     assert world.turn(client)["finalText"] == "Alive."
-    [refused] = items(client, "command")
-    assert "raise it with `ulimit -n 1024`" in content_of(refused)
+    [refused_command] = items(client, "command")
+    assert "raise it with `ulimit -n 1024`" in content_of(refused_command)
 
 
 def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
@@ -127,14 +129,14 @@ def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     world.turn(client)
     threads = fds.with_name("task")
     n_base, n_threads = len([*fds.iterdir()]), len([*threads.iterdir()])
-    opened: list[str] = []
+    uris: list[str] = []
     for _ in range(200):
         request_id = client.send_request("conversation/start")
         answer = client.answer_to(request_id)
         if "error" in answer:
             assert "too many files are open; close some conversations" in answer["error"]["message"]
             break
-        opened.append(answer["result"]["conversation"]["id"])
+        uris.append(answer["result"]["conversation"]["id"])
     else:
         pytest.fail("nothing was refused")
     world.script(
@@ -144,10 +146,10 @@ def test_without_descriptors_everything_is_refused_by_name_and_nothing_leaks(
     )
     world.send(client, first, "go on")
     assert world.turn(client, nth=2)["finalText"] == "Alive."
-    _, refused, still = items(client, "command")
-    assert "too many files are open" in content_of(refused)
-    assert "still" in content_of(still)
-    for conversation in opened:
+    _, refused_command, last_command = items(client, "command")
+    assert "too many files are open" in content_of(refused_command)
+    assert "still" in content_of(last_command)
+    for conversation in uris:
         client.request("conversation/close", {"conversationId": conversation})
     assert len([*fds.iterdir()]) <= n_base + 3
     assert len([*threads.iterdir()]) <= n_threads + 1
@@ -177,17 +179,17 @@ def test_without_new_threads_everything_is_refused_by_name_and_nothing_hangs(wor
     fds = Path(f"/proc/{client.process.pid}/fd")
     first = world.start(client)
     world.turn(client)
-    closed = {"conversationId": world.start(client)}
+    request_params = {"conversationId": world.start(client)}
     world.turn(client, nth=2)
-    client.request("conversation/close", closed)
+    client.request("conversation/close", request_params)
     n_base = len([*fds.iterdir()])
     looks = calls(call("glob", pattern="*"), call("list"))
     world.script(looks, call("terminal", command="echo", terminal_id="another"), say("Alive."))
     with without_new_threads(client.process.pid):
-        for method, params in (("conversation/start", {}), ("conversation/open", closed)):
-            refused = client.error(method, params)
-            assert refused.data["kind"] == "overloaded"
-            assert "no more threads can be started" in refused.message
+        for method, params in (("conversation/start", {}), ("conversation/open", request_params)):
+            refusal = client.error(method, params)
+            assert refusal.data["kind"] == "overloaded"
+            assert "no more threads can be started" in refusal.message
         world.send(client, first, "go on")
         assert world.turn(client, nth=3)["finalText"] == "Alive."
     tools = [item["status"] for item in items(client, "toolCall")]
@@ -195,6 +197,6 @@ def test_without_new_threads_everything_is_refused_by_name_and_nothing_hangs(wor
     assert "no more processes can be started" in content_of(items(client, "command")[-1])
     assert len([*fds.iterdir()]) <= n_base + 3
     world.script(say("As before."))
-    client.request("conversation/open", closed)
-    world.send(client, closed["conversationId"], "go on")
+    client.request("conversation/open", request_params)
+    world.send(client, request_params["conversationId"], "go on")
     assert world.turn(client, nth=4)["finalText"] == "As before."

@@ -47,18 +47,21 @@ def test_changes_are_shown_in_the_client_s_diff_and_all_documents_are_there(worl
     conversation = changed(world, client)
     uri = (world.project / "new file.py").as_uri()
     command(client, "ohDaemon.showChanges", {"conversationId": conversation})
-    asked = client.wait_for(lambda m: m.get("method") == "editor/openDiff")["params"]
-    assert (asked["uri"], asked["title"]) == (uri, "new file.py: changes of the agent")
-    assert content(client, asked["oldUri"]) == ""
-    assert content(client, asked["newUri"]) == "x = 1\n"
+    diff_request = client.wait_for(lambda m: m.get("method") == "editor/openDiff")["params"]
+    assert (diff_request["uri"], diff_request["title"]) == (
+        uri,
+        "new file.py: changes of the agent",
+    )
+    assert content(client, diff_request["oldUri"]) == ""
+    assert content(client, diff_request["newUri"]) == "x = 1\n"
     # VS Code also escapes the equals sign of a query.
-    address, _, query = asked["newUri"].partition("?")
+    address, _, query = diff_request["newUri"].partition("?")
     assert content(client, f"{address}?{quote(unquote(query), safe='')}") == "x = 1\n"
     log = content(client, f"oh-log:/{conversation}")
     assert "Create new file.py" in log
     assert "Made it." in log
-    ended = (e["event"] for e in client.events if e["event"]["type"] == "item.completed")
-    [ref] = [e["item"]["outputRef"] for e in ended if "outputRef" in e["item"]]
+    events_ended = (e["event"] for e in client.events if e["event"]["type"] == "item.completed")
+    [ref] = [e["item"]["outputRef"] for e in events_ended if "outputRef" in e["item"]]
     output = content(client, f"oh-output:/{conversation}/{ref}")
     assert [line for line in output.split("\n") if line.strip() == "10000"]
     for wrong in ("file:///etc/passwd", f"oh-output:/{conversation}/../x", "oh-diff:/x/old", ""):
@@ -80,8 +83,8 @@ def test_without_a_diff_the_patch_is_shown_or_else_it_is_said_that_nothing_can_b
     client.initialize([world.project], params={"capabilities": SHOWS})
     client.request("conversation/open", {"conversationId": conversation})
     command(client, "ohDaemon.showChanges", {"conversationId": conversation})
-    shown = client.wait_for(lambda m: m.get("method") == "window/showDocument")["params"]
-    assert "+x = 1" in content(client, shown["uri"])
+    message = client.wait_for(lambda m: m.get("method") == "window/showDocument")["params"]
+    assert "+x = 1" in content(client, message["uri"])
 
 
 def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_there(
@@ -99,10 +102,10 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
     client.notify("textDocument/didOpen", {"textDocument": document})
     span = {"start": {"line": 0, "character": 4}, "end": {"line": 0, "character": 8}}
     problem = {"range": span, "message": "no sum", "severity": 1}
-    asked = {"textDocument": {"uri": path.as_uri()}, "range": span}
+    request_params = {"textDocument": {"uri": path.as_uri()}, "range": span}
 
     def offered(**context: Any) -> dict[str, Json]:
-        params = {**asked, "context": {"diagnostics": [], **context}}
+        params = {**request_params, "context": {"diagnostics": [], **context}}
         return {a["title"]: a for a in client.request("textDocument/codeAction", params)}
 
     assert list(offered()) == ["Explain", "Write a test"]
@@ -112,12 +115,12 @@ def test_a_code_action_gives_the_selected_text_to_the_conversation_that_rests_th
     world.script(say("Because."), say("Fixed."), say("Tested."))
     fix = offered(diagnostics=[problem])["Fix with agent"]
     explain = offered()["Explain"]
-    started = client.request("workspace/executeCommand", explain)
+    result = client.request("workspace/executeCommand", explain)
     world.turn(client)
-    sent = client.request("workspace/executeCommand", fix)
+    receipt = client.request("workspace/executeCommand", fix)
     world.turn(client, nth=2)
-    assert started["conversation"]["folders"] == [world.project.as_uri()]
-    assert sent["disposition"] == "started"
+    assert result["conversation"]["folders"] == [world.project.as_uri()]
+    assert receipt["disposition"] == "started"
     assert len(client.request("conversation/list")["conversations"]) == 1
     first, second = (m["content"] for m in world.llm.requests[-1].body["messages"][1::2])
     assert "Explain the code given" in first
@@ -146,12 +149,12 @@ def test_a_client_that_only_runs_commands_gets_no_notification_that_lsp_does_not
     client = world.raw()
     client.initialize([world.project])
     start = {"command": "ohDaemon.start", "arguments": ["go"]}
-    started = client.request("workspace/executeCommand", start)["conversation"]
+    conversation_info = client.request("workspace/executeCommand", start)["conversation"]
     client.wait_for(lambda message: message.get("method") == "window/showMessage")
     client.error("no/suchMethod")
     assert not [m for m in client.messages if m.get("method", "").startswith(OURS)]
     # From its first request of our own on, the client is one that knows us.
-    world.send(client, started["id"], "more")
+    world.send(client, conversation_info["id"], "more")
     assert world.turn(client)["finalText"] == "Again."
 
 
@@ -163,14 +166,14 @@ def test_a_client_that_only_runs_commands_is_told_that_a_log_cannot_be_written(
     client = world.raw()
     client.initialize([world.project])
     start = {"command": "ohDaemon.start", "arguments": ["go"]}
-    started = client.request("workspace/executeCommand", start)["conversation"]
+    conversation_info = client.request("workspace/executeCommand", start)["conversation"]
     world.llm.wait_for_requests(1)
-    log = world.log_of(started["id"])
+    log = world.log_of(conversation_info["id"])
     log.rename(log.with_name("away"))
     gate.set()
-    told = client.wait_for(lambda message: message.get("method") == "window/showMessage")
-    assert told["params"]["type"] == 1
-    assert "moved or deleted" in told["params"]["message"]
+    notification = client.wait_for(lambda message: message.get("method") == "window/showMessage")
+    assert notification["params"]["type"] == 1
+    assert "moved or deleted" in notification["params"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -198,13 +201,13 @@ def test_a_client_without_our_block_is_shown_how_a_turn_went(
     (world.home / "settings.json").write_text('{"llm": {"maxAttempts": 1}}')
     client = world.raw()
     client.initialize([world.project], params={"initializationOptions": options})
-    for step, shown in turns:
+    for step, expected_text in turns:
         client.forget()
         world.script(step)
         world.start(client, maxSteps=1)
         client.wait_for_event(lambda p: p["event"].get("from") == "running")
         client.request("daemon/status")
-        told = client.notifications("window/showMessage")
-        assert [message["type"] for message in told] == [kind for kind, _ in shown]
-        pairs = zip(told, shown, strict=True)
+        messages = client.notifications("window/showMessage")
+        assert [message["type"] for message in messages] == [kind for kind, _ in expected_text]
+        pairs = zip(messages, expected_text, strict=True)
         assert all(words in message["message"] for message, (_, words) in pairs)

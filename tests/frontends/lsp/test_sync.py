@@ -33,33 +33,33 @@ class Client:
     def close(self, path: Path) -> None:
         self._notify("didClose", uri=path.as_uri())
 
-    def change_folders(self, added: list[Path], removed: list[Path]) -> None:
+    def change_folders(self, added_folders: list[Path], removed_folders: list[Path]) -> None:
         event = {
-            "added": [{"uri": path.as_uri()} for path in added],
-            "removed": [{"uri": path.as_uri()} for path in removed],
+            "added": [{"uri": path.as_uri()} for path in added_folders],
+            "removed": [{"uri": path.as_uri()} for path in removed_folders],
         }
         self._handlers["workspace/didChangeWorkspaceFolders"]({"event": event})
 
-    def _notify(self, what: str, **named: Any) -> None:
-        self._handlers[f"textDocument/{what}"]({"textDocument": named})
+    def _notify(self, what: str, **value: Any) -> None:
+        self._handlers[f"textDocument/{what}"]({"textDocument": value})
 
 
 def in_background(run: Callable[[], object]) -> Callable[[], object]:
     """Start `run` on a thread; return a function that waits for its result or its `Cancelled`."""
-    found: list[object] = []
+    values: list[object] = []
 
     def work() -> None:
         try:
-            found.append(run())
-        except Cancelled as cancelled:
-            found.append(cancelled)
+            values.append(run())
+        except Cancelled as error:
+            values.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
 
     def join() -> object:
         thread.join(WITHIN_S)
-        return found[0]
+        return values[0]
 
     return join
 
@@ -136,17 +136,17 @@ def test_a_change_that_cannot_be_understood_ends_the_following(
 
 
 @pytest.mark.parametrize(
-    ("head", "left"), [(b'{"uri" : "%s"', ["b"]), (b'{"uri":"file:%%2f', []), (b"{", [])]
+    ("head", "names_left"), [(b'{"uri" : "%s"', ["b"]), (b'{"uri":"file:%%2f', []), (b"{", [])]
 )
 def test_after_a_lost_message_the_document_it_names_is_unknown(
-    tmp_path: Path, head: bytes, left: list[str]
+    tmp_path: Path, head: bytes, names_left: list[str]
 ) -> None:
     client = Client()
     for name in ("a", "b"):
         client.open(tmp_path / name, name)
     uri = (tmp_path / "a").as_uri().replace("/", "\\/").encode()
     client.documents.on_lost_frame(head % uri if b"%s" in head else head)
-    assert [document.text for document in client.documents.documents()] == left
+    assert [document.text for document in client.documents.documents()] == names_left
 
 
 def test_a_document_that_was_lost_is_known_by_its_uri_until_it_is_followed_again(
@@ -187,10 +187,10 @@ def test_waiting_for_a_text_ends_when_it_is_there(tmp_path: Path, *, is_open: bo
 def test_waiting_for_a_text_that_is_there_already_takes_no_time(tmp_path: Path) -> None:
     client, path = Client(), tmp_path / "a.py"
     client.open(path, "one")
-    found = client.documents.wait_for_text(
+    document = client.documents.wait_for_text(
         path, sha256_of("one"), timeout_s=0, cancel=CancelToken()
     )
-    assert found == OpenDocument(path, 1, "one")
+    assert document == OpenDocument(path, 1, "one")
 
 
 def test_waiting_for_a_text_that_does_not_come_ends_with_nothing(tmp_path: Path) -> None:

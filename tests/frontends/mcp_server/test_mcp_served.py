@@ -31,9 +31,9 @@ def served(world: World, use: Callable[[Client, Call], Awaitable[None]]) -> None
     async def talk() -> None:
         async with asyncio.timeout(120), Client(server) as client:
 
-            async def call(name: str, **given: Any) -> str:
+            async def call(name: str, **value: Any) -> str:
                 """Return the text of the result, with `!` before it when the call failed."""
-                result = await client.call_tool(name, given)
+                result = await client.call_tool(name, value)
                 text = "\n".join(getattr(part, "text", "") for part in result.content)
                 return f"!{text}" if result.is_error else text
 
@@ -51,12 +51,12 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
     (world.home / "settings.json").write_text(json.dumps({"rules": rules}))
 
     async def use(client: Client, call: Call) -> None:
-        listed = {tool.name: tool for tool in (await client.list_tools()).tools}
-        assert set(listed) == {"edit", "grep", "glob", "list"}
-        assert listed["grep"].annotations
-        assert listed["grep"].annotations.read_only_hint is True
-        assert listed["edit"].annotations
-        assert listed["edit"].annotations.destructive_hint is True
+        tool_by_name = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert set(tool_by_name) == {"edit", "grep", "glob", "list"}
+        assert tool_by_name["grep"].annotations
+        assert tool_by_name["grep"].annotations.read_only_hint is True
+        assert tool_by_name["edit"].annotations
+        assert tool_by_name["edit"].annotations.destructive_hint is True
 
         assert "a.txt" in await call("grep", pattern="two")
         edit: Json = {"command": "replace", "path": "a.txt", "old_text": "wo", "new_text": "hree"}
@@ -71,7 +71,7 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
         assert TOKENS["github"] not in await call("edit", command="view", path="leak.txt")
 
         secrets = {"command": "create", "path": ".git/config", "text": "x"}
-        refused = (
+        refused_result = (
             await call("edit", command="view", path="/etc/passwd"),
             await call("edit", **secrets),
             await call("edit", command="view", path=".env"),
@@ -79,10 +79,10 @@ def test_another_agent_reads_searches_and_edits_by_the_same_rules(world: World) 
             await call("terminal", command="true"),
             await call("edit", command="view"),
         )
-        assert [answer for answer in refused if not answer.startswith("!")] == []
-        assert "only the user" in refused[2]
-        assert "no lists" in refused[3]
-        assert "There is no tool 'terminal'" in refused[4]
+        assert [answer for answer in refused_result if not answer.startswith("!")] == []
+        assert "only the user" in refused_result[2]
+        assert "no lists" in refused_result[3]
+        assert "There is no tool 'terminal'" in refused_result[4]
 
     served(world, use)
 
@@ -108,15 +108,15 @@ def test_with_an_editor_that_shares_them_its_buffers_and_servers_are_used(
     (world.home / "state/doors").mkdir(parents=True)
     editor = Editor(world, features=FEATURES)
     LanguageServer(world, editor)
-    buffer = editor.open(file, typed="one\ntyped\n")
+    buffer = editor.open(file, typed_text="one\ntyped\n")
     editor.client.request("daemon/status")  # Its answer says that it knows the buffer.
 
     async def use(_client: Client, call: Call) -> None:
         assert "typed" in await call("edit", command="view", path="a.txt")
         edit: Json = {"command": "replace", "path": "a.txt", "old_text": "one", "new_text": "1"}
         assert not (await call("edit", **edit)).startswith("!")
-        found = await call("lookup", operation="symbols", query="oa")
-        assert found == "load.py:1 function load"
+        symbols = await call("lookup", operation="symbols", query="oa")
+        assert symbols == "load.py:1 function load"
         assert "load.py:2:12 error 'oops' is not defined" in await call("diagnostics")
         await call("edit", command="create", path="b.txt", text="x" * (1 << 20))
         with pytest.raises(MCPError, match="longer than 8 MiB"):
@@ -134,7 +134,7 @@ def test_without_that_setting_it_works_on_the_disk(world: World) -> None:
     file = world.project / "a.txt"
     file.write_text("saved\n")
     editor = Editor(world)
-    editor.open(file, typed="typed\n")
+    editor.open(file, typed_text="typed\n")
     editor.client.request("daemon/status")
 
     async def use(_client: Client, call: Call) -> None:

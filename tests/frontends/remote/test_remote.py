@@ -68,9 +68,9 @@ def test_only_ssh_gets_the_script_as_one_word_for_the_shell_there() -> None:
     ],
 )
 def test_what_is_no_target_or_could_be_an_option_is_refused(text: str) -> None:
-    with pytest.raises(InvalidParamsError) as refused:
+    with pytest.raises(InvalidParamsError) as error_info:
         parse_target(text)
-    assert "secret" not in refused.value.message
+    assert "secret" not in error_info.value.message
 
 
 def test_what_protects_goes_there_and_what_lowers_it_does_not() -> None:
@@ -83,7 +83,7 @@ def test_what_protects_goes_there_and_what_lowers_it_does_not() -> None:
             {"decision": "allow", "argv": ["make"]},
         ],
     }
-    here = merge_settings([Layer("user", user)]).settings
+    settings = merge_settings([Layer("user", user)]).settings
     block: Any = {
         "settings": {"llm": {"apiKey": "k"}, "maxSteps": 7, "mcpServers": {"a": {"command": "x"}}},
         "trust": [
@@ -93,10 +93,10 @@ def test_what_protects_goes_there_and_what_lowers_it_does_not() -> None:
         "features": {"applyEdit2": True},
     }
     params = {"processId": 7, "initializationOptions": {"ohDaemon": block, "other": 1}}
-    said = opened(params, {"default": "openai/x", "listed": []}, here)
-    assert said["processId"] is None
-    assert said["initializationOptions"]["other"] == 1
-    assert said["initializationOptions"]["ohDaemon"] == {
+    request_params = opened(params, {"default": "openai/x", "listed": []}, settings)
+    assert request_params["processId"] is None
+    assert request_params["initializationOptions"]["other"] == 1
+    assert request_params["initializationOptions"]["ohDaemon"] == {
         "features": {"applyEdit2": True, "modelRequests": True},
         "models": {"default": "openai/x", "listed": []},
         "trust": [{"folder": "file:///b", "trusted": False}],
@@ -117,7 +117,7 @@ def test_what_protects_goes_there_and_what_lowers_it_does_not() -> None:
             ],
         },
     }
-    assert opened({}, {}, here)["initializationOptions"]["ohDaemon"]["plain"] is True
+    assert opened({}, {}, settings)["initializationOptions"]["ohDaemon"]["plain"] is True
 
 
 def test_a_daemon_there_that_cannot_ask_for_models_is_refused_with_both_versions() -> None:
@@ -130,7 +130,7 @@ def test_a_daemon_there_that_cannot_ask_for_models_is_refused_with_both_versions
 
 def test_where_a_folder_has_another_path_only_fields_with_uris_change() -> None:
     uris = UriMap({Path("/home/ana/shop"): Path("/src"), Path("/home/ana/shop/lib"): Path("/lib")})
-    here: Any = {
+    params: Any = {
         "method": "textDocument/didOpen",
         "params": {
             "textDocument": {
@@ -145,8 +145,8 @@ def test_where_a_folder_has_another_path_only_fields_with_uris_change() -> None:
             "scopeUri": "oh-log:7",
         },
     }
-    there = uris.there(here)
-    assert there["params"] == {
+    remote_message = uris.there(params)
+    assert remote_message["params"] == {
         "textDocument": {"uri": "file:///src/a%2Bb.py", "text": "file:///home/ana/shop"},
         "changes": {"file:///lib/c": [{"newText": "uri"}]},
         "folders": ["file:///src"],
@@ -155,7 +155,7 @@ def test_where_a_folder_has_another_path_only_fields_with_uris_change() -> None:
         "targetUri": "oh-elsewhere:///home/ana/shopping",
         "scopeUri": "oh-log:7",
     }
-    assert uris.here(there) == here
+    assert uris.here(remote_message) == params
     assert uris.here({"uri": "file:///usr/lib/x.py"}) == {"uri": "oh-elsewhere:///usr/lib/x.py"}
 
 
@@ -172,8 +172,10 @@ def test_folders_have_the_same_path_there_and_what_is_in_none_is_out_of_reach() 
     assert folders_of(params, "/b", {Path("/a"): Path("/c")}) == {Path("/a"): Path("/c")}
     uris = UriMap(folders_of(params, "", {}))
     edit = {"documentChanges": [{"textDocument": {"uri": "file:///home/ana/.bashrc"}}]}
-    changed = {"documentChanges": [{"textDocument": {"uri": "oh-elsewhere:///home/ana/.bashrc"}}]}
-    assert uris.here(edit) == changed
+    request_params = {
+        "documentChanges": [{"textDocument": {"uri": "oh-elsewhere:///home/ana/.bashrc"}}]
+    }
+    assert uris.here(edit) == request_params
     uris.add({Path("/home/ana"): Path("/home/ana")})
     assert uris.here(edit) == edit
 
@@ -190,7 +192,7 @@ def test_the_feature_for_dev_containers_uses_its_options_and_says_what_it_needs(
     assert feature["id"] == folder.name
     assert all(f"${{{name.upper()}:-" in script for name in feature["options"])
     nothing = {"PATH": "/nonexistent"}
-    done = subprocess.run(
+    outcome = subprocess.run(
         ["/bin/sh", folder / "install.sh"], env=nothing, capture_output=True, text=True, check=False
     )
-    assert (done.returncode, "needs Python 3.11" in done.stderr) == (1, True)
+    assert (outcome.returncode, "needs Python 3.11" in outcome.stderr) == (1, True)

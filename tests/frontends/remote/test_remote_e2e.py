@@ -40,28 +40,28 @@ def elsewhere(world: World, tmp_path: Path, *, ending: str = "--kill-child", at:
 
     There, the project is in the folder `at` as well.
     """
-    home, sent = tmp_path / "there", tmp_path / "sent"
+    home, sent_file = tmp_path / "there", tmp_path / "sent"
     program = tmp_path / "program"
-    program.write_text(f'#!/bin/sh\ntee {sent} | oh-daemon "$@"\n')
+    program.write_text(f'#!/bin/sh\ntee {sent_file} | oh-daemon "$@"\n')
     program.chmod(0o755)
     bind = f"mount --bind {world.project} {at} && " if at else ""
     greeting = f"sh -c '{bind}echo Welcome; exec \"$@\"' sh"
     path = f"{BIN}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
     own = f"HOME={home} OH_DAEMON_HOME={home} OH_DAEMON_MODEL=nobody/none"
-    there = f"env PATH={path} {own} {greeting}"
+    command = f"env PATH={path} {own} {greeting}"
     options = ("--program", str(program), *(("--map", f"{world.project}={at}") if at else ()))
-    target = f"cmd:{NAMESPACE} {ending} {there}"
+    target = f"cmd:{NAMESPACE} {ending} {command}"
     world.product = (sys.executable, "-m", "oh_daemon", "remote", target, *options)
     world.variables["PATH"] = path
-    return sent
+    return sent_file
 
 
 def test_a_turn_there_sees_unsaved_text_and_asks_the_model_from_here(
     world: World, tmp_path: Path
 ) -> None:
-    there = tmp_path / "src"
-    there.mkdir()
-    sent = elsewhere(world, tmp_path, at=str(there))
+    remote_folder = tmp_path / "src"
+    remote_folder.mkdir()
+    sent_file = elsewhere(world, tmp_path, at=str(remote_folder))
     file = world.project / "a.txt"
     file.write_text("saved\n")
     command = "tr '\\0' ' ' < /proc/1/cmdline; cat /proc/[0-9]*/environ | grep -c sk-test-"
@@ -81,18 +81,18 @@ def test_a_turn_there_sees_unsaved_text_and_asks_the_model_from_here(
     assert (turn["status"], turn["finalText"]) == ("completed", "Done. Done. Done. ")
     assert editor.buffers[file.as_uri()].text == "done\n"
     # The first process there is the daemon's shell, and no process there has the key.
-    [ran] = items(client, "command")
-    assert "/program --stdio 0\n" in content_of(ran)
-    assert ran["cwd"] == str(there)
+    [command_item] = items(client, "command")
+    assert "/program --stdio 0\n" in content_of(command_item)
+    assert command_item["cwd"] == str(remote_folder)
     # The text came in pieces, and the key with the request from here.
     deltas = client.notifications("conversation/delta")
     assert "".join(d["text"] for d in deltas if d["channel"] == "text") == "Done. Done. Done. "
     headers = {request.headers["authorization"] for request in world.llm.requests}
     assert headers == {"Bearer sk-test-of-the-editor"}
-    told = sent.read_bytes() + world.log_of(conversation).read_bytes()
-    assert b"typed" in told
-    assert not any(key in told for key in (KEY.encode(), b"sk-test-of", b"sk-test-lent"))
-    assert b'"trusted":true' not in told.replace(b" ", b"")
+    data = sent_file.read_bytes() + world.log_of(conversation).read_bytes()
+    assert b"typed" in data
+    assert not any(key in data for key in (KEY.encode(), b"sk-test-of", b"sk-test-lent"))
+    assert b'"trusted":true' not in data.replace(b" ", b"")
 
 
 def test_a_connection_that_is_cut_leaves_nothing_there_and_the_conversation_goes_on(
@@ -114,8 +114,10 @@ def test_a_connection_that_is_cut_leaves_nothing_there_and_the_conversation_goes
     assert "ended (exit code -9)" in client.stderr
     assert client.survivors() == []
     again = world.daemon()
-    opened = again.request("conversation/open", {"conversationId": conversation})["conversation"]
-    assert (opened["status"], opened["statusReason"]) == ("paused", "daemonRestarted")
+    open_result = again.request("conversation/open", {"conversationId": conversation})[
+        "conversation"
+    ]
+    assert (open_result["status"], open_result["statusReason"]) == ("paused", "daemonRestarted")
     again.request("conversation/resume", {"conversationId": conversation})
     assert world.turn(again)["finalText"] == "Done."
     again.process.kill()
@@ -133,8 +135,11 @@ def test_an_interrupt_ends_the_call_to_the_model_and_what_the_model_refuses_is_t
     client.request("conversation/interrupt", {"conversationId": conversation})
     assert world.turn(client)["status"] == "interrupted"
     world.send(client, conversation, "again")
-    refused = world.turn(client, nth=2)["error"]
-    assert (refused["kind"], "oh-daemon login" in refused["hint"]) == ("authRequired", True)
+    actual_error = world.turn(client, nth=2)["error"]
+    assert (actual_error["kind"], "oh-daemon login" in actual_error["hint"]) == (
+        "authRequired",
+        True,
+    )
 
 
 @dataclass
@@ -208,15 +213,15 @@ def test_over_ssh_a_cut_connection_ends_what_runs_on_the_host(
     world.start(client)
     client.wait_for(lambda m: "here" in (m.get("params") or {}).get("text", ""))
     daemon = psutil.Process(client.request("daemon/status")["pid"])
-    started = [daemon, *daemon.children(recursive=True)]
+    processes = [daemon, *daemon.children(recursive=True)]
     tree = psutil.Process(client.process.pid).children(recursive=True)
     next(child for child in tree if child.name() == "ssh").kill()
     assert client.exit_code() == 1
-    assert psutil.wait_procs(started, timeout=WITHIN_S)[1] == []
+    assert psutil.wait_procs(processes, timeout=WITHIN_S)[1] == []
     host.key.unlink()
-    refused = world.raw().error("initialize", {"processId": None, "capabilities": {}})
-    assert "Permission denied" in refused.message
-    assert "without a question: ssh -T" in refused.data["hint"]
+    refusal = world.raw().error("initialize", {"processId": None, "capabilities": {}})
+    assert "Permission denied" in refusal.message
+    assert "without a question: ssh -T" in refusal.data["hint"]
 
 
 @pytest.mark.parametrize(
@@ -232,9 +237,9 @@ def test_where_no_daemon_can_be_reached_initialize_says_what_to_try(
 ) -> None:
     world.product = (sys.executable, "-m", "oh_daemon", "remote", words)
     client = world.raw()
-    refused = client.error("initialize", {"processId": None, "capabilities": {}})
-    assert message in refused.message
-    assert hint in refused.data["hint"]
+    refusal = client.error("initialize", {"processId": None, "capabilities": {}})
+    assert message in refusal.message
+    assert hint in refusal.data["hint"]
     assert client.exit_code() == 4
     assert hint in client.stderr
 
@@ -247,8 +252,8 @@ def test_on_request_this_installation_is_copied_and_serves_there(
     python = Path(sys.executable).resolve().parent
     target = f"cmd:{NAMESPACE} --kill-child env -i HOME={home} PATH={python}:/usr/bin:/bin"
     remote = (sys.executable, "-m", "oh_daemon", "remote", target)
-    done = subprocess.run([*remote, "--install"], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().endswith(f"oh-daemon {version('oh-daemon')}")
+    outcome = subprocess.run([*remote, "--install"], capture_output=True, text=True, check=True)
+    assert outcome.stdout.strip().endswith(f"oh-daemon {version('oh-daemon')}")
     world.product = remote
     client = world.daemon(settings={"titles": False})
     world.script(say("Hello."))
@@ -261,41 +266,41 @@ def test_on_request_this_installation_is_copied_and_serves_there(
 def test_a_run_there_shows_and_asks_here_and_ends_as_one_here_does(
     world: World, tmp_path: Path
 ) -> None:
-    sent = elsewhere(world, tmp_path)
+    sent_file = elsewhere(world, tmp_path)
     on = ("--on", world.product[-3], "--program", world.product[-1])
     env = environment(world.home, **world.environment)
     # Nobody is there who could trust the folder.
     world.script(call("terminal", command="touch made"), say("I may not."))
     words = [SCRIPT, "run", "Do it", *on]
-    ran = end(start(words, world.project, env))
-    assert (ran.code, (world.project / "made").exists()) == (3, False)
-    assert "rejected: the user cannot be asked" in ran.out
+    outcome = end(start(words, world.project, env))
+    assert (outcome.code, (world.project / "made").exists()) == (3, False)
+    assert "rejected: the user cannot be asked" in outcome.out
     assert "user: nobody is here" in world.llm.requests[0].body["messages"][0]["content"]
     # Somebody is: the same questions, the same words.
     question = call("ask", question="Which colour?", choices=["red", "blue"])
     schema = tmp_path / "schema.json"
     schema.write_text('{"type": "object"}')
-    done = call("finish", message="Done.", result={"n": 1})
-    world.script(call("terminal", command="touch made; echo $TOKEN"), question, done)
+    finish_call = call("finish", message="Done.", result={"n": 1})
+    world.script(call("terminal", command="touch made; echo $TOKEN"), question, finish_call)
     env["TOKEN"] = "token-for-commands"
     more = ["--result-schema", schema, "--secret", "TOKEN"]
-    typed = {"2  Trust this folder": b"2\n", "1  Allow once": b"1\n", "2  blue": b"2\n"}
-    code, seen = type_into([*words, *more], world.project, env, typed)
+    replies = {"2  Trust this folder": b"2\n", "1  Allow once": b"1\n", "2  blue": b"2\n"}
+    code, output = type_into([*words, *more], world.project, env, replies)
     assert code == 0
-    for said in ("$ touch made; echo $TOKEN", "exit code 0", '"n": 1', "Done · 3 steps"):
-        assert said in seen
+    for part in ("$ touch made; echo $TOKEN", "exit code 0", '"n": 1', "Done · 3 steps"):
+        assert part in output
     assert (world.project / "made").exists()
     assert "blue" in str(world.llm.requests[-1].body["messages"][-1])
     # It goes on where the words at the end say, and prints the lines of the log.
-    [again] = re.findall(r"for `oh-daemon (run .*)`", seen.replace("\r\n", ""))
+    [again] = re.findall(r"for `oh-daemon (run .*)`", output.replace("\r\n", ""))
     world.script(say("Still here."))
-    ran = end(start([SCRIPT, *shlex.split(again), "And now?", "--json"], world.project, env))
-    *_, last = lines = ran.out.splitlines()
-    ended = json.loads(last)
-    assert (ran.code, ended["event"]["turn"]["finalText"]) == (0, "Still here.")
-    log = world.log_of(ended["conversationId"]).read_text()
+    outcome = end(start([SCRIPT, *shlex.split(again), "And now?", "--json"], world.project, env))
+    *_, last = lines = outcome.out.splitlines()
+    last_record = json.loads(last)
+    assert (outcome.code, last_record["event"]["turn"]["finalText"]) == (0, "Still here.")
+    log = world.log_of(last_record["conversationId"]).read_text()
     assert all(line[line.index('"v":1') :] in log for line in lines)
-    assert b'"trusted":true' not in sent.read_bytes().replace(b" ", b"")
+    assert b'"trusted":true' not in sent_file.read_bytes().replace(b" ", b"")
 
 
 def test_a_run_there_whose_connection_is_cut_says_how_to_go_on(
@@ -313,18 +318,18 @@ def test_a_run_there_whose_connection_is_cut_says_how_to_go_on(
         if child.name() == "unshare"
     ]
     carrier.kill()
-    ran = end(process)
-    assert ran.code == 1
-    assert "ended (exit code -9)" in ran.err
-    [again] = re.findall(r"for `oh-daemon (run .*)`", ran.err)
-    ran = end(start([SCRIPT, *shlex.split(again)], world.project, env))
-    assert (ran.code, "Done." in ran.out) == (0, True)
+    outcome = end(process)
+    assert outcome.code == 1
+    assert "ended (exit code -9)" in outcome.err
+    [again] = re.findall(r"for `oh-daemon (run .*)`", outcome.err)
+    outcome = end(start([SCRIPT, *shlex.split(again)], world.project, env))
+    assert (outcome.code, "Done." in outcome.out) == (0, True)
 
 
 def test_a_program_has_its_agent_there_with_models_functions_and_answers_from_here(
     world: World, tmp_path: Path
 ) -> None:
-    sent = elsewhere(world, tmp_path)
+    sent_file = elsewhere(world, tmp_path)
     workspace = Workspace.remote(world.product[-3], world.project, program=world.product[-1])
     llm = LLM(model="openai/fake", api_key=KEY, base_url=world.llm.url, max_attempts=1)
     prices: list[str] = []
@@ -369,7 +374,7 @@ def test_a_program_has_its_agent_there_with_models_functions_and_answers_from_he
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", world.project]
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
     world.script(call("edit", command="create", path="new.txt", text="new\n"), say("Done."))
-    with Conversation(agent, workspace, isolated=True) as conversation:
+    with Conversation(agent, workspace, is_isolated=True) as conversation:
         conversation.register_callback(answer)
         conversation.run("go")
         [change] = conversation.isolated.changes()
@@ -379,4 +384,4 @@ def test_a_program_has_its_agent_there_with_models_functions_and_answers_from_he
         )
         conversation.isolated.land(["new.txt"])
         assert (world.project / "new.txt").read_text() == "new\n"
-    assert KEY.encode() not in sent.read_bytes()
+    assert KEY.encode() not in sent_file.read_bytes()

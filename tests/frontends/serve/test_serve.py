@@ -46,12 +46,12 @@ def test_two_clients_see_the_same_and_both_write(world: World) -> None:
     one = world.daemon()
     conversation = world.start(one, "of one")
     wait_for_status(one, "idle")
-    other = joined(world, conversation)
-    world.send(other, conversation, "of the other")
+    other_client = joined(world, conversation)
+    world.send(other_client, conversation, "of the other")
     wait_for_status(one, "idle", nth=2)
-    wait_for_status(other, "idle")
-    first_seq = spoken(other)[0][0]
-    assert [each for each in spoken(one) if each[0] >= first_seq] == spoken(other)
+    wait_for_status(other_client, "idle")
+    first_seq = spoken(other_client)[0][0]
+    assert [each for each in spoken(one) if each[0] >= first_seq] == spoken(other_client)
     assert "of the other" in str(one.events)
 
 
@@ -63,7 +63,7 @@ def test_sender_of_a_message_decides_whose_trust_its_turn_has(world: World) -> N
     one = world.daemon()
     conversation = world.start(one)
     world.turn(one)
-    other = world.daemon(trusted=False)
+    other = world.daemon(trust_value=False)
     other.request("conversation/open", {"conversationId": conversation, "replay": "none"})
     world.send(other, conversation, "of one who does not trust the folder")
     world.turn(one, nth=2)
@@ -80,12 +80,12 @@ def test_an_approval_goes_to_all_and_the_first_answer_counts(world: World) -> No
     answer: Future[Json] = Future()
     conversation = world.start(one, **ASK)
     wait_for_status(one, "waiting")
-    other = world.daemon()
-    other.answer("approval/request", lambda _params: answer)
-    other.request("conversation/open", {"conversationId": conversation})
-    other.wait_for(lambda message: message.get("method") == "approval/request")
+    other_client = world.daemon()
+    other_client.answer("approval/request", lambda _params: answer)
+    other_client.request("conversation/open", {"conversationId": conversation})
+    other_client.wait_for(lambda message: message.get("method") == "approval/request")
     answer.set_result({"optionId": "allow-once"})
-    world.turn(other)
+    world.turn(other_client)
     # What waited with the other client is withdrawn there.
     request = one.wait_for(lambda message: message.get("method") == "approval/request")
     one.wait_for(
@@ -106,10 +106,10 @@ def test_a_client_that_leaves_ends_nothing_and_what_it_began_waits_for_the_next(
     one.process.send_signal(signal.SIGKILL)
     one.exit_code()
     gate.set()
-    other = world.daemon()
-    other.answer("approval/request", lambda _params: {"optionId": "allow-once"})
-    other.request("conversation/open", {"conversationId": conversation})
-    assert world.turn(other)["status"] == "completed"
+    other_client = world.daemon()
+    other_client.answer("approval/request", lambda _params: {"optionId": "allow-once"})
+    other_client.request("conversation/open", {"conversationId": conversation})
+    assert world.turn(other_client)["status"] == "completed"
     assert (world.project / "made").exists()
 
 
@@ -119,24 +119,27 @@ def test_a_client_sees_only_conversations_of_folders_that_it_opened(
     world.script(say("first"))
     world.serve()
     one = world.daemon()
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    other = world.daemon(folders=[elsewhere])
+    other_folder = tmp_path / "elsewhere"
+    other_folder.mkdir()
+    other_client = world.daemon(folders=[other_folder])
     conversation = world.start(one, clientRequestId="mine")
     world.turn(one)
-    named = {"conversationId": conversation}
+    params = {"conversationId": conversation}
     for method in ("open", "read", "subscribe", "close"):
-        assert other.error(f"conversation/{method}", named).data["kind"] == "conversationNotFound"
-    assert other.request("conversation/list")["conversations"] == []
+        assert (
+            other_client.error(f"conversation/{method}", params).data["kind"]
+            == "conversationNotFound"
+        )
+    assert other_client.request("conversation/list")["conversations"] == []
     in_folder = {"folder": world.project.as_uri()}
-    assert other.request("conversation/list", in_folder)["conversations"] == []
-    assert other.request("daemon/status")["conversations"] == []
-    assert other.error("conversation/start", {"clientRequestId": "mine"}).data["errors"]
-    assert other.events == []
-    assert other.notifications("conversation/changed") == []
+    assert other_client.request("conversation/list", in_folder)["conversations"] == []
+    assert other_client.request("daemon/status")["conversations"] == []
+    assert other_client.error("conversation/start", {"clientRequestId": "mine"}).data["errors"]
+    assert other_client.events == []
+    assert other_client.notifications("conversation/changed") == []
     # What the client closes stays open while others take part in it.
     third = joined(world, conversation)
-    one.request("conversation/close", named)
+    one.request("conversation/close", params)
     assert third.request("daemon/status")["conversations"][0]["id"] == conversation
 
 
@@ -152,14 +155,14 @@ def test_a_second_one_does_not_take_the_address(world: World) -> None:
 def test_edits_go_where_the_document_is_open_and_other_unsaved_text_is_asked_about(
     world: World,
 ) -> None:
-    file, alone = world.project / "a.txt", world.project / "b.txt"
-    for path in (file, alone):
+    file, single_file = world.project / "a.txt", world.project / "b.txt"
+    for path in (file, single_file):
         path.write_text("one\ntwo\n")
     world.serve()
-    one, other = Editor(world), Editor(world)
-    one.open(file, typed="one\ntwo\nmine\n")
-    other.open(file)
-    other.open(alone, typed="one\ntwo\ntheirs\n")
+    one, other_editor = Editor(world), Editor(world)
+    one.open(file, typed_text="one\ntwo\nmine\n")
+    other_editor.open(file)
+    other_editor.open(single_file, typed_text="one\ntwo\ntheirs\n")
 
     def change(path: str, old: str) -> Step:
         return call("edit", command="replace", path=path, old_text=old, new_text="changed")
@@ -173,16 +176,16 @@ def test_edits_go_where_the_document_is_open_and_other_unsaved_text_is_asked_abo
     world.turn(one.client)
     # The text of the client that sent the message counts; what only the other shows, it gets.
     assert one.buffers[file.as_uri()].text == "changed\ntwo\nmine\n"
-    assert other.buffers[file.as_uri()].text == "one\ntwo\n"
-    assert other.buffers[alone.as_uri()].text == "changed\ntwo\ntheirs\n"
-    other.type(file, "one\ntwo\nnot mine\n")
+    assert other_editor.buffers[file.as_uri()].text == "one\ntwo\n"
+    assert other_editor.buffers[single_file.as_uri()].text == "changed\ntwo\ntheirs\n"
+    other_editor.type(file, "one\ntwo\nnot mine\n")
     world.script(change("a.txt", "two"), say("Which one?"))
     # An answer shows that what was typed before is known.
-    other.client.request("daemon/status")
+    other_editor.client.request("daemon/status")
     world.send(one.client, conversation, "go on")
     world.turn(one.client, nth=2)
-    [*_, refused] = tool_items(one)
-    assert "Another editor of the user shows other unsaved text" in str(refused)
+    [*_, refused_item] = tool_items(one)
+    assert "Another editor of the user shows other unsaved text" in str(refused_item)
     assert one.buffers[file.as_uri()].text == "changed\ntwo\nmine\n"
 
 
@@ -242,8 +245,8 @@ def test_clients_that_say_nothing_or_read_nothing_hold_nobody_up(world: World) -
     world.serve()
     one = world.daemon()
     address = str(world.home / "state/serve.sock")
-    silent = [world.stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(61)]
-    for each in silent:
+    silent_sockets = [world.stack.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(61)]
+    for each in silent_sockets:
         each.connect(address)
         each.sendall(b"Content-Length: 100\r\n\r\n{")
     deaf = world.daemon()
@@ -276,23 +279,23 @@ def test_who_comes_while_no_more_files_can_be_opened_is_let_in_later(world: Worl
 
 def test_commands_take_part_with_attach(world: World) -> None:
     world.script(call("terminal", command="touch made"), say("It is made."), say("Because."))
-    missing = run(world, "ask", "a1", "Why?", "--attach")
-    assert (missing.code, "no daemon serves" in missing.err) == (2, True)
+    ask_result = run(world, "ask", "a1", "Why?", "--attach")
+    assert (ask_result.code, "no daemon serves" in ask_result.err) == (2, True)
     world.serve()
     client = world.daemon()
-    ran = run(world, "run", "Make it", "--ask", "never", "--attach")
-    assert (ran.code, "It is made." in ran.out + ran.err) == (0, True)
+    outcome = run(world, "run", "Make it", "--ask", "never", "--attach")
+    assert (outcome.code, "It is made." in outcome.out + outcome.err) == (0, True)
     assert (world.project / "made").exists()
-    [listed] = client.request("conversation/list")["conversations"]
-    assert listed["lock"]["mine"], "it stays open where others may go on with it"
-    asked = run(world, "ask", listed["id"][:8], "Why?", "--attach")
-    assert (asked.code, asked.out) == (0, "Because.\n")
-    log = begin(world, "log", listed["id"], "--follow", "--json", "--attach")
+    [summary] = client.request("conversation/list")["conversations"]
+    assert summary["lock"]["mine"], "it stays open where others may go on with it"
+    actual_ask_result = run(world, "ask", summary["id"][:8], "Why?", "--attach")
+    assert (actual_ask_result.code, actual_ask_result.out) == (0, "Because.\n")
+    log = begin(world, "log", summary["id"], "--follow", "--json", "--attach")
     world.script(say("Once more."))
     assert log.stdout is not None
     assert json.loads(log.stdout.readline())["seq"] == 1
-    client.request("conversation/open", {"conversationId": listed["id"], "replay": "none"})
-    world.send(client, listed["id"], "again")
+    client.request("conversation/open", {"conversationId": summary["id"], "replay": "none"})
+    world.send(client, summary["id"], "again")
     assert any("Once more." in line for line in iter(log.stdout.readline, ""))
     assert end(log, signal.SIGINT).code == 130
 
@@ -308,8 +311,8 @@ def test_an_editor_that_would_attach_is_served_alone_when_no_daemon_serves(world
 
 def test_the_first_client_starts_the_daemon_if_it_is_told_to(world: World) -> None:
     world.product = (*PRODUCT[:-1], "attach", "--start")
-    one, other = world.daemon(), world.daemon()
-    pids = [each.request("daemon/status")["pid"] for each in (one, other)]
-    assert pids[0] == pids[1] not in {one.process.pid, other.process.pid}
+    one, other_client = world.daemon(), world.daemon()
+    pids = [each.request("daemon/status")["pid"] for each in (one, other_client)]
+    assert pids[0] == pids[1] not in {one.process.pid, other_client.process.pid}
     os.kill(pids[0], signal.SIGTERM)
-    assert (one.exit_code(), other.exit_code()) == (0, 0)
+    assert (one.exit_code(), other_client.exit_code()) == (0, 0)

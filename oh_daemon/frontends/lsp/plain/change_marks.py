@@ -68,11 +68,11 @@ class ChangeMarks:
         files = {} if live is None else dict(_files(live))
         with self._lock:
             before = [p for p, f in self._files.items() if f.conversation_id == conversation_id]
-            gone = [path for path in before if path not in files]
-            for path in gone:
+            closed_paths = [path for path in before if path not in files]
+            for path in closed_paths:
                 del self._files[path]
             self._files |= files
-        for path in (*gone, *files):
+        for path in (*closed_paths, *files):
             self._publish(path)
         if self._can_refresh:
             self._client.request_async("workspace/codeLens/refresh", None)
@@ -109,14 +109,14 @@ class ChangeMarks:
             for command in _commands(("Keep", "Undo"), file, hunk)
         ]
 
-    def actions(self, uri: str, selected: Range) -> list[Json]:
+    def actions(self, uri: str, selection: Range) -> list[Json]:
         """Return what can be done with the changes in these lines and in the whole file."""
         places = self._places(_real(uri))
         actions = [
             command
             for file, hunk, span in places
-            if span["start"]["line"] <= selected.end.line
-            and selected.start.line <= max(span["start"]["line"], span["end"]["line"] - 1)
+            if span["start"]["line"] <= selection.end.line
+            and selection.start.line <= max(span["start"]["line"], span["end"]["line"] - 1)
             for command in _commands(("Keep this change", "Undo this change"), file, hunk)
         ]
         if places:
@@ -187,12 +187,12 @@ def _spans(old: list[str], new: list[str], hunks: Sequence[Hunk]) -> list[Json]:
 
 def _commands(titles: tuple[str, str], file: ChangedFile, hunk: Hunk | None) -> list[Json]:
     """Return the commands that keep and undo a hunk, or all of the file."""
-    chosen: Json = {"uris": [file.uri]}
+    command_args: Json = {"uris": [file.uri]}
     if hunk is not None:
         old = {"oldStart": hunk.old_start, "oldLines": hunk.old_lines}
         new = {"newStart": hunk.new_start, "newLines": hunk.new_lines}
-        chosen = {"hunks": [{"uri": file.uri, **old, **new}]}
-    arguments = [{"conversationId": file.conversation_id, **chosen}]
+        command_args = {"hunks": [{"uri": file.uri, **old, **new}]}
+    arguments = [{"conversationId": file.conversation_id, **command_args}]
     return [
         {"title": title, "command": command, "arguments": arguments}
         for title, command in zip(titles, ("ohDaemon.keep", "ohDaemon.revert"), strict=True)

@@ -28,7 +28,7 @@ class ChatFiles:
         folders = Folders((folder,))
         self.home = folders.roots[0] / ".openhands" / "chat"
         # The log has what an answer is made of; there is no second place for it.
-        self._files = Files(folders, keep=lambda _old: None)
+        self._files = Files(folders, persist=lambda _old: None)
 
     def holds(self, path: Path) -> bool:
         """Return whether this is the real path of a chat file."""
@@ -37,8 +37,8 @@ class ChatFiles:
     def path_of(self, name: str) -> Path:
         """Return the path of a new or old chat. Raises `InvalidParamsError`."""
         if not _NAME.fullmatch(name):
-            said = "must be letters, digits, spaces, `-`, `_`, `+` and `.`, at most 100"
-            raise InvalidParamsError.at("name", said, "invalid_name")
+            message = "must be letters, digits, spaces, `-`, `_`, `+` and `.`, at most 100"
+            raise InvalidParamsError.at("name", message, "invalid_name")
         return self.home / f"{name.removesuffix('.md')}.md"
 
     def ensure(self, path: Path, text: str = EMPTY) -> None:

@@ -66,8 +66,10 @@ def _item(item: plain.Item) -> str:
         return ""
     match item["kind"]:
         case "userMessage":
-            said = "\n".join(f"> {line}" for line in transcript.message_text(item).splitlines())
-            return f"## You said\n\n{said}\n\n## Agent"
+            quoted_text = "\n".join(
+                f"> {line}" for line in transcript.message_text(item).splitlines()
+            )
+            return f"## You said\n\n{quoted_text}\n\n## Agent"
         case "agentMessage":
             return prose(transcript.answer(item))
         case "notice":
@@ -86,9 +88,11 @@ def _call(item: plain.ToolItem) -> str:
     if transcript.is_spoken(item):
         return prose(transcript.text_of(item["content"]))
     if transcript.is_question(item):
-        asked, answer, why_none = transcript.question_and_answer(item)
-        came = answer or why_none
-        return f"> **Answer:** {one_line(came)}" if came else f"> **Question:** {one_line(asked)}"
+        question, answer, why_none = transcript.question_and_answer(item)
+        reply = answer or why_none
+        return (
+            f"> **Answer:** {one_line(reply)}" if reply else f"> **Question:** {one_line(question)}"
+        )
     how = one_line(transcript.outcome(item))
     return f"- {code_span(transcript.title_of_call(item))}{f' — {how}' if how else ''}"
 
@@ -124,9 +128,9 @@ def _link(change: plain.FileChange, home: Path) -> str:
 def unmarked(text: str, records: Sequence[plain.Record]) -> str:
     """Return the draft if it was sent and the file does not say so; empty otherwise."""
     words, heading = draft(text), text.rpartition("## You")[0]
-    sent = [*filter(None, map(written_here, records))]
-    is_sent = bool(sent) and sent[-1] == words
-    return words if is_sent and heading.count(words) < sent.count(words) else ""
+    messages = [*filter(None, map(written_here, records))]
+    is_sent = bool(messages) and messages[-1] == words
+    return words if is_sent and heading.count(words) < messages.count(words) else ""
 
 
 def missing_of(text: str, records: Sequence[plain.Record], state: State, home: Path) -> str:
@@ -134,14 +138,14 @@ def missing_of(text: str, records: Sequence[plain.Record], state: State, home: P
 
     What the user has removed from the middle stays away.
     """
-    position, rest = 0, list[str]()
+    position, missing_items = 0, list[str]()
     for record in records:
         block = block_of(record, state, home)
-        written = written_here(record)
-        for part in [written] if written else block.rstrip().split("\n\n"):
+        own_text = written_here(record)
+        for part in [own_text] if own_text else block.rstrip().split("\n\n"):
             at = text.find(part, position) if part else -1
             if at >= 0:
-                position, rest = at + len(part), []
+                position, missing_items = at + len(part), []
             elif part:
-                rest.append(block.rstrip() if written else part)
-    return "\n\n".join(rest) + "\n\n" if rest else ""
+                missing_items.append(block.rstrip() if own_text else part)
+    return "\n\n".join(missing_items) + "\n\n" if missing_items else ""

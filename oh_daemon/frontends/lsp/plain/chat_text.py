@@ -23,8 +23,8 @@ _ID = re.compile(r"\A<!-- conversation ([0-9a-f]{1,64}) -->")
 
 def conversation_of(text: str) -> str | None:
     """Return the id in the first line; None before the first message."""
-    named = _ID.match(text)
-    return named[1] if named else None
+    match = _ID.match(text)
+    return match[1] if match else None
 
 
 def named(conversation_id: str) -> str:
@@ -62,10 +62,10 @@ def plan_sent(text: str, words: str, conversation_id: str) -> list[TextEdit]:
     """
     place = _last_you(text)
     start = len(text) if place is None else place[1]
-    found = text.find(words, start)
-    end = len(text) if found < 0 else found + len(words)
-    rest = text[end:]
-    below = EMPTY.rstrip("\n") if rest.startswith("\n") else EMPTY
+    position = text.find(words, start)
+    end = len(text) if position < 0 else position + len(words)
+    remaining = text[end:]
+    below = EMPTY.rstrip("\n") if remaining.startswith("\n") else EMPTY
     edits = [TextEdit(end, end, f"\n\n{_AGENT}{below}")]
     if conversation_of(text) is None:
         edits.insert(0, TextEdit(0, 0, named(conversation_id)))
@@ -74,29 +74,29 @@ def plan_sent(text: str, words: str, conversation_id: str) -> list[TextEdit]:
 
 def compose(text: str, plans: Sequence[Plan]) -> list[TextEdit]:
     """Return the edits of all plans, each made for the text after those before it, as one."""
-    inserted: dict[int, str] = {}
+    insertions: dict[int, str] = {}
     for plan in plans:
-        for edit in reversed(plan(applied(text, _edits(inserted)))):
-            _insert(inserted, edit.start, edit.text)
-    return _edits(inserted)
+        for edit in reversed(plan(applied(text, _edits(insertions)))):
+            _insert(insertions, edit.start, edit.text)
+    return _edits(insertions)
 
 
-def _edits(inserted: dict[int, str]) -> list[TextEdit]:
-    return [TextEdit(at, at, inserted[at]) for at in sorted(inserted)]
+def _edits(insertions: dict[int, str]) -> list[TextEdit]:
+    return [TextEdit(at, at, insertions[at]) for at in sorted(insertions)]
 
 
-def _insert(inserted: dict[int, str], at: int, text: str) -> None:
+def _insert(insertions: dict[int, str], at: int, text: str) -> None:
     """Add a text at a place in the text that has the others already."""
     shift = 0
-    for origin in sorted(inserted):
-        earlier, start = inserted[origin], origin + shift
+    for origin in sorted(insertions):
+        earlier, start = insertions[origin], origin + shift
         if at < start:
             break
         if at <= start + len(earlier):
-            inserted[origin] = earlier[: at - start] + text + earlier[at - start :]
+            insertions[origin] = earlier[: at - start] + text + earlier[at - start :]
             return
         shift += len(earlier)
-    inserted[at - shift] = text
+    insertions[at - shift] = text
 
 
 def escaped(text: str) -> str:

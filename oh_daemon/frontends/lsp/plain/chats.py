@@ -73,12 +73,12 @@ class Chat(Listener):
     ) -> None:
         if channel != "text":
             return
-        streamed = self._streamed[item_id] = self._streamed.get(item_id, "")[:offset] + text
+        streamed_text = self._streamed[item_id] = self._streamed.get(item_id, "")[:offset] + text
         begin = self._n_planned.get(item_id, 0)
-        end = whole_paragraphs(streamed)
+        end = whole_paragraphs(streamed_text)
         if end > begin:
             self._n_planned[item_id] = end
-            self.put(escaped(prose(streamed[begin:end])))
+            self.put(escaped(prose(streamed_text[begin:end])))
 
     def on_record(self, history: History, _line: bytes, record: plain.Record) -> None:
         event = record["event"]
@@ -121,9 +121,9 @@ class Chats:
 
     def new_path(self, files: ChatFiles) -> Path:
         """Return a free path that says when the chat began."""
-        stem, others = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M"), set(files.all())
-        names = (stem, *(f"{stem}-{n}" for n in range(2, len(others) + 3)))
-        return next(path for path in map(files.path_of, names) if path not in others)
+        stem, other_files = datetime.now().astimezone().strftime("%Y-%m-%d-%H%M"), set(files.all())
+        names = (stem, *(f"{stem}-{n}" for n in range(2, len(other_files) + 3)))
+        return next(path for path in map(files.path_of, names) if path not in other_files)
 
     def at(self, path: Path) -> Chat:
         """Return the chat in this file. Raises `InvalidParamsError`."""
@@ -167,8 +167,8 @@ class Chats:
 
     def open_last(self) -> Live:
         """Open the conversation that changed last. Raises `InvalidStateError` if there is none."""
-        listed = self._daemon.conversations.listed(self._daemon.folders())
-        last = next((each["id"] for each in listed if not each["archived"]), None)
+        summaries = self._daemon.conversations.listed(self._daemon.folders())
+        last = next((each["id"] for each in summaries if not each["archived"]), None)
         if last is None:
             raise InvalidStateError(
                 "there is no conversation here; start one with ohDaemon.start or ohDaemon.chat"
@@ -202,8 +202,8 @@ class Chats:
             journal.listeners.append(chat)
             if words := unmarked(text, records):
                 chat.writer.put(lambda text: plan_sent(text, words, live.id))
-            if missing := missing_of(text, records, journal.state, chat.files.home):
-                chat.put(missing)
+            if missing_items := missing_of(text, records, journal.state, chat.files.home):
+                chat.put(missing_items)
 
     def _leave(self) -> None:
         """Follow no conversation any more: without its client, nobody shows the files."""
@@ -223,10 +223,10 @@ class Chats:
         live_id = live.id
         with live.conversation.journal.changed, self._daemon.speaking(live_id):
             chat.writer.put(lambda text: plan_sent(text, words, live_id))
-            sent = live.conversation.send(
+            receipt = live.conversation.send(
                 content, client_message_id=f"{FROM_CHAT}{uuid.uuid4().hex}"
             )
-        return {"conversationId": live.id, **sent}
+        return {"conversationId": live.id, **receipt}
 
     def _started(self, chat: Chat, words: str) -> Live:
         daemon, conversation_id = self._daemon, new_id()

@@ -58,8 +58,8 @@ class Commands:
             return self._own[command](argument, context)
         name = COMMANDS.get(command)
         if name is None:
-            known = ", ".join((*COMMANDS, *OWN_COMMANDS))
-            what = f"no command {command!r}; it is one of {known}"
+            names = ", ".join((*COMMANDS, *OWN_COMMANDS))
+            what = f"no command {command!r}; it is one of {names}"
             raise InvalidParamsError.at("command", what, "unknown")
         own_params = _params(name, argument)
         conversation_id = _under_way(self._daemon)
@@ -97,9 +97,10 @@ class Commands:
                 lines += [f"Not done: {_file(c.uri)}, {c.reason}" for c in result.conflicts]
                 self._chat.tell("\n".join(lines) or "Nothing waits for review.")
             case ListResult():
-                listed = result.conversations[:_MAX_LISTED]
+                summaries = result.conversations[:_MAX_LISTED]
                 titles = {
-                    f"{clipped(each.title, _MAX_TITLE)} ({each.id[:6]})": each.id for each in listed
+                    f"{clipped(each.title, _MAX_TITLE)} ({each.id[:6]})": each.id
+                    for each in summaries
                 }
                 self._chat.choose(
                     "Which conversation?" if titles else "There is no conversation here.",
@@ -118,9 +119,9 @@ class Commands:
             context.answered()
             raise
 
-        def on_done(done: Future[Any]) -> None:
+        def on_done(future: Future[Any]) -> None:
             context.answered()
-            self._chat.tell_failure(done)
+            self._chat.tell_failure(future)
 
         if is_future(result):
             result.add_done_callback(on_done)

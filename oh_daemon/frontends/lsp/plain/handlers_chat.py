@@ -57,25 +57,27 @@ class ChatHandlers:
         return {
             "ohDaemon.chat": self._open,
             "ohDaemon.sendChat": self._send,
-            "ohDaemon.history": lambda given: self.show_history(_named(given).conversation_id),
+            "ohDaemon.history": lambda arguments: self.show_history(
+                _named(arguments).conversation_id
+            ),
             "ohDaemon.review": self._review,
         }
 
     # Code actions and lenses
 
-    def actions(self, uri: str, selected: Range) -> tuple[list[Json], bool]:
+    def actions(self, uri: str, selection: Range) -> tuple[list[Json], bool]:
         """Return what can be done there, and whether that is a chat file."""
         path = path_from_uri(uri)
         if path is None or not self.chats.is_chat(uri):
-            return self.marks.actions(uri, selected), False
+            return self.marks.actions(uri, selection), False
         document = self._daemon.documents.document(path)
         conversation_id = conversation_of(document.text) if document else None
         of_it: Json = {"conversationId": conversation_id} if conversation_id else {}
-        fixed = (
+        fixed_actions = (
             _action(title, command, {"uri": uri} if command == _SEND else {**of_it, **more})
             for title, (command, more) in _ON_CHAT.items()
         )
-        return [*self._answers(conversation_id), *fixed], True
+        return [*self._answers(conversation_id), *fixed_actions], True
 
     def _answers(self, conversation_id: str | None) -> list[Json]:
         """Return one action for each answer to what waits; the file shows what it is about."""
@@ -114,15 +116,15 @@ class ChatHandlers:
 
     # Commands
 
-    def _open(self, given: object) -> Json:
+    def _open(self, arguments: object) -> Json:
         """Show a chat: the one that is named, else the one that changed last, else a new one."""
-        named = _named(given)
+        chat_args = _named(arguments)
         files = self.chats.files()
-        if named.name:
-            path = files.path_of(named.name)
+        if chat_args.name:
+            path = files.path_of(chat_args.name)
         else:
-            others = [] if named.new else files.all()
-            path = others[0] if others else self.chats.new_path(files)
+            other_files = [] if chat_args.new else files.all()
+            path = other_files[0] if other_files else self.chats.new_path(files)
         return self._shown(self.chats.at(path))
 
     def _shown(self, chat: Chat) -> Json:
@@ -136,24 +138,24 @@ class ChatHandlers:
         live = self.chats.named_or_current(conversation_id)
         return self._shown(self.chats.of(live))
 
-    def _send(self, given: object) -> Json:
-        return self.chats.send(self._chat(_named(given)))
+    def _send(self, arguments: object) -> Json:
+        return self.chats.send(self._chat(_named(arguments)))
 
-    def _chat(self, named: ChatNamed) -> Chat:
-        path = path_from_uri(named.uri or "")
+    def _chat(self, chat_args: ChatNamed) -> Chat:
+        path = path_from_uri(chat_args.uri or "")
         if path is not None:
             return self.chats.at(real_path(path))
-        if named.name:
-            return self.chats.at(self.chats.files().path_of(named.name))
+        if chat_args.name:
+            return self.chats.at(self.chats.files().path_of(chat_args.name))
         # A draft that nobody has seen here may be a repository's.
         if self.chats.last is None:
             raise InvalidStateError("open a chat first, with ohDaemon.chat")
         return self.chats.last
 
-    def _review(self, given: object) -> m.ChangesListResult:
+    def _review(self, arguments: object) -> m.ChangesListResult:
         """Go to the first change that waits, and put all of them into the chat."""
         chats = self.chats
-        live = chats.named_or_current(_named(given).conversation_id)
+        live = chats.named_or_current(_named(arguments).conversation_id)
         files, place = self.marks.review(live)
         if files:
             chats.of(live).show_patches(files)
@@ -178,8 +180,8 @@ class ChatHandlers:
         body = encode({"type": kind, "message": message})
         self._daemon.outbox.notify("window/showMessage", body)
 
-    def tell_failure(self, done: Future[Any]) -> None:
-        error = done.exception()
+    def tell_failure(self, future: Future[Any]) -> None:
+        error = future.exception()
         if isinstance(error, DaemonError):
             self.tell(error.message, _ERROR)
 
@@ -205,5 +207,7 @@ def _action(title: str, command: str, argument: Json) -> Json:
     return {"title": title, "command": command, "arguments": [argument]}
 
 
-def _named(given: object) -> ChatNamed:
-    return ChatNamed.model_validate({"name": given} if isinstance(given, str) else given)
+def _named(arguments: object) -> ChatNamed:
+    return ChatNamed.model_validate(
+        {"name": arguments} if isinstance(arguments, str) else arguments
+    )

@@ -43,11 +43,13 @@ def standard_methods(
     chat = ChatHandlers(daemon, client, facts)
 
     def aside(run: Callable[[object], Json]) -> Run:
-        return lambda given, _context: daemon.workers.submit(run, given)
+        return lambda arguments, _context: daemon.workers.submit(run, arguments)
 
     own: dict[str, Run] = {
-        "ohDaemon.codeAction": lambda given, context: _act(daemon, methods, given, context),
-        "ohDaemon.showChanges": lambda given, _context: _show(daemon, client, facts, chat, given),
+        "ohDaemon.codeAction": lambda arguments, context: _act(daemon, methods, arguments, context),
+        "ohDaemon.showChanges": lambda arguments, _context: _show(
+            daemon, client, facts, chat, arguments
+        ),
         **{name: aside(run) for name, run in chat.commands().items()},
     }
     return {
@@ -69,15 +71,15 @@ def code_actions(params: Json, chat: ChatHandlers, facts: ClientFacts) -> list[J
     problems = [each for each in request.context.diagnostics if each.get("source") != SOURCE]
     only = request.context.only
     wants_fix = bool(problems) and (only is None or _FIX_KIND in only)
-    wants_rest = not only and request.context.trigger_kind != _BY_ITSELF
-    ours, is_chat = chat.actions(request.text_document.uri, request.range)
-    actions = ours if wants_rest else []
+    wants_all = not only and request.context.trigger_kind != _BY_ITSELF
+    chat_actions, is_chat = chat.actions(request.text_document.uri, request.range)
+    actions = chat_actions if wants_all else []
     if is_chat:
         return actions
     place = {"uri": request.text_document.uri, "range": request.range.model_dump(mode="json")}
     takes_literals = facts.offers("textDocument", "codeAction", "codeActionLiteralSupport")
     for name, title in _ACTIONS:
-        if not (wants_fix if name == "fix" else wants_rest):
+        if not (wants_fix if name == "fix" else wants_all):
             continue
         about = {"diagnostics": problems} if problems else {}
         argument: Json = {"command": name, **place, **about}
@@ -91,22 +93,22 @@ def code_actions(params: Json, chat: ChatHandlers, facts: ClientFacts) -> list[J
 
 
 def _act(
-    daemon: Daemon, methods: Mapping[str, Method], given: object, context: RequestContext
+    daemon: Daemon, methods: Mapping[str, Method], arguments: object, context: RequestContext
 ) -> Any:
     """Send the action to the newest conversation at rest in that folder, or else to a new one."""
-    chosen = ChosenAction.model_validate(given)
-    path = path_from_uri(chosen.uri)
-    content: list[Json] = [{"type": "command", "name": chosen.command}]
-    content.append(_place_part(daemon, chosen, path))
-    if chosen.diagnostics:
-        content.append({"type": "diagnostics", "uri": chosen.uri, "items": chosen.diagnostics})
+    choice = ChosenAction.model_validate(arguments)
+    path = path_from_uri(choice.uri)
+    content: list[Json] = [{"type": "command", "name": choice.command}]
+    content.append(_place_part(daemon, choice, path))
+    if choice.diagnostics:
+        content.append({"type": "diagnostics", "uri": choice.uri, "items": choice.diagnostics})
     resting = _resting(daemon, path)
     if resting is not None:
         method, params = "conversation/sendMessage", {"conversationId": resting}
     else:
         # The first folder is where the agent works.
-        ordered = sorted(daemon.folders(), key=lambda folder: not _holds(folder, path))
-        method, params = "conversation/start", {"folders": [uri_from_path(f) for f in ordered]}
+        folders = sorted(daemon.folders(), key=lambda folder: not _holds(folder, path))
+        method, params = "conversation/start", {"folders": [uri_from_path(f) for f in folders]}
     return methods[method]({**params, "content": content}, replace(context, method=method))
 
 
@@ -131,8 +133,8 @@ def _resting(daemon: Daemon, path: Path | None) -> str | None:
         is_there = any(_holds(path_from_uri(folder), path) for folder in state.folders)
         return is_there and describe(live.conversation.journal).status in {"idle", "finished"}
 
-    found = newest(live for live in daemon.conversations.all_live() if fits(live))
-    return found.id if found else None
+    conversation = newest(live for live in daemon.conversations.all_live() if fits(live))
+    return conversation.id if conversation else None
 
 
 def _holds(folder: Path | None, path: Path | None) -> bool:
@@ -153,8 +155,8 @@ def _text(daemon: Daemon, uri: str) -> str:
         case "oh-log":
             return _log_text(daemon, conversation_id)
         case "oh-output":
-            named = {"conversationId": conversation_id, "outputRef": rest}
-            ref = OutputReadParams.model_validate(named).output_ref
+            output_params = {"conversationId": conversation_id, "outputRef": rest}
+            ref = OutputReadParams.model_validate(output_params).output_ref
             log = daemon.conversations.live(conversation_id).conversation.journal.log
             return log.read_blob(ref, 0, _MAX_BYTES).decode("utf-8", "replace")
         case "oh-diff" if rest in {"old", "new", "patch"}:
@@ -177,10 +179,10 @@ def _log_text(daemon: Daemon, conversation_id: str) -> str:
 
 
 def _show(
-    daemon: Daemon, client: Client, facts: ClientFacts, chat: ChatHandlers, given: object
+    daemon: Daemon, client: Client, facts: ClientFacts, chat: ChatHandlers, arguments: object
 ) -> Any:
     """Open the changes in the client, which fetches them with `workspace/textDocumentContent`."""
-    target = ChangesShown.model_validate(given)
+    target = ChangesShown.model_validate(arguments)
     has_own = "openDiff" in facts.features
     can_show = facts.offers("window", "showDocument", "support")
     if not (has_own or (can_show and facts.offers("workspace", "textDocumentContent"))):
